@@ -60,7 +60,7 @@ def test_a_changed_file_does_not_judge_until_a_version_is_made_of_it(
     write(folder, "polite", "Was it kind?")
     assert store_rubric(shelf, prompts, "polite") == first
     assert outdated_note(prompts, first, "polite") == (
-        "the file of polite differs from version 1, which judges: `evalscribe rubrics create polite` makes version 2"
+        "the file of polite differs from version 1, which is used: `evalscribe rubrics create polite` makes version 2"
     )
     made = create_rubric(shelf, prompts, "polite")
     assert (made.new, made.rubric.version) == (True, 2)

@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from evalscribe.analysis.prepare import PreparedRun, known_proofs
-from evalscribe.errors import UsageError
+from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.finding import Failure, Proof
@@ -16,7 +17,7 @@ from evalscribe.replay.grader import Grader, open_command
 from evalscribe.replay.replays import REPEAT, Replays
 from evalscribe.replay.sandbox import require_sandbox
 from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
-from evalscribe.sample import is_shipped, replay_table
+from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
 from evalscribe.settings.config import CONFIG_NAME
 from evalscribe.workspace import Workspace
 
@@ -88,9 +89,15 @@ async def open_grader(
             tasks = workspace.options.tasks
             yield opened.enter_context(open_tau_bench(workspace.store.runs, run, evals, tasks, options.expectations))
             return
-        table = replay_table() if is_shipped(f"{run.provider}/{run.model}") else workspace.settings.replay
+        shipped = is_shipped(f"{run.provider}/{run.model}")
+        table = replay_table() if shipped else workspace.settings.replay
         if table is None:
             yield None
             return
         await require_sandbox()
+        if shipped and (missing := [name for name in GRADED_WITH if find_spec(name) is None]):
+            raise UnavailableError(
+                f"the sample is graded with {' and '.join(missing)}, which this Python lacks: "
+                "pip install 'evalscribe[sample]'"
+            )
         yield await opened.enter_async_context(open_command(table, workspace.settings.root))

@@ -154,7 +154,7 @@ def _line(score: Score) -> str:
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:
-    """Render text unchanged and any other value as JSON with one member per line, so that each can be cited."""
+    """Build a document of text, or of JSON with one member per line, so that each can be cited."""
     if isinstance(value, str):
         return Document(role=role, path=f"{name}.txt", text=value)
     return Document(role=role, path=f"{name}.json", text=_JSON.dump_json(value, indent=2).decode())
@@ -226,7 +226,7 @@ class RunArchive:
 
 
 class ContinuousRunArchive:
-    """Archive of a run in progress: stores trials in the order they began, as they finish.
+    """Archive of a run in progress: stores finished trials in the order in which they began.
 
     Writing happens while targets run, so that little is left to write at the end.
     """
@@ -241,7 +241,7 @@ class ContinuousRunArchive:
         self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
 
     def done(self, attempt: ItemTrial, scores: tuple[Score, ...]) -> None:
-        """Archive a finished trial. When too many wait behind a slow trial, give up the order to bound memory."""
+        """Archive a finished trial. If too many wait for a slow one, archive them out of order to bound memory."""
         self._done[attempt.item.id] = StoredTrial(self._begun[attempt.item.id], attempt, scores)
         if len(self._done) > MOST_RECORDS:
             self._take(list(self._done))
@@ -259,7 +259,7 @@ class ContinuousRunArchive:
 
 
 def tried_model(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -> tuple[str, str]:
-    """Return the provider and model under whose reports the run is filed."""
+    """Return the provider and model whose report folder the run belongs to."""
     if target.type == "component":
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
         built = deployment.component(target.component.name) if deployment else None

@@ -74,7 +74,7 @@ class Child:
         self._writing = threading.Lock()
 
     def serve(self) -> None:
-        """Import requested modules between turns of the event loop, forever."""
+        """Run the event loop forever; import requested modules whenever it pauses."""
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
             with suppress(SystemExit, KeyboardInterrupt):  # raised by a task that a function left behind
@@ -121,7 +121,7 @@ class Child:
         work.task.add_done_callback(lambda _: self._end_dropped(work))
 
     def _drop(self, number: int) -> None:
-        """Drop a call, and reply at once if it is gone. An async call replies when it has ended."""
+        """Drop a call and reply whether it is gone. A dropped async call replies when its task has ended."""
         work = self._running.get(number)
         if work is not None:
             work.dropped = True
@@ -149,7 +149,7 @@ class Child:
         self._say(work.number, told, work.log, work.began)
 
     def _whole(self, value: Any) -> Any:
-        """Resolve the return value of a plain function, which may be awaitable all the same."""
+        """Resolve the return value of a plain function, which may be a generator or an awaitable."""
         if inspect.isawaitable(value) or inspect.isasyncgen(value):
             return asyncio.run_coroutine_threadsafe(_awaited(value), self.loop).result()
         return collect_stream(value) if inspect.isgenerator(value) else value
@@ -167,7 +167,7 @@ class Child:
         self._say(work.number, told, work.log, work.began)
 
     def _say(self, number: int, told: str, log: LogTail, began: float) -> None:
-        """Send a reply. `reply` is a JSON object."""
+        """Send a reply. `told` is a JSON object as text."""
         ms = (time.perf_counter() - began) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{told[1:]}\n'
         with self._writing, suppress(OSError):  # the parent is gone: the listener ends this process
@@ -185,7 +185,7 @@ def _valued(value: Any) -> str:
 
 
 def _failed(error: BaseException, folder: Path) -> str:
-    """Return the error, with its place and a traceback without our own frames if the user's code failed."""
+    """Return the error as JSON. If the user's code failed, add its place and a traceback without our own frames."""
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
     place = error.__traceback__
@@ -199,7 +199,7 @@ def _failed(error: BaseException, folder: Path) -> str:
 
 
 def _place(error: BaseException, folder: Path) -> str:
-    """Return `module.py:5`, the innermost line of the folder's own code; empty if none was running."""
+    """Return the innermost line of the folder's own code, such as `module.py:5`; empty if no frame is in the folder."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         frames = [(error.filename, error.lineno)]
     else:

@@ -42,7 +42,7 @@ class LoadedComponent:
 
 
 class LoadedScorer:
-    """A function decorated as a scorer, called through the attribute that the decorator set."""
+    """A function with the scorer decorator, called through the entry point that the decorator added."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         answering = getattr(function, CALL, None)
@@ -92,7 +92,7 @@ def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 
 
 def _context_name(function: Callable[..., Any]) -> str | None:
-    """Return the name of the context parameter: None without one, empty if it is the second positional argument."""
+    """Return the name of the context parameter; None if there is none, empty if it is the second positional one."""
     parameters = list(_signature(function).values())
     named = [one for one in parameters if one.kind in _NAMED]
     several = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
@@ -162,7 +162,7 @@ def encode(value: object) -> str:
         raise NotJsonError("its return value is nested too deeply") from None
     if len(text) > LARGEST:
         raise NotJsonError(
-            f"its return value has {len(text) / 1e6:.1f} MB as JSON; at most {LARGEST / 1e6:.1f} MB are allowed"
+            f"its return value is {len(text) / 1e6:.1f} MB as JSON; the maximum is {LARGEST / 1e6:.1f} MB"
         )
     return text
 
@@ -186,7 +186,7 @@ async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
 def _add(found: list[object], piece: object) -> None:
     found.append(piece)
     if len(found) > MOST_PIECES:
-        raise NotJsonError(f"its generator yields too much: more than {MOST_PIECES:,} pieces")
+        raise NotJsonError(f"its generator yields more than {MOST_PIECES:,} pieces")
 
 
 def _joined(found: list[object]) -> object:

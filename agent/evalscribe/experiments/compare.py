@@ -319,7 +319,7 @@ class _Moved(NamedTuple):
 def scorer_movements(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], bindings: Sequence[Binding]
 ) -> tuple[ScorerMovement, ...]:
-    """Compare the scores of each scorer that scored at least one item on both sides, in their order."""
+    """Compare the scores of each scorer that scored at least one item on both sides."""
     moved = [one for binding in bindings if (one := _moved(base, candidate, keys, binding))]
     corrected = holm({one.binding.spec.name: one.found.test.p_value for one in moved})
     return tuple(_movement(one, corrected[one.binding.spec.name]) for one in moved)
@@ -461,7 +461,7 @@ def _uncovered(coverage: float) -> str:
 
 
 def _one_way(found: Paired) -> int | None:
-    """Return how many observations changed, if all in one direction and too few to be significant; else None."""
+    """Return the number of changed observations if all changed in one direction, but too few for significance."""
     ups = sum(group.balanced > 0 for group in found.clusters)
     downs = sum(group.balanced < 0 for group in found.clusters)
     moved = ups + downs
@@ -472,7 +472,7 @@ def _flipped(found: Paired, flips: int, units: str) -> str:
     one = units.removesuffix("s") if units == "items" else "cluster"
     way = "better" if found.difference > 0 else "worse"
     other = "worse" if way == "better" else "better"
-    return f"{flips:,} {one if flips == 1 else units} got {way} and none {other}; fewer than 6 may always be chance"
+    return f"{flips:,} {one if flips == 1 else units} got {way} and none {other}; fewer than 6 are never significant"
 
 
 def comparison_warnings(
@@ -513,11 +513,12 @@ def _ended(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
     for what, side in (("base", base), ("candidate", candidate)):
         if side.run.state != "completed":
             reason = f" ({side.run.reason})" if side.run.reason else ""
-            yield f"The {what} run {side.run.state}{reason}: trials that it did not run are missing here."
+            how = "was cancelled" if side.run.state == "cancelled" else side.run.state
+            yield f"The {what} run {how}{reason}: trials that it did not run are not compared."
 
 
 def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found: ComparisonOutcome) -> Iterator[str]:
-    """Warn if the outcome would differ had every trial without a verdict failed."""
+    """Warn if the candidate would be a regression if trials without a verdict counted as failures."""
     tries = [(base.of(key), candidate.of(key)) for key in keys]
     if found.verdict == "regressed" or not any(not one.scored for sides in tries for side in sides for one in side):
         return
@@ -548,8 +549,8 @@ def _notes(base: ComparedRun, candidate: ComparedRun, both: SharedItems, cluster
         )
     if base.run.repetitions != candidate.run.repetitions:
         yield (
-            "The runs have different numbers of trials; the test uses the same number from both, the first ones of "
-            "each item."
+            "The runs have different numbers of trials; the test uses the same number from both: the first "
+            "trials of each item."
         )
     if clustered:
         yield "Items of one cluster count as one observation in the test and the interval."
@@ -604,7 +605,7 @@ def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
 def _not_comparable(
     base: ComparedRun, candidate: ComparedRun, both: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
-    """Return a comparison without figures: figures for different things are not evidence."""
+    """Return a comparison that lists the differences and no figures, which would mislead."""
     said = "Not comparable: " + "; ".join(both.differing) + "."
     if allow_mismatch:
         said += " They share no items." if not both.keys else " They share no required scorer."
@@ -667,14 +668,14 @@ def _same_build(base: ComparedRun, candidate: ComparedRun) -> bool:
 
 
 def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float | None:
-    """Return the probability that a trial of one side and a trial of the other end differently on the same item."""
+    """Return the probability that a base trial and a candidate trial of the same item have different outcomes."""
     shares = [(float(rate(base.scored(key))), float(rate(candidate.scored(key)))) for key in keys]
     found = [before * (1 - now) + now * (1 - before) for before, now in shares]
     return sum(found) / len(found) if found else None
 
 
 MOST_EXPLAINED = 50
-"""Maximum changed items of a kind shown with the scorers' explanations."""
+"""Maximum changed items per kind of change that are shown with the scorers' explanations."""
 SAID_LENGTH = 160
 OUTPUT_LENGTH = 120
 
@@ -726,7 +727,7 @@ def _explained(
 
 
 def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
-    """Explain a side by a trial with the wanted outcome, else by its first trial."""
+    """Add output and explanation of one trial of a side: the first with the wanted outcome, else the first of all."""
     tries = side.scored(change.item)
     seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))

@@ -36,11 +36,11 @@ class PlannedRun(NamedTuple):
     run: ExperimentRun
     version: ExperimentVersion
     own_version: bool
-    """True if the run has a version of its own that later versions of the experiment do not build on."""
+    """True if the version is only for this run, so that it does not become the experiment's latest version."""
     build: Deployment | None = None
-    """The build of a component that runs."""
+    """The build that the run uses; None if the target is not a component."""
     instead_of: Deployment | None = None
-    """The recorded build, if its folder holds other code now."""
+    """The requested build, if the code in its folder has changed since."""
 
 
 def plan_run(
@@ -96,7 +96,7 @@ def plan_run(
 
 
 def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
-    """Store the run as queued and return it. If its name is taken, it has a suffix: `ci-2`."""
+    """Store the run as queued and return it. If its name is taken, a suffix is added: `ci-2`."""
     if plan.own_version:
         workspace.store.experiments.put_version(plan.version, latest=False)
     if plan.build is not None:
@@ -105,7 +105,7 @@ def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
 
 
 def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
-    """Return what differs from what was asked for: the name of the run, and the build of its component."""
+    """Return notes if the run got another name or another build than requested."""
     notes = []
     if run.name != plan.run.name:
         notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
@@ -204,7 +204,7 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
 
 QUICK_S = 0.2
 SLOW_S = 1.0
-"""Seconds between two polls: at first, and after a while."""
+"""Seconds between two polls: at first, and later."""
 
 
 ShowRun = Callable[[ExperimentRun, Mapping[ItemVerdict, int]], None]

@@ -136,7 +136,7 @@ class UploadResult(Frozen):
     file: str
     added: AddedCounts
     skipped: int = 0
-    """Lines that gave no item."""
+    """Number of lines without a valid item."""
     problems: tuple[str, ...] = ()
     """The first problems, with their line numbers."""
     hidden: int = 0
@@ -292,7 +292,7 @@ class DatasetSummary(Frozen):
     with_expected: int = 0
     """Number of draft items with an expected output."""
     splits: dict[str, int] = Field(default_factory=dict)
-    """Number of draft items in a split."""
+    """Number of draft items by split."""
     clusters: int = 0
     versions: tuple[DatasetVersion, ...] = ()
 
@@ -388,11 +388,11 @@ class SplitCounts(Frozen):
     items: dict[str, int]
     """By split."""
     changed: int
-    """Items that were in another split before."""
+    """Number of items that were in another split before."""
 
 
 def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the shares of all splits; missing ones are 0, and without any the defaults apply.
+    """Return the share of each split, without those that are 0; the default shares if none is given.
 
     Raises `UsageError` unless they sum to 1.
     """
@@ -491,7 +491,7 @@ class VersionComparison(Frozen):
     changed: tuple[ChangedItem, ...] = ()
     """In the order of `other`."""
     moved: bool = False
-    """Whether items in both versions have a different order, which also makes a new version."""
+    """Whether the items of both versions are in a different order, which also makes a new version."""
 
     @property
     def same(self) -> bool:

@@ -198,8 +198,8 @@ def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpe
     Args:
         workspace: Workspace with the builds, prompts and rubrics.
         asked: The options.
-        before: Target of the previous version. Options left out keep its values if the type is the same, and
-            its cascade stays what it was unless one is asked for.
+        before: Target of the previous version. If the type is the same, omitted options keep its
+            values, and its cascade is kept unless `judge` is given.
 
     Raises:
         UsageError: An option is missing or wrong.
@@ -269,7 +269,7 @@ def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | Non
 
 
 def _refuse_others(asked: TargetOptions, type: str) -> None:
-    """Raise `UsageError` for options that belong to another type of target."""
+    """Raise `UsageError` if an option belongs to another type of target."""
     for of, names in OPTIONS.items():
         for name in names:
             if of != type and getattr(asked, name) is not None:
@@ -321,7 +321,7 @@ def resolve_options(workspace: Workspace, asked: ExperimentOptions) -> NewExperi
 
 
 def apply_options(workspace: Workspace, before: NewExperiment, asked: ExperimentOptions) -> NewExperiment:
-    """Apply options to a definition. Scorers are replaced as a whole, config by key.
+    """Apply options to a definition. Given scorers replace all scorers; a given config replaces only its own keys.
 
     Raises the errors of `resolve_options`.
     """
@@ -366,7 +366,7 @@ def create_prompt(
     """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(
-            f"`name` {name}: use letters, digits, '.', '_' and '-', without the prefix of an id", fields=("name",)
+            f"`name` {name}: use letters, digits, '.', '_' and '-'; do not begin with prompt- or pv-", fields=("name",)
         )
     require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)

@@ -1,4 +1,4 @@
-"""Delete experiments and their runs. Apart from `control`, because lists of experiments load none of what runs them."""
+"""Delete experiments and their runs. Not in `control`, which is slow to import."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from evalscribe.workspace import Workspace
 
 
 def require_deletable(workspace: Workspace, runs: Sequence[ExperimentRun], *, of: Experiment | None = None) -> None:
-    """Raise `UsageError` if a run has not ended, or if an experiment compares its own runs with it.
+    """Raise `UsageError` if a run has not ended, or if it is the baseline of an experiment that is not deleted with it.
 
     Args:
         workspace: Workspace of the runs.
-        runs: What is to be deleted.
-        of: The experiment that is to be deleted with them.
+        runs: The runs to delete.
+        of: The experiment to delete with them, if any.
     """
     for run in runs:
         require_ended(run, "a run under way cannot be deleted")
@@ -30,7 +30,7 @@ def require_deletable(workspace: Workspace, runs: Sequence[ExperimentRun], *, of
 
 
 def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
-    """Delete a run with its trials and scores, and the log of its worker. What was archived stays until `gc`.
+    """Delete a run with its trials and scores, and the log of its worker. Its archived copy stays until `gc`.
 
     Raises `UsageError` if a worker is at work on it.
     """
@@ -42,7 +42,7 @@ def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
 
 
 def delete_experiment(workspace: Workspace, experiment: Experiment) -> None:
-    """Delete an experiment with its versions and runs, run by run: if it is interrupted, it can be called again."""
+    """Delete an experiment with its versions and runs. After an interruption it can be called again."""
     for run in workspace.store.experiment_runs.runs(experiment.id):
         delete_run(workspace, run)
     workspace.store.experiments.remove_experiment(experiment.id)

@@ -76,10 +76,10 @@ async def create_deployment(
         name: Name of the build; empty for none.
         smoke: Whether each component is called once, with `smoke_input`.
         smoke_input: Any JSON value.
-        broken: Whether to record a build whose own code raises when it is imported, so that its runs report that.
+        broken: Whether to record a build even if importing its code raises; its runs then report the error.
 
     Raises:
-        UsageError: A component cannot be used, or the name cannot be one.
+        UsageError: A component cannot be used, or the name is invalid.
         DataError: A component fails at the smoke input.
     """
     folder = _checked(components, folder, name)
@@ -97,9 +97,9 @@ async def create_deployment(
 
 
 def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:
-    """Return the build that a call of the component runs now, which is not stored.
+    """Return the build that a call of the component would run now, without storing it.
 
-    It is the deployment itself if its folder still holds the same source. Code behind an address is elsewhere.
+    This is `deployment` if the source in its folder is unchanged, or if the component is an HTTP address.
     """
     folder = Path(deployment.folder)
     if component.kind == "http" or not folder.is_dir():
@@ -126,7 +126,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
     """Open a component of a build in `folder` as a target; the caller closes it.
 
     Raises:
-        UsageError: It cannot be used, as far as can be checked without calling it.
+        UsageError: A check without a call shows that it cannot be used.
     """
     match component.kind:
         case "python":
@@ -140,7 +140,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
 
 
 def find_deployment(definitions: "ExperimentStore", named: str) -> Deployment:
-    """Find a deployment as in `find_stored`; a name stands for the newest deployment with that name."""
+    """Find a deployment as in `find_stored`; by name, return the newest one with that name."""
     maker = "experiments deployments create --component …"
     return find_stored("deployment", named, definitions.deployment(named), definitions.deployments, maker)
 
@@ -244,7 +244,7 @@ def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
         raise UsageError(f"`folder` {folder} is not a folder", fields=("folder",))
     if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
         raise UsageError(
-            f"`name` {name}: letters, digits, '.', '_', '-' and '/', without the prefix of an id", fields=("name",)
+            f"`name` {name}: letters, digits, '.', '_', '-' and '/'; do not begin with dep-", fields=("name",)
         )
     return folder.resolve()
 

@@ -31,7 +31,7 @@ class Baseline(Frozen):
     """Keys of items that passed in the baseline and fail now."""
     pass_rate: float | None = None
     why_not: str | None = None
-    """Reason that the two cannot be compared."""
+    """Why the run cannot be compared with it."""
 
 
 def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
@@ -47,7 +47,7 @@ MISSING = Baseline(why_not="no baseline is named: set `baseline` in the experime
 
 
 def _from_base(text: str, summary: RunSummary, named: str | None, found: Baseline) -> Clause:
-    """Decide `min_pass_rate` where it is relative to the baseline's."""
+    """Decide a `min_pass_rate` that is relative to the baseline's pass rate."""
     bound = parse_bound(text)
     if found.why_not is not None or found.pass_rate is None or bound is None:
         said = f"the pass rate {text} cannot be determined: {found.why_not or 'nothing was tried'}"
@@ -60,7 +60,7 @@ def _from_base(text: str, summary: RunSummary, named: str | None, found: Baselin
 
 
 def _run(named: str | None, found: Baseline) -> str:
-    """Return the name of a baseline; of the previous run, which is another one each time, also its id."""
+    """Return the name of a baseline. For `previous`, which changes with every run, add the id."""
     return f"{PREVIOUS} ({found.run_id})" if named == PREVIOUS and found.run_id else one_line(named or "")
 
 
@@ -130,7 +130,7 @@ def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, bas
 def headline(gate: Gate) -> str:
     """Return a one-line result with the clauses that did not pass.
 
-    Example: `gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % needed`.
+    Example: `gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % required`.
     """
     if gate.reason is not None:
         return f"gate not passed: {gate.reason}"
@@ -197,8 +197,8 @@ def _luck(summary: RunSummary, threshold: float) -> str | None:
     low, high = passing_range(ceil(threshold * number - SLACK), number)
     unit = "item" if number == summary.items else "cluster"
     return (
-        f"with {pluralise(number, unit)} a true pass rate of {percent(high)} or more passes in 8 of 10 runs, "
-        f"one below {percent(low)} fails in 8 of 10"
+        f"with {pluralise(number, unit)}, a true pass rate of at least {percent(high)} passes in 8 of 10 runs, "
+        f"and one below {percent(low)} fails in 8 of 10"
     )
 
 

@@ -24,7 +24,7 @@ CONNECT_S = 10.0
 ATTEMPTS = 4
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 30.0
-"""Maximum seconds to wait for a service. If it asks for more, the trial is given up."""
+"""Maximum seconds to wait before a retry. If the service asks for more, the trial fails."""
 BUSY = (429, 503)
 PLAIN = "/:@!$&'()*+,;=~#[]{}|<>? "
 """Characters that an idempotency key may contain unescaped, besides letters and digits."""

@@ -1,4 +1,4 @@
-"""Make dataset items of runs and of failures that have a label."""
+"""Make dataset items from runs and from labelled failures."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class ItemParts(Frozen):
-    """One eval."""
+    """Parts of one eval from which an item can be made."""
 
     names: tuple[str, ...]
-    """Names by which a user may refer to it."""
+    """Names that a user may give for it."""
     passed: bool
     item: Item | None
     """Item without an expected output; None if the run does not record its input."""
@@ -48,7 +48,7 @@ class ItemParts(Frozen):
     """Expected output recorded for it."""
 
     def expecting(self, given: tuple[JsonValue] | None) -> Item | None:
-        """Return the item with the given expected output, else its own output if it passed, else the recorded one."""
+        """Return the item, which expects the given output, else its own if it passed, else the recorded one."""
         if self.item is None:
             return None
         expected = given[0] if given else self.output if self.passed else self.expected
@@ -134,7 +134,7 @@ class AddedRunItems(Frozen):
     unusable: tuple[str, ...] = ()
     """Evals whose input the run does not record."""
     unknown: int = 0
-    """Evals that did not pass and have no recorded expected output, so their items have none."""
+    """Number of items without an expected output: the eval did not pass, and the run records none."""
 
 
 def add_run_items(
@@ -261,7 +261,7 @@ class PeopleLabels(Frozen):
 
 
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
-    """Select one failure from each group that was given one label."""
+    """Select one failure from each group with the same cause and label."""
     given = tuple(labels)
     agreed = labels_in_force(given)
     chosen = verdicts(agreed)
@@ -274,7 +274,7 @@ def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
 
 
 def by_judges(library: ReportsFolder) -> Iterator[LabelledFailure]:
-    """Yield one failure of each group that nobody reviewed, with the judge's label."""
+    """Yield one failure of each unreviewed group, with the judge's label."""
     for file in library.all():
         if is_of_another_kind(file.text):
             continue
@@ -324,13 +324,13 @@ class FromReviews(Frozen):
     unreviewed: int = 0
     """Number of items labelled only by a judge."""
     withdrawn: int = 0
-    """Number of earlier items removed from the draft because their failure has no label any more."""
+    """Number of earlier items removed from the draft because their failure is no longer labelled."""
     alike: int = 0
-    """Number of failures left out because a failure with the same ending and label is included."""
+    """Number of failures left out because an equivalent failure with the same label is included."""
     contradicted: int = 0
     """Number of failures left out because two reports of their run label them differently."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """Labels of failures whose evidence is not available, by run."""
+    """Number of labels by run whose failure has no evidence in the store."""
     version: DatasetVersion | None = None
     """The version, if one was published."""
 
@@ -389,7 +389,7 @@ def _unreviewed(library: ReportsFolder, reviewed: Iterable[LabelledFailure]) -> 
 
 @dataclass
 class _Chosen:
-    """Builder of items that counts what is left out."""
+    """Builds items from labelled failures and counts those left out."""
 
     store: "AnalysisStore"
     archive: "RunStore"
@@ -457,6 +457,6 @@ def _key(one: LabelledFailure) -> str:
 
 
 def _withdraw(datasets: "DatasetStore", dataset: Dataset, labelled: set[str]) -> int:
-    """Remove items whose failure has no label any more; only items that came from reviews."""
+    """Remove items that came from reviews and whose failure is no longer labelled."""
     gone = [item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled]
     return datasets.drop(dataset.id, gone) if gone else 0

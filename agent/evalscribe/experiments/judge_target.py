@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class FailureTarget:
     """Target that runs the judge of an analysis on the evidence alone.
 
-    Stored answers are reused except for repetitions, each of which needs an answer of its own.
+    Only the first repetition reuses stored answers; each further one needs a new answer.
     """
 
     first: Judge
@@ -72,14 +72,14 @@ class FailureTarget:
 
 @dataclass(frozen=True)
 class SubjectTarget:
-    """Target that runs a judge by any rubric on agent runs or failed evals. Its output follows the rubric's schema."""
+    """Target that judges agent runs or failed evals by any rubric. Its output follows the rubric's schema."""
 
     first: LoadedJudge
     again: LoadedJudge
     """Judge of the second and further repetitions; it ignores cached answers."""
     knew: Callable[[JudgeResult], bool]
     _told: set[str] = field(default_factory=set)
-    """Ids of results already counted for an item of this run; an equal item does not pay again."""
+    """Ids of results whose usage was counted in this run. An equal item reuses the answer at no cost."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
@@ -203,7 +203,7 @@ def _subjects(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> Sub
 def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
     """Return the settings with the experiment's judge in place of any other.
 
-    A cascade keeps the parts it had when it was chosen.
+    A cascade has the parts that the experiment's version records.
     """
     if target.judge == CASCADE:
         nobody = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))

@@ -59,16 +59,16 @@ def run_named(workspace: Workspace, named: str) -> ExperimentRun:
 
 
 def baseline_named(workspace: Workspace, named: str, run: ExperimentRun) -> ExperimentRun:
-    """Find the run that `run` is compared with: as in `run_named`, or by the word `previous`."""
+    """Find the baseline of `run`: `previous`, or any run as in `run_named`."""
     if named != PREVIOUS:
         return run_named(workspace, named)
     if (found := previous_run(workspace, run)) is None:
-        raise NotFoundError(f"run {run.name or run.id} has no previous run on the same items that scored anything")
+        raise NotFoundError(f"run {run.name or run.id} has no previous run with scores on the same items")
     return found
 
 
 def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | None:
-    """Return the latest earlier run of the experiment over the same items that completed and scored anything."""
+    """Return the latest earlier run of the experiment on the same items that completed with scores."""
     store = workspace.store.experiment_runs
     runs = store.runs(run.experiment_id)
     earlier = runs[: next(number for number, one in enumerate(runs) if one.id == run.id)]
@@ -80,7 +80,7 @@ def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | No
 
 
 def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
-    """Find the run named by the last word; its experiment may come first.
+    """Find the run that the last name refers to; of two names, the first is its experiment.
 
     Raises `UsageError` if the run belongs to another experiment.
     """
@@ -202,7 +202,7 @@ DEAD_S = 15.0
 """Seconds without a heartbeat after which a worker is checked."""
 STARTING = "a starting worker"
 STARTING_S = 180.0
-"""The same for a worker that has not reported yet: on a busy machine a new process took more than 15."""
+"""The same for a worker without a first heartbeat: on a busy machine, starting a process took more than 15 seconds."""
 
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:

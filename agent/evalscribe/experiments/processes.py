@@ -38,7 +38,7 @@ def _is_theirs(name: str) -> bool:
 
 
 ROUNDS = 20
-"""Rounds of killing processes that keep starting others."""
+"""Maximum rounds of killing, because the processes may keep starting others."""
 
 
 def strays(leader: int) -> list[psutil.Process]:
@@ -60,9 +60,9 @@ def end_strays(processes: Sequence[psutil.Process]) -> None:
 
 
 async def end_marked(mark: str) -> None:
-    """Kill every process that was started with this value in its environment: also a daemon, whose parents have ended.
+    """Kill every process with this mark in its environment, including daemons, whose parents have ended.
 
-    A process that was started with another environment is not found.
+    A process that was started with a clean environment is not found.
     """
     for _ in range(ROUNDS):
         found = await asyncio.to_thread(_marked, mark)
@@ -84,14 +84,14 @@ def _marked(mark: str) -> list[psutil.Process]:
 LOG = 20_000
 """Bytes of standard error kept, counted from the end."""
 GRACE_S = 0.7
-"""Seconds that a process has to end by itself after a signal."""
+"""Seconds between SIGTERM and SIGKILL."""
 LEFT_OVER_S = 0.3
-"""Seconds to read on after a process ended: its descendants may still hold the output open."""
+"""Maximum seconds to keep reading after a process has ended, since its descendants may hold the output open."""
 PIECE = 65536
 _WATCHED = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
-"""Shell line with a second process that ends the group when we are killed.
+"""Shell line that starts a second process, which ends the group when we are killed.
 
-It waits for the other end of a pipe, which only we hold, to be closed.
+That process reads from a pipe until its write end is closed, which only we hold.
 """
 
 
@@ -122,7 +122,7 @@ class PipeReader:
 
 
 class ProcessGroup:
-    """One process in a group of its own. It owns its pipes, because asyncio's `wait` would also wait for them."""
+    """One process in a group of its own. It creates its own pipes, because `wait` would also wait for asyncio's."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.out = PipeReader()
@@ -148,7 +148,7 @@ class ProcessGroup:
         """Start a process. Raises `OSError`.
 
         Args:
-            command: Must name its program by a path, so that it can be checked in advance.
+            command: The program's path and its arguments.
             feed: Standard input.
             merged: Write all output to `err`.
         """
@@ -185,7 +185,7 @@ class ProcessGroup:
         return group
 
     async def ended(self, most: int) -> int | None:
-        """Wait for the exit code, negative for a signal. Returns None if it writes more than `most` bytes."""
+        """Wait for the exit code, negative for a signal. Returns None once the output exceeds `most` bytes."""
         out, err = self._readers
         exited = asyncio.create_task(self._process.wait())
         try:
@@ -246,7 +246,7 @@ class ProcessGroup:
         self.kill()
 
     def _strays(self) -> list[psutil.Process]:
-        """Return strays; none after the process has ended, since its children then have no parent."""
+        """Return the descendants in other groups; none once the process has ended, since they then have no parent."""
         return strays(self._process.pid) if self._process.returncode is None else []
 
     def _signal(self, number: signal.Signals) -> None:

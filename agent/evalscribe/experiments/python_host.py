@@ -93,7 +93,7 @@ class ChildProcess:
         return self._loads[key]
 
     async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
-        """Call a function and return the reply; `late` with its log if it timed out. Raises `ChildDied`."""
+        """Call a function and return the reply, or `late` and `log` if it timed out. Raises `ChildDied`."""
         number = _number()
         try:
             async with asyncio.timeout(timeout_s):
@@ -162,7 +162,7 @@ class ChildProcess:
 
     @property
     def printed(self) -> str:
-        """Return the end of the output outside of calls: what a crash prints."""
+        """Return the end of what the process printed outside of calls, such as a crash report."""
         return self._group.err.text
 
 
@@ -175,7 +175,7 @@ def _reply(line: bytes) -> dict[str, Any]:
 
 
 def _is_reply(said: object) -> bool:
-    """Check the form of a reply: a user's code can also write to the connection of its process."""
+    """Return whether a reply is well-formed: the user's code can write to the same connection."""
     return (
         isinstance(said, dict)
         and isinstance(said.get("id"), int)
@@ -188,7 +188,7 @@ def _is_reply(said: object) -> bool:
 
 
 def _number() -> int:
-    """Return a random call number. Another call in the same process cannot guess it to answer in its place."""
+    """Return a call number that other code in the process cannot guess, so that it cannot forge a reply."""
     return randbits(NUMBER_BITS)
 
 
@@ -202,8 +202,7 @@ def _ending(code: int) -> str:
 
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
-"""Maximum calls in threads that timed out and still run, since nothing can end a thread. Then a new process takes over.
-"""
+"""Maximum timed-out calls whose threads still run, since nothing can end a thread. Then a new process takes over."""
 IMPORT_S = 120.0
 """Seconds for importing a module."""
 ALONE = 4
@@ -269,7 +268,7 @@ class PythonHost:
         return _described(address, said["described"])
 
     async def begin(self, address: str, kind: Kind) -> None:
-        """Start the process, which imports the function in the background; calls report how that went.
+        """Start the process, which imports the function in the background; calls report import errors.
 
         Raises `UsageError` if it cannot be started.
         """

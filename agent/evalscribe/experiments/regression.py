@@ -70,7 +70,7 @@ class SelectedFailures(NamedTuple):
     failures: tuple[tuple[FailedTrial, FindingSummary | None], ...]
     """The first failure of each item, with the finding that selected it."""
     left_out: Mapping[str, int]
-    """Number of items left out by reason: their classification, or that they have none."""
+    """Number of items left out, by reason: a classification, or why there is none."""
 
 
 def select_failures(
@@ -113,7 +113,7 @@ class FailedItem:
     item: Callable[[FailedTrial], Item | None]
     """Build the item; None if the run does not record its input."""
     broken: int = 0
-    """Number of items that never failed but had no output or could not be scored in some trial."""
+    """Number of items without a failed trial of which some trial had no output or could not be scored."""
 
 
 def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
@@ -181,7 +181,7 @@ def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> 
 
 
 def _path(run: ExperimentRun, one: RunItem) -> str:
-    """Return the path of the archived record, which the report's finding has too."""
+    """Return the path of the archived record, which is also the path of the report's finding."""
     return path(f"{one.item_key}#{one.repetition}" if run.repetitions > 1 else one.item_key)
 
 
@@ -200,7 +200,7 @@ def _evidence(store: "AnalysisStore", run_id: str, evals: Sequence[Eval]) -> Ite
 
 
 def _bare(eval: Eval) -> str:
-    """Return the path without the trial: the trials of an eval are one item."""
+    """Return the path without the trial, because all trials of an eval become one item."""
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
@@ -344,7 +344,7 @@ def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]
 
 
 def _items(store: "AnalysisStore", failed: FailedItem, found: SelectedFailures) -> tuple[list[Item], int]:
-    """Return the items, and the number of failures that cannot become one."""
+    """Return the items, and the number of failures from which no item can be made."""
     reviewers = {
         label.eval: label.reviewer for label in store.labels() if label.run == failed.run_id and label.in_force
     }

@@ -100,7 +100,7 @@ def list_experiments(
 
 
 def target_line(target: TargetSpec) -> str:
-    """Render a target, such as `component support_agent of dep-…`, `prompt answer@2` or `judge rules`."""
+    """Render a target, such as `component support_agent (dep-…)` or `judge rules by failure@2`."""
     if target.type == "component":
         return f"{target.component.type} {target.component.name} ({target.deployment_id})"
     if target.type == "prompt":
@@ -211,7 +211,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
 
 
 def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
-    """Yield the trials that did not pass, in dataset order; `flaky`: only of items that passed in another trial."""
+    """Yield the trials that did not pass, in dataset order. `flaky`: only those whose item passed in another trial."""
     wanted = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
     return (
         describe_trial(workspace, run, attempt)
@@ -256,8 +256,8 @@ def describe_trials(
 
 
 VERSION = 1
-"""Raise by hand when a run may get another gate decision: other criteria or statistics, or another way to count trials,
-errors and baselines. Stored gates of other versions are then decided again.
+"""Raise by hand when a change of criteria, statistics or counting may change the gate decision of a run. Stored
+decisions of other versions are then ignored.
 """
 
 
@@ -319,7 +319,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
 
 
 def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
-    """Return why the baseline cannot be used. A run cannot be its own baseline."""
+    """Return why the baseline cannot be used; None if it can."""
     if base.id == run.id:
         return "it is this run itself; name another one, or give its id"
     if base.state != "completed":
@@ -330,14 +330,14 @@ def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
 
 
 def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Explain that the splits differ. An item that only one run tried is not a new failure."""
+    """Describe how the splits differ; None if they do not. An item that only one run tried is not a new failure."""
     if base.config.split == version.config.split:
         return None
     return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
 def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Explain that the scorers differ. Passes by other scorers are no evidence."""
+    """Describe how the required scorers differ; None if they do not. Their verdicts would not be comparable."""
     ours, theirs = (
         {one.spec.name: (one.spec.id, one.threshold) for one in each.bindings if one.required}
         for each in (version, base)
@@ -536,6 +536,6 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
 
 
 def _returned(score: Score) -> JsonValue:
-    """Return the result of a score as JSON, in place of a raw answer that the scorer does not have."""
+    """Return the result of a score as JSON, for scorers that store no raw output."""
     told = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
     return {name: value for name, value in told.items() if value is not None}

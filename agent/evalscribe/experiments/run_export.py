@@ -39,9 +39,9 @@ MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
 def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], room: int | None = None) -> Iterator[str]:
-    """Render the verdict, the evidence for it, and failed trials in folded sections, one for each error of the target.
+    """Render the gate, the results, and failed trials in folded sections, one for each distinct error of the target.
 
-    The rest is counted, with a note on where to find it.
+    Trials without a section are counted, with the command that exports them.
 
     Args:
         room: Maximum bytes of UTF-8, including line ends.
@@ -192,7 +192,7 @@ def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str
 
 @cache
 def _page() -> "Template":
-    """Compile the template. Everything that it prints is escaped, without characters that cannot be seen."""
+    """Compile the template. All values are escaped, and invisible characters are made visible."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # lists that need no page load this module too
 
     environment = Environment(
@@ -287,7 +287,7 @@ def _line(cells: Iterable[object]) -> str:
 
 
 def safe(cell: object) -> str:
-    """Prefix a cell that a spreadsheet would read as a formula with `'`, as the spreadsheet itself does."""
+    """Put `'` before a cell that a spreadsheet would read as a formula, as spreadsheets do themselves."""
     text = "" if cell is None else str(cell)
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
@@ -320,8 +320,8 @@ _ELEMENTS = {"failed": "failure", "error": "error", "unscored": "error", "missin
 def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     """Render JUnit XML.
 
-    A trial that a scorer failed is a failure, one without output or with a broken required scorer is an error, and one
-    that never ran is skipped. A run that failed is an error of its own.
+    A failed trial is a failure; one without output, or with a broken required scorer, is an error; one that never ran
+    is skipped. If the run itself failed, that is one more error.
     """
     found = report.summary
     failed = found.state == "failed"
@@ -408,7 +408,7 @@ def _legal(text: str) -> str:
 
 
 Tries = Callable[[], Iterable[TrialDetail]]
-"""Function that returns every trial of the run, from the first one, each time it is called."""
+"""Function that returns all trials of the run anew at each call."""
 WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]]] = {
     "csv": csv_lines,
     "json": json_document,

@@ -57,7 +57,7 @@ LOG_SHOWN = 8
 
 
 def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[str]:
-    """Render the result of a run with its first failures, for people who wait for it."""
+    """Render the result of a run with its first failures, as `experiments run` prints it."""
     found = report.summary
     yield f"{found.experiment}, version {found.version}, on {found.dataset}: run {found.label}"
     if found.state != "completed":
@@ -85,7 +85,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
 
 
 def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
-    """Leave out trials without an answer whose reason was shown before."""
+    """Yield all failures except trials without an answer whose reason already occurred."""
     reasons = set()
     for one in failed:
         reason = None if one.error is None else error_reason(one.error)
@@ -250,7 +250,7 @@ def _some_k(found: RunSummary) -> Iterator[PassAtK]:
 
 
 def _at_k(found: RunSummary, one: PassAtK) -> str:
-    over = "" if one.items == found.items else f"   (of {pluralise(one.items, 'item')} with so many trials)"
+    over = "" if one.items == found.items else f"   (of {pluralise(one.items, 'item')} with at least {one.k} trials)"
     return f"{f'pass@{one.k}':<10} {percent(one.pass_at)}   pass^{one.k} {percent(one.pass_hat)}{over}"
 
 

@@ -1,4 +1,4 @@
-"""Create what an experiment needs that is described in one command or in one file."""
+"""Create an experiment, and everything it needs, from one command or one file."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -44,37 +44,37 @@ from evalscribe.workspace import Workspace
 SUFFIXES = (".yaml", ".yml")
 TARGETS = "python:module:function, http(s)://… or cmd:…"
 INTERPRETERS = frozenset({"bash", "bun", "deno", "node", "npx", "python", "python3", "ruby", "sh", "uv", "uvx"})
-"""Programs that a command is not named after."""
+"""Programs that do not name a component; its name is then that of the script."""
 
 
 class ExperimentSpec(Frozen):
-    """An experiment as people describe it. None keeps what the experiment of this name has."""
+    """Description of an experiment. None keeps the value that an existing experiment of this name has."""
 
     name: str | None = None
-    """None for a name derived from target and data: `answer-items`."""
+    """None to derive the name from target and data: `answer-items`."""
     target: str | None = None
     """`python:module:function`, also `module.py:function`; an address; or `cmd:…`."""
     data: str | None = None
     """File with items: JSON lines, a JSON list, or CSV."""
     map: tuple[str, ...] = ()
-    """Names in `data` of the items' fields, such as `input=text`."""
+    """Item fields with their names in `data`, such as `input=text`."""
     scorers: tuple[str, ...] = ()
-    """Each a built-in scorer, one that was created, `python:module:function`, or JSON with `name` and `config`."""
+    """Each is the name of a built-in or created scorer, `python:module:function`, or JSON with `name` and `config`."""
     config: str | None = None
     """JSON of an `ExperimentConfig`."""
     folder: str = "."
     """Folder where Python is imported from and commands run."""
     complete: bool = False
-    """True if what is None or empty has its default, also in an existing experiment."""
+    """True to reset fields that are None or empty to their defaults, even in an existing experiment."""
 
 
 class EnsuredExperiment(NamedTuple):
     experiment: Experiment
     version: ExperimentVersion
     deployment_id: str | None
-    """The build of the target's code; None for the version's own."""
+    """The build to run; None for the build of the version."""
     created: tuple[str, ...]
-    """What did not exist before, a line each."""
+    """One line for everything that did not exist before."""
 
 
 def is_spec_file(text: str) -> bool:
@@ -108,7 +108,7 @@ def read_spec(path: Path) -> ExperimentSpec:
 
 
 def _texts(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with configurations as JSON texts; a single scorer needs no list."""
+    """Return the values with nested configurations as JSON text and a single scorer as a list."""
     scorers = value.get("scorers", [])
     texts = {"scorers": [_text(one) for one in (scorers if isinstance(scorers, list) else [scorers])]}
     config = {"config": _text(value["config"])} if value.get("config") is not None else {}
@@ -122,10 +122,10 @@ def _text(value: object) -> object:
 
 
 async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> EnsuredExperiment:
-    """Create what is missing: dataset, version, build, scorers, experiment. What exists already is used.
+    """Create the dataset, build, scorers and experiment unless they exist.
 
-    Changed data makes a version of the dataset, another definition a version of the experiment. Nothing is stored if
-    the data or the target cannot be used; only of a target whose own code is broken, the run says so.
+    Changed data makes a new version of the dataset, a changed definition a new version of the experiment. Nothing is
+    stored if the data or the target cannot be used, except if the target's own code raises: then its run reports that.
 
     Raises:
         UsageError: Something is missing or wrong.
@@ -173,22 +173,22 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
 
 
 def _what_is_new(before: NewExperiment | None, now: NewExperiment) -> str:
-    """Return what a version has that the one before had not; of the first version its scorers."""
+    """Describe what changed since the previous version; for the first version, name the scorers."""
     if before is None:
         return f"scored by {', '.join(binding.spec.name for binding in now.bindings)}"
     words = {"target": "target", "dataset_version_id": "data", "bindings": "scorers", "config": "config"}
     other = [word for field, word in words.items() if getattr(before, field) != getattr(now, field)]
-    return f"other {' and '.join(other)}"
+    return f"changed {' and '.join(other)}"
 
 
 def _require(spec: ExperimentSpec) -> None:
     """Raise `UsageError` for a missing part of a new experiment."""
     missing = {
         "target": (spec.target, TARGETS),
-        "data": (spec.data, "a file with one JSON object a line: input and, where one is known, expected"),
+        "data": (spec.data, "a file with one JSON object per line: input and, if known, expected"),
         "scorer": (
             spec.scorers,
-            "exact_match, another one of `evalscribe experiments scorers list --builtin`, or your own",
+            "exact_match, another scorer that `evalscribe experiments scorers list --builtin` lists, or your own",
         ),
     }
     for name, (value, forms) in missing.items():
@@ -197,13 +197,13 @@ def _require(spec: ExperimentSpec) -> None:
 
 
 def _stem(data: str) -> str:
-    """Return a file's name without its endings: `items` of `evals/items.jsonl.gz`."""
+    """Return a file's name without suffixes: `items` for `evals/items.jsonl.gz`."""
     name = PurePath(data).name
     return name.partition(".")[0] or name
 
 
 def _component(target: str, folder: Path) -> tuple[Component, Path]:
-    """Parse a target, and return the folder that it is imported from or runs in. Raises `UsageError`.
+    """Parse a target; return its component and the folder to import or run it from. Raises `UsageError`.
 
     `src/agent.py:answer` is imported from `src`, as `python src/agent.py` would be.
     """
@@ -258,10 +258,10 @@ def _scorer_name(text: str) -> str:
 
 
 def _target(before: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
-    """Return the target: the earlier one unless its component is another now.
+    """Return the earlier target if its component is unchanged, else a new one.
 
-    It names the first build of the component. Runs of later builds belong to the same version of the experiment, so
-    that they can be compared.
+    The target names the first build of its component. Runs of later builds belong to the same version of the
+    experiment, so that they can be compared.
     """
     if build is None:
         assert before is not None, "a new experiment has a target"
@@ -290,7 +290,7 @@ COLUMNS = {
     "split": ("split",),
     "cluster": ("cluster",),
 }
-"""Names under which a CSV column is read; the remaining columns become metadata."""
+"""Names of the CSV columns for each field; the remaining columns become metadata."""
 MAX_NAMED = 20
 """Maximum columns in a message."""
 

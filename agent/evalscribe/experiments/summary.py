@@ -73,7 +73,7 @@ class ScorerTallies:
         """Number of trials that a required scorer broke on and none failed."""
 
     def read(self, scores: Iterable[Score]) -> None:
-        """Add current scores, those of one item in a row."""
+        """Add current scores, which must be grouped by item."""
         for key, of_item in groupby(scores, key=lambda one: one.item_key):
             cluster = self._clusters.get(key)
             whole = list(of_item)
@@ -148,7 +148,7 @@ class _Scorer:
 
 
 class DatasetPlace(NamedTuple):
-    """Item of the dataset version, without its content."""
+    """Key, split and cluster of an item of the dataset version."""
 
     key: str
     split: str | None = None
@@ -186,7 +186,7 @@ def summarise_run(
 def _by_place(
     places: Iterable[DatasetPlace], tries: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
-    """Yield every item with its trials; without trials if the run ended before it."""
+    """Yield every item with its trials; no trials if the run ended before it."""
     groups = groupby(tries, key=lambda one: one.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:
@@ -200,14 +200,15 @@ def _by_place(
 MAX_REASONS = 10
 """Maximum reasons in a summary."""
 MAX_REASONS_COUNTED = 1_000
-"""Maximum distinct reasons counted: a target can give every trial a reason of its own."""
+"""Maximum distinct reasons counted, because a target can give a different reason in every trial."""
 REASON_LENGTH = 160
 RAISED = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 
 
 def error_reason(error: str | None) -> str:
-    """Return what a trial without an answer did. Exceptions of one type at one line are one reason, since their
-    messages often quote the input.
+    """Return why a trial gave no answer, as a phrase.
+
+    Exceptions of one type at one line are one reason, since their messages often quote the input.
     """
     text = one_line(error or "")
     if raised := RAISED.fullmatch(text):
@@ -240,7 +241,7 @@ class _Tries:
         self.failed_items = 0
         self.flaky: list[str] = []
         self.passes: Counter[tuple[int, int]] = Counter()
-        """Number of items by their trials and passed trials."""
+        """Number of items by (trials, passed trials)."""
         self.errors: Counter[str] = Counter()
         self.durations = array("d")
         self.cost_usd = 0.0

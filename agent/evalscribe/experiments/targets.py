@@ -45,7 +45,7 @@ MOST_USED = 10**12
 
 
 def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
-    """Parse a reply from a JSON value, with secrets redacted. An unreadable envelope is a failed trial."""
+    """Parse a reply from a JSON value, with secrets redacted. Return a failure if it cannot be read."""
     try:
         return _reply(redact_json(clean_json(value)), log, duration_ms)
     except DataError as error:
@@ -63,7 +63,7 @@ def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
 
 
 def parse_output(text: str) -> object:
-    """Parse a text as JSON; else return it without the line end that commands append."""
+    """Parse a text as JSON; if it is not JSON, return it without its last line end."""
     try:
         return StrictJson().decode(text)
     except DataError:
@@ -206,7 +206,7 @@ def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) ->
 
 
 def _named(call: TargetCall) -> Mapping[str, str]:
-    """Return values for the command's environment, which cannot hold every character."""
+    """Return environment variables for the command, without characters that they cannot contain."""
     told = {
         "EVALSCRIBE_IDEMPOTENCY_KEY": call.idempotency_key,
         "EVALSCRIBE_RUN_ID": call.run_id,

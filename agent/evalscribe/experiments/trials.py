@@ -249,7 +249,7 @@ class _RunModel:
 
 
 LATE_S = 2.0
-"""Seconds that a target has beyond its timeout to report the timeout itself."""
+"""Extra seconds after its timeout in which a target can report the timeout itself."""
 
 
 class TrialRequest(NamedTuple):

@@ -80,7 +80,7 @@ async def open_tools(
         workspace: Workspace of the definitions.
         run: The run.
         version: The run's version of the experiment.
-        left_usd: Remaining budget for models in US dollars; None for the limit of the settings.
+        left_usd: Remaining budget for models in US dollars; None for the limit in the settings.
 
     Raises:
         EvalscribeError: One of them cannot be used.
@@ -95,7 +95,7 @@ async def open_tools(
 
 @asynccontextmanager
 async def open_models(workspace: Workspace, left_usd: float | None = None) -> AsyncIterator[Models]:
-    """Open models that spend the rest of a run's budget; None for the limit of the settings."""
+    """Open models with `left_usd` as their budget; None for the limit in the settings."""
     settings = workspace.settings
     budget = Budget(usd=settings.budget.value if left_usd is None else left_usd, tokens=settings.max_tokens.value)
     models = BudgetedModels(workspace.open_models(budget))
@@ -108,7 +108,7 @@ async def open_models(workspace: Workspace, left_usd: float | None = None) -> As
 async def open_target(
     workspace: Workspace, version: ExperimentVersion, deployment: Deployment | None, models: Models, concurrency: int
 ) -> Target:
-    """Open the target of a version. The caller closes it with its processes.
+    """Open the target of a version. The caller closes it, which ends its processes.
 
     Args:
         workspace: Workspace whose store has cached judge results.
@@ -161,7 +161,7 @@ async def open_scorers(
 
 
 class _Makers:
-    """Builder of runners that opens shared resources once and closes them at the end."""
+    """Creates scorer runners. Opens what they share once and closes it at the end."""
 
     def __init__(
         self, workspace: Workspace, models: Models, opened: AsyncExitStack, timeout_s: float, concurrency: int
@@ -234,7 +234,7 @@ CLAIM_S = 3.0
 OpenTools = Callable[
     [Workspace, ExperimentRun, ExperimentVersion, float | None], AbstractAsyncContextManager[TrialTools]
 ]
-"""Function that opens the tools of a run within a budget in US dollars. Raises `EvalscribeError`."""
+"""Function that opens target and scorers of a run with a budget in US dollars. Raises `EvalscribeError`."""
 
 
 async def work_on_run(
@@ -242,9 +242,8 @@ async def work_on_run(
 ) -> ExperimentRun:
     """Do the remaining work of a run in this process and return the ended run.
 
-    An error that concerns all trials ends it as failed, with the reason, and it can be resumed. Cancelled (by a signal)
-    it
-    leaves the run resumable.
+    An error that concerns all trials ends the run as failed, with the reason. After that, or if this call is cancelled
+    by a signal, the run can be resumed.
 
     Args:
         workspace: Workspace of the run; its options limit the cost of models.
@@ -288,7 +287,7 @@ class _Worker:
         self._tools = tools
         self._spent = workspace.store.experiment_runs.spent(run.id)
         self._along: ContinuousRunArchive | None = None
-        """None if an earlier worker ran some of the trials; then all are archived at the end."""
+        """None if an earlier worker ran some of the trials. All trials are then archived at the end."""
 
     async def run(self) -> ExperimentRun:
         try:
@@ -379,7 +378,7 @@ class _Worker:
 
     @property
     def _penniless(self) -> bool:
-        """True if the budget is spent. A run without cost needs no budget."""
+        """True if the budget is spent. A run that costs nothing continues even with a budget of 0."""
         return self._left == 0 and self._spent > 0
 
     @property
@@ -440,7 +439,7 @@ class _New(NamedTuple):
 async def _with_own_models(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion
 ) -> AsyncIterator[Sequence[ScorerRunner]]:
-    """Open the scorers of a version within the cost limit of the settings."""
+    """Open the scorers of a version within the cost limit in the settings."""
     async with open_models(workspace) as models, open_scorers(workspace, version, models, run.concurrency) as runners:
         yield runners
 
@@ -455,12 +454,12 @@ async def rescore_run(
     version: str | None = None,
     runners: OpenScorers = _with_own_models,
 ) -> RescoreResult:
-    """Score a run again. New scores stay stored whatever ends it; another call starts from the beginning.
+    """Score a run again. New scores are stored in batches and survive an error; another call starts over.
 
     Args:
         workspace: Workspace of the run; its settings limit the cost of models.
         run: A run that has ended.
-        show: Receives how many trials of how many are scored.
+        show: Receives the number of scored trials and the number of all trials.
         scorers: Names of bindings; empty for all.
         reason: Reason stored with the new scores.
         version: Id or number of the experiment's version whose scorers are used; None for the run's own.

@@ -20,7 +20,7 @@ from evalscribe.model.rubric import OutputParsingMode, Rubric
 DEEPEST = 100
 """Maximum nesting depth of objects and lists."""
 _START = re.compile(r"\{\s*+[\"}]|\[\s*+\{")
-"""Start of an object or of a list of objects. Neither such a list nor its members are answers."""
+"""Start of an object or of a list of objects. A list is matched so that its members are not taken for answers."""
 _PART = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]"]', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![{\[,\s])\s*+,(?=\s*+[}\]])', re.DOTALL)
 
@@ -35,7 +35,7 @@ class JsonSpan(NamedTuple):
     value: dict[str, Any] | BrokenJson
     start: int
     end: int | None
-    """Offset where the text continues; None if the JSON has no end."""
+    """Offset after the JSON; None if it is unterminated."""
 
 
 def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
@@ -108,7 +108,7 @@ def _number(digits: str) -> float:
 
 
 def _storable(value: Any) -> Any:
-    """Remove lone surrogates: JSON can spell them, but they can neither be sent nor stored."""
+    """Replace lone surrogates: JSON can spell them, but they can neither be sent nor stored."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
@@ -119,7 +119,7 @@ def _without_comma(match: re.Match[str]) -> str:
 MOST_OBJECTS = 100
 """Maximum number of objects examined per text, and of tags per answer."""
 MOST_EXTENDED = 8
-"""Maximum number of tags read beyond their first closing tag, because that one may be inside a string."""
+"""Maximum tags extended beyond the first closing tag, which may be inside a string."""
 MOST_PROBLEMS = 10
 LONGEST_PROBLEM = 300
 
@@ -128,10 +128,10 @@ Problems = list[str]
 
 
 def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lambda _: False) -> Output | Problems:
-    """Parse the output in the first tag that holds one, or in the whole text without tags; else return the problems.
+    """Return the output in the first tag with a valid one, or in the whole text if there are no tags; else problems.
 
-    An output is a whole JSON object that fits the schema, and the only such object in its tag or text. A tag whose text
-    `repeats` what is judged may be a quotation: it only counts if no other tag holds an output.
+    A valid output is the only complete JSON object in its tag or text that fits the schema. If `repeats` finds a tag's
+    text in what is judged, it may be a quotation: that tag only counts if no other has a valid output.
     """
     read = _tagged(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
     if read is None:
@@ -140,7 +140,7 @@ def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lam
 
 
 def _tagged(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output | Problems | None:
-    """Parse the tagged outputs; return None if no tag is closed."""
+    """Return the output or problems of the tags; None if no tag is closed."""
     tags = _Tags(text, rubric.response_xml_key)
     read: Output | Problems | None = None
     repeated: Output | None = None
@@ -185,7 +185,7 @@ class _Tags:
         return self._text[self._begin : self._end]
 
     def readings(self) -> list[list[JsonSpan]]:
-        """Objects between the tags; for nested tags, also those in the innermost one."""
+        """Return the objects between the tags; if tags are nested, also those in the innermost one."""
         begin, end = self._begin, self._end
         outer = self._extended(_objects(self._text, begin, end))
         inner = self._text.rfind(self._opening, begin, end)
@@ -194,7 +194,7 @@ class _Tags:
         return [outer, _objects(self._text, inner + len(self._opening), end)]
 
     def _extended(self, objects: list[JsonSpan]) -> list[JsonSpan]:
-        """Return the last object in full if the closing tag that cuts it is inside one of its strings."""
+        """Complete the last object if the closing tag that cut it off is inside one of its strings."""
         cut = bool(objects) and objects[-1].end is None
         if not (cut and self._extensions and self._end < self._last):
             return objects

@@ -72,7 +72,7 @@ WorkerAnswer = Verdict | Unclassified | PanelDecision
 
 @dataclass(frozen=True)
 class JudgeRecipe:
-    """Data from which a worker builds its judges. Of all secrets, only the models' keys are passed to it."""
+    """Data from which a worker builds its judges. The only secrets in it are the models' keys."""
 
     access: dict[str, Access]
     """Access by provider."""
@@ -116,8 +116,7 @@ class JudgeRecipe:
 
 
 def _allowed(found: Settings, provider: str) -> Access | None:
-    """Return the provider's access; None if the settings do not allow it, which is reported before any worker
-    starts."""
+    """Return the provider's access; None if the settings forbid it, which is reported before workers start."""
     try:
         return found.provider(provider)
     except UsageError:
@@ -160,7 +159,7 @@ class EngineJudge:
     crew: WorkerPool[Piece, WorkerAnswer]
 
     def judge(self, near: Judge, seat: WorkerJudge) -> Judge:
-        """Return a judge that runs `near` on a worker."""
+        """Return a judge that lets a worker judge in place of `near`."""
         return RemoteJudge(near, self._decide(seat))
 
     def hear(self, rubric: Rubric, model: Model) -> DecideRemotely:
@@ -227,7 +226,7 @@ class FailureJudge:
     models: tuple[str, ...] = ()
     """Models that the judge calls."""
     own_prompts: bool = False
-    """Whether the judge's prompts or its rubric are the workspace's own."""
+    """Whether the workspace has its own versions of the judge's prompts or rubric."""
     notes: tuple[str, ...] = ()
     """Notes about the judge's rubrics for the user."""
 
@@ -248,15 +247,13 @@ class JudgeBuilder:
         settings: Settings | None = None,
         models: Models | None = None,
     ) -> None:
-        """Store the arguments.
-
-        The store is opened with the first rubric, so that a missing key is reported before a store is created.
+        """Initialise without opening the store: a missing key is reported before a store is created.
 
         Args:
-            workspace: Where rubrics and prompts are.
-            workers: Who judges in place of this process.
-            settings: Which judge and cascade; None for the workspace's.
-            models: Models to ask; None for the workspace's.
+            workspace: Workspace with the rubrics and prompts.
+            workers: Remote workers that judge; None for this process.
+            settings: Settings that select judge and cascade; None for the workspace's.
+            models: Models to call; None for the workspace's.
         """
         self._workspace = workspace
         self._settings = settings or workspace.settings
@@ -267,7 +264,7 @@ class JudgeBuilder:
         self._notes: list[str] = []
 
     def models(self, *, cascade: bool) -> tuple[Model, ...]:
-        """Open the models: none for the rules, one, or a cascade's cheap and expensive one.
+        """Open the models of the judge: none for the rules, cheap and expensive for a cascade, else one.
 
         Raises `EvalscribeError` if one of them is not available.
         """
@@ -298,11 +295,11 @@ class JudgeBuilder:
 
     @cached_property
     def results(self) -> RecordedResults:
-        """Return the store of rubric results, which records which of them are new."""
+        """Store of rubric results that records which of them are new."""
         return RecordedResults(self._workspace.store.collections)
 
     def model_names(self, rubric: Rubric, name: str | None) -> tuple[str, ...]:
-        """Return the models that the judge of `loaded` calls."""
+        """Return the models that the judge returned by `loaded` calls."""
         if name == RULES:
             return ()
         if name == CASCADE:
@@ -313,7 +310,7 @@ class JudgeBuilder:
         """Return a judge of any subject by `rubric`. Raises `EvalscribeError` if it is not available.
 
         Args:
-            rubric: What it is asked.
+            rubric: The rubric to judge by.
             name: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
             fresh: Ignore stored results.
         """
@@ -411,7 +408,7 @@ class JudgeBuilder:
 
 
 def _own(rubric: Rubric) -> bool:
-    """Return whether a rubric differs from the shipped one of its name."""
+    """Return whether a rubric differs from the shipped one with its name."""
     try:
         return rubric.digest != load_rubric(rubric.id, Prompts()).digest
     except NotFoundError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 VERSION = 1
-"""Raise by hand when the stages pass failures on differently."""
+"""Raise by hand when the rules for passing a failure to the next stage change."""
 
 
 class FailureCascade:
@@ -39,7 +39,7 @@ class FailureCascade:
 
         Args:
             first: Tags the failure.
-            tagged: The second judge by tag; the first of them that a failure has decides.
+            tagged: The second judge by tag; a failure with several goes to the first of them.
             judge: The second judge for failures without such a tag.
             rules: Decides before `first`.
             kept: Stores answers.
@@ -109,7 +109,7 @@ def _ids(tagged: Mapping[str, Judge]) -> list[str]:
 
 
 def _undecided(best: Verdict, asked: Unclassified, usage: Usage) -> Verdict:
-    """Return the best verdict so far if the expensive stage gave none: uncertain, and asked again if that may help."""
+    """Return the best verdict so far, marked uncertain; it is provisional unless `asked` is final."""
     return best.model_copy(
         update={
             "stage": best.stage or "rules",
@@ -132,7 +132,7 @@ class CascadeResult(Frozen):
     """Results of a cascade for one subject."""
 
     results: tuple[JudgeResult, ...]
-    """One result, or one for each tag, in the order of the tags."""
+    """One result for each tag, in order; a single one without tags."""
     rubrics: tuple[Rubric, ...]
     """Rubric of each result: the requested one, or a tag's own."""
     subject: Subject
@@ -184,15 +184,14 @@ class SubjectCascade:
         return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
-        """Return the estimates of the cheap call and of the most expensive follow-up: every tag's judge, or the
-        rubric's own."""
+        """Return the estimates of the cheap call and of the costlier follow-up: all tags' judges or the rubric's."""
         tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
         alone = self._judge.estimate(subject)
         worst = max(tagged, alone, key=lambda one: (one.cost_usd or 0.0, one.input_tokens))
         return {"tag": self._first.estimate(subject), "judge": worst}
 
     async def judge(self, subject: Subject) -> CascadeResult:
-        """Judge the subject; a failing stage passes it on.
+        """Judge the subject. If the first stage fails, the second one judges.
 
         Raises `EvalscribeError` only for what affects all subjects.
         """
@@ -229,7 +228,7 @@ class SubjectCascade:
 
 
 def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
-    """Return the rubric for a cheap model: with tags, a field for certainty, and the answer in the rubric's schema."""
+    """Return the rubric for the cheap model, which asks for tags, certainty, and an answer in the rubric's schema."""
     words = prompts.render(TEMPLATE, tags=tags, rest=REST).strip()
     properties: dict[str, Any] = {"sure": {"type": "boolean"}, "answer": rubric.output_schema}
     if tags:

@@ -21,7 +21,7 @@ from evalscribe.text import one_line
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
-"""Maximum characters of a path or key that the subject does not contain."""
+"""Maximum characters parsed of a path or key that is not in the subject."""
 _ROLES = "|".join(ROLES)
 _START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
 _NUMBERED = re.compile(r"(?:T[0-9]{1,9}(?:B[0-9]{1,9})?|R[0-9]{1,9})M?(?![A-Za-z0-9_])|[AP][0-9]{1,9}(?![A-Za-z0-9_])")
@@ -53,7 +53,7 @@ class Mark:
     known: bool = True
     """Whether the item has the key and the mark follows the grammar."""
     lines: tuple[int, int] | None = None
-    """Claimed lines, numbered as shown to the judge."""
+    """Claimed lines, by the numbers shown to the judge."""
     quote: str | None = None
 
 
@@ -250,7 +250,7 @@ def _of_value(mark: Mark, quote: str) -> _Location | None:
 
 
 def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Location | None:
-    """Locate the quotation in the cited item, at the claimed lines or at others."""
+    """Locate the quotation in the cited item, first at the claimed lines, then anywhere."""
     number = subject.numbers[item.mark]
     claimed = (mark.lines[0] - item.first, mark.lines[1] - item.first) if mark.lines else None
     for span in subject.haystack.spans(quote, number, claimed):
@@ -283,7 +283,7 @@ def _elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Locat
 
 
 def _in_one_part(item: SubjectItem, start: int, end: int) -> bool:
-    """Return whether the span contains none of our labels."""
+    """Return whether the span crosses none of our labels."""
     return not any(start < at < end for at, _ in item.labels)
 
 
@@ -304,7 +304,7 @@ def _of_key(item: SubjectItem, key: str) -> CitationTarget:
 
 
 def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
-    """Return a copy in which every string that may cite is a `CitedText` (as a dict); all else is unchanged."""
+    """Return a copy in which every string that may contain citations is a `CitedText` (as a dict)."""
     copy = deepcopy(output)
     for path, text in cited_strings(output, schema):
         *parents, last = path
@@ -317,7 +317,7 @@ def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subj
 
 _SPACE_BEFORE = re.compile(r"\s+(?=[.,;:!?)])")
 _JOINS = re.compile(r"\s*[,;]?\s*(?:and)?\s*")
-"""Text between two marks that is dropped together with them."""
+"""Text between two marks that is removed together with them."""
 _EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
 
 

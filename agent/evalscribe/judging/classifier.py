@@ -208,7 +208,7 @@ class Investigation:
         return Unclassified(reason=reason, judge=self._judge, final=final, cause=cause, usage=self._turns.usage)
 
     def _useless(self, reason: str) -> Unclassified:
-        """Give up because the answers are unusable, and forget them; after a failed call they stay valid."""
+        """Give up because the answers are unusable, and drop them from the cache."""
         self._turns.forget()
         return self.unclassified(reason)
 
@@ -267,7 +267,7 @@ def _sent_back(call: ToolCall, problems: list[str]) -> ToolResult:
 
 
 JUDGE_VERSION = 1
-"""Raise by hand when the question changes in a way that templates and tools do not show."""
+"""Raise by hand when the question changes but the digests of templates and tools do not."""
 LIKELY_TURNS = 3
 LIKELY_TURN = 1_200
 """Likely tokens of one answer, including thinking."""
@@ -323,7 +323,7 @@ class ModelJudge:
     def estimate(self, case: Failure) -> Estimate:
         """Estimate the usage: a few turns, each reading the earlier ones from the cache.
 
-        If the question shows all of the evidence, a turn less is likely, and none reads more than that.
+        If the question shows all of the evidence, one turn fewer is likely, and no turn reads more.
         """
         shown = estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         turns, reading = LIKELY_TURNS, LIKELY_READING
@@ -353,7 +353,7 @@ class ModelJudge:
 
     @cached_property
     def _system(self) -> str:
-        """Return the system prompt, equal for all cases, so that the provider can cache it together with the tools."""
+        """System prompt. It is equal for all cases, so that the provider can cache it together with the tools."""
         return render_instructions(self._prompts, self.rubric)
 
     @cached_property
@@ -367,7 +367,7 @@ LONGEST_FIRST_ANSWER = 4_000
 """Maximum tokens of the single answer."""
 LIKELY_FIRST_ANSWER = 500
 FIRST_PASS_S = 50.0
-"""Time limit that leaves the next stage its full time."""
+"""Time limit in seconds; short, so that the next stage has its full time."""
 GAVE_UP = {
     "refusal": "the model refused to judge this failure",
     "context_exceeded": "the evidence is too long for the model",
@@ -400,14 +400,14 @@ class FirstPass:
         self._seconds = seconds
 
     def key(self, case: Failure) -> str:
-        """Return the content id of instructions, tool, model, evidence and context shown."""
+        """Return the content id of instructions, tool, model, evidence and the context shown."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
         models = describe_across_models(case.across)
         read = [case.evidence.digest, case.packed, select_precedents(case.precedents), *([models] if models else [])]
         return content_id(["first pass", FIRST_PASS_VERSION, asked, *read, *([case.examples] if case.examples else [])])
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate one call, whose instructions are read from the cache after the first."""
+        """Estimate one call. After the first call, its instructions are read from the provider's cache."""
         shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tool))
         read = shared + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         usage = Usage(calls=1, input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
@@ -453,6 +453,6 @@ class FirstPass:
 
     @cached_property
     def _system(self) -> str:
-        """Return the system prompt, equal for all cases, so that the provider can cache it."""
+        """System prompt. It is equal for all cases, so that the provider can cache it."""
         words = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
         return render_instructions(self._prompts, self._rubric, first_pass=words)

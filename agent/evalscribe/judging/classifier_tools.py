@@ -84,7 +84,7 @@ S = TypeVar("S", bound=VerdictSubmission)
 
 
 def parse_submission(fields: dict[str, Any], shape: type[S], labels: Sequence[Classification]) -> S | list[str]:
-    """Validate a submission; return it, or its problems by field. `labels` are those of the rubric."""
+    """Validate a submission; return it, or its problems with their fields. `labels` are those of the rubric."""
     try:
         submission = shape.model_validate(fields)
     except ValidationError as error:
@@ -101,7 +101,7 @@ def verify_quotations(submission: VerdictSubmission, evidence: Evidence) -> tupl
 
 
 def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) -> list[str]:
-    """List problems that justify one more question, but not the loss of the verdict."""
+    """List problems about which the model is asked once; the verdict counts even if they remain."""
     found = [
         f"citations.{n}: {citation.role} {citation.path!r} holds no such whole lines; quote what read_lines shows"
         for n, citation in enumerate(citations)
@@ -213,7 +213,7 @@ class EvidenceTools:
         self._fence = fence
 
     def answer(self, call: ToolCall) -> ToolResult:
-        """Answer a call. Never raises: a problem with the call is its result."""
+        """Answer a call. Never raises: the result describes any problem with the call."""
         try:
             about, lines = self._run(call.name, call.input)
         except ToolCallRefused as refused:

@@ -40,7 +40,7 @@ class JudgeOutput(Frozen):
     """Result of judging one subject."""
 
     results: tuple[JudgeResult, ...]
-    """One result; for a cascade, one for each tag."""
+    """One result for each tag of a cascade; otherwise a single one."""
     rubrics: tuple[Rubric, ...]
     """Rubric of each result."""
     stage: Stage = "judge"
@@ -62,9 +62,9 @@ class JudgeMaker:
     fresh: bool = False
     """Ignore stored results."""
     batch: bool = False
-    """Send calls in batches, at their price and without a time limit."""
+    """Send calls in batches, at the batch price and without a time limit."""
     hear: Callable[[Rubric, Model], DecideRemotely] | None = None
-    """Judges subjects remotely; None for this process."""
+    """Returns a function that judges subjects remotely; None to judge in this process."""
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
         return RubricJudge(
@@ -80,12 +80,12 @@ class JudgeMaker:
         )
 
     def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:
-        """Return a judge that uses the named model, else the rubric's own. Raises what `Models.open` raises."""
+        """Return a judge that uses the named model, else the rubric's own. Raises the errors of `Models.open`."""
         return self.judge(rubric, self.models.open(name or rubric.judge_model.id, "judge"))
 
 
 class LoadedRubricJudge:
-    """One model that judges by one rubric."""
+    """A judge with one model and one rubric."""
 
     def __init__(self, judge: RubricJudge) -> None:
         self.id = judge.id
@@ -102,7 +102,7 @@ class LoadedRubricJudge:
 
 
 class LoadedCascade:
-    """A cheap model that tags, and an expensive one where it is needed."""
+    """A cheap model that tags, and an expensive one for tagged or uncertain subjects."""
 
     def __init__(self, cascade: SubjectCascade) -> None:
         self.id = cascade.id
@@ -120,10 +120,10 @@ class LoadedCascade:
 
 
 class LoadedRulesJudge:
-    """The rules engine, for rubrics whose output it can produce for a failed eval."""
+    """The rules, for rubrics whose schema fits their verdict on a failed eval."""
 
     def __init__(self, rubric: Rubric, results: "CollectionStore | RecordedResults | None" = None) -> None:
-        """Initialise the judge. `results` stores the results for readers; the rules themselves always run."""
+        """Initialise the judge. `results` stores the results; none is reused, because the rules are free."""
         self._rules = RulesJudge()
         self._results = results
         self.name = self._rules.id
@@ -186,7 +186,7 @@ LoadedJudge = LoadedRubricJudge | LoadedCascade | LoadedRulesJudge
 
 
 def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
-    """Return the rubric's fields of a verdict, named as in the failure rubric; quotations follow the reasoning."""
+    """Return the fields of a verdict that the rubric's schema has; `reasoning` ends with the citations."""
     cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
     fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
     told = {name: getattr(verdict, name) for name in fields}

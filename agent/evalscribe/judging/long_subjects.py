@@ -1,7 +1,7 @@
-"""Read a subject beyond the context window in parts, and condense it to observations.
+"""Read a subject that exceeds the context window in parts, and condense it to observations.
 
-The observations of each part are checked against the whole subject, so what a judge cites of them resolves to the
-original. A part that cannot be read is reported to the judge as a gap.
+Every citation in an observation is checked against the whole subject, so a judge that repeats it cites the original.
+A part that cannot be read is reported to the judge as a gap.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
 
 
 def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = None) -> Iterator[tuple[T, ...]]:
-    """Gather values, in order, into parts of at most `room` tokens and `most` values. A larger value is alone."""
+    """Gather values in order into parts of at most `room` tokens and `most` values. A larger one gets its own part."""
     part: list[T] = []
     left = room
     for value, size in sized:
@@ -83,7 +83,7 @@ def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
 
 
 def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, int]]:
-    """Yield spans that each fit a part, with their tokens; an item that fits is one span."""
+    """Yield spans that each fit in a part, with their tokens; an item that fits is one span."""
     for index, item in enumerate(items):
         head = min(DELIMITERS + estimate_tokens(item.about), room // 2)
         start, first, more = 0, item.first, True
@@ -95,8 +95,7 @@ def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, 
 
 
 def _end(item: SubjectItem, start: int, room: int) -> int:
-    """Return the end of a span from `start`: the item's end, the last line end that fits, or a place inside a longer
-    line."""
+    """Return the end of a span from `start`: the item's end, else the last line end that fits, else inside the line."""
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
     while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
         end = start + max(1, min(end - start - 1, (end - start) * room // weight))
@@ -123,7 +122,7 @@ SCHEMA = {
 
 
 class PartTooLong(Exception):
-    """The prompt exceeds the provider's limit in spite of our estimate; the part must be split."""
+    """The prompt exceeds the provider's limit, although our estimate was lower; the part must be split."""
 
     def __init__(self, usage: Usage) -> None:
         super().__init__("beyond the model's context window")
@@ -175,13 +174,13 @@ def _wrong(citations: Iterable[ResolvedCitation], held: Sequence[ResolvedCitatio
 
 OBSERVE_TEMPLATE = "judging/observe.md.j2"
 QUESTION_TOKENS = 800
-"""Tokens of the question apart from rubric, part and citation help."""
+"""Tokens of the question without rubric, part and citation help."""
 CONCURRENT_PARTS = 4
 """Maximum parts read concurrently."""
 LONGEST_PART = 100_000
-"""Maximum tokens of one part, even with a large window; longer parts are read less closely."""
+"""Maximum tokens of one part, even in a large window, because models read longer parts less closely."""
 ANSWER_SHARE = 0.25
-"""Maximum share of a small window for an answer."""
+"""Maximum share of the window for an answer."""
 MARGIN = 0.8
 """Share of the window that is used, because tokens are estimated."""
 MAX_OBSERVATIONS = 40
@@ -195,7 +194,7 @@ class PartReader:
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """`window` overrides the model's with a smaller one. Raises `CallFailed` if the rubric alone fills it."""
+        """`window` replaces a larger context window of the model. Raises `CallFailed` if the rubric alone fills it."""
         self.rubric = rubric
         self.prompts = prompts
         self.usage = Usage()
@@ -208,12 +207,11 @@ class PartReader:
         self.answer_tokens = min(ANSWER_TOKENS, int(ANSWER_SHARE * self._window))
         """Maximum tokens of one answer."""
         self.room = self._part_room()
-        """Tokens of one part; lowered to a size that works once a part was too long."""
+        """Maximum tokens of one part; lowered after a part was too long."""
         self._unread: list[tuple[int, str, str]] = []
         """Unread parts: number, content, and reason."""
         self._read = self._too_long = self._hopeless = False
-        """Whether anything was read; whether anything was too long; whether the smallest part failed before any was
-        read."""
+        """Whether a part was read; whether one was too long; whether even the smallest was, before any was read."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -244,9 +242,9 @@ class PartReader:
         return tuple(text for number in sorted(found) for text in found[number] or ())
 
     async def ask(self, question: str, room: int) -> tuple[str, ...]:
-        """Return the checked observations of one answer, in at most `room` tokens.
+        """Ask for observations in at most `room` tokens, and return them checked.
 
-        Raises `PartTooLong` or `CallFailed`, after counting its usage.
+        Raises `PartTooLong` or `CallFailed`, after counting the usage.
         """
         try:
             texts, usage = await ask_observations(self._model, question, self._subject, min(self.answer_tokens, room))
@@ -310,7 +308,7 @@ class PartReader:
 
 
 def observation_item(mark: str, texts: Iterable[str], about: str = "") -> SubjectItem:
-    """Return our own lines as an item, with a mark that does not exist in the subject."""
+    """Return observations or gaps as an item, with a mark that does not exist in the subject."""
     target = CitationTarget(kind="result", item=mark)
     return SubjectItem(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
 
@@ -324,13 +322,13 @@ MERGE_TEMPLATE = "judging/merge.md.j2"
 ROUNDS = 6
 """Maximum rounds of merging before the last observations are left out."""
 PROGRESS = 0.95
-"""Share of the tokens that a round must get below; otherwise it is the last."""
+"""A round that leaves more than this share of the tokens is the last."""
 WORDS_PER_TOKEN = 0.5
 """Words per token of observations: citations take more tokens than prose."""
 
 
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
-    """Merge the observations into at most `room` tokens; what is left out is recorded as a gap of the reader."""
+    """Merge the observations into at most `room` tokens; omitted ones are recorded as a gap of the reader."""
     for _ in range(ROUNDS):
         before = total_tokens(observed)
         if before <= room:
@@ -346,7 +344,7 @@ def total_tokens(texts: Iterable[str]) -> int:
 
 
 async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Merge neighbours, as many as one answer can hold once shortened."""
+    """Merge neighbours in batches whose merged text fits in one answer."""
     shrink = MARGIN * room / total_tokens(observed)
     longest = min(reader.room, int(MARGIN * reader.answer_tokens / shrink))
     found: dict[int, tuple[str, ...]] = {}
@@ -361,7 +359,7 @@ async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tupl
 
 
 async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
-    """Return fewer observations; the same ones if the model returns none."""
+    """Merge a batch; return it unchanged if the model returns nothing or the call fails."""
     shown = reader.shown((observation_item("observations", batch),))
     question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=shown, words=words)
     try:
@@ -387,7 +385,7 @@ def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[
 
 
 def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
-    """Batch neighbours into at most `room` tokens; a longer observation is alone."""
+    """Batch neighbours into at most `room` tokens; a longer observation gets its own batch."""
     batch: list[str] = []
     left = room
     for text in observed:
@@ -411,21 +409,21 @@ class CondensedSubject(Frozen):
     """Content that replaces a subject that does not fit in a judge's prompt."""
 
     subject: Subject
-    """Observations and gaps as items. Their citations, and those of a judge, refer to the original subject."""
+    """Observations and gaps as items. Citations in them and in the judge's answer refer to the original subject."""
     usage: Usage
     """Usage of all reading and merging so far."""
     parts: int
     gaps: tuple[str, ...] = ()
-    """Descriptions of what was not read or left out, one line each."""
+    """Descriptions of unread parts and omitted observations, one line each."""
 
 
 class SubjectReading:
-    """A subject that is read once and can be shown in different sizes."""
+    """Reads a long subject once; returns its observations in any size."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """Prepare reading. `model` reads the parts with these templates, in its own window or a smaller one.
+        """Prepare reading by `model`. `window` replaces a larger context window of the model.
 
         Raises `CallFailed` if the rubric alone fills the window.
         """

@@ -30,7 +30,7 @@ MAX_LINE = 600
 """Maximum characters of a line in a prompt."""
 LONGEST_PATH = 200
 NEAR = 2
-"""Selected lines at most this far apart are joined into one excerpt."""
+"""Maximum gap in lines between two selections that are joined into one excerpt."""
 BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npmrc", ".env")
 GENERATED = (".lock", ".lockb", "-lock.json", "-lock.yaml", ".map", ".min.js", ".snap", ".sqlite3", ".blob")
 
@@ -95,7 +95,7 @@ AROUND = 4
 """Context lines around a place that an error points to."""
 MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", "cargo.toml", "go.mod")
 FILE_BUDGET = 1500
-"""Maximum tokens of one file that only the model has."""
+"""Maximum tokens of one output file without a reference file."""
 BOILERPLATE_BUDGET = 200
 """Maximum tokens for the names of boilerplate files."""
 MANY_FILES = 60
@@ -112,7 +112,7 @@ class CodeDifferences(NamedTuple):
 def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int) -> CodeDifferences:
     """Render the differences between output and reference: files with errors first, then code, then manifests.
 
-    Files on only one side, and those that exceed the budget, are named.
+    Files on only one side, and files that exceed the budget, are only named.
     """
     pointed = {place.path for error in located for place in error.places}
     names = list(_named(both, budget // 10))
@@ -199,7 +199,7 @@ def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
 
 
 def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
-    """Yield one line with as many names as fit and the number of others; nothing if not even the title fits."""
+    """Yield one line with the names that fit and the number of the others; nothing if the title alone does not fit."""
     count = fitting_lines(names, budget - prompt_text.estimate_tokens(title) - 8)
     more = f" and {len(names) - count} more" if count < len(names) else ""
     if names and budget > prompt_text.estimate_tokens(title) + 8:
@@ -227,7 +227,7 @@ _CLOSER = re.compile(r"\s*[)\]}]")
 
 
 def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
-    """Return the blocks of the named tests, each once; the beginning of the grader if none is found."""
+    """Return the source of the named tests, each once; if none is found, the beginning of the grader."""
     graders = evidence.of("grader")
     found: list[Excerpt] = []
     for grader in graders:
@@ -245,13 +245,13 @@ def _blocks(grader: Document, names: Sequence[str]) -> Iterator[Range]:
 
 
 def _bare(name: str) -> str:
-    """Return the innermost name, without suites and parameters."""
+    """Return the name of a test without its suites and parameters."""
     inner = re.split(r" > | › |::", name)[-1]
     return re.sub(r"\[.*\]$", "", inner).strip()
 
 
 def _line_of(lines: Sequence[str], name: str) -> int | None:
-    """Return the index of the line that opens the test, where its whole name is quoted or defined."""
+    """Return the index of the first line with the whole name of the test; None if there is none."""
     if not name:
         return None
     whole = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
@@ -279,7 +279,7 @@ def _indent(line: str) -> int:
 
 
 TAIL = 8
-"""Lines shown from the end of the failed step's log if it has no reason."""
+"""Lines shown from the end of the failed step's log if no error is located in it."""
 ALIKE = 2
 """Maximum errors shown that differ only in numbers and ids."""
 ERRORS = 12
@@ -358,7 +358,7 @@ def _call(made: AnsweredCall) -> Iterator[Range]:
 
 
 def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
-    """Return the first ranges that fit, with the first that does not fit shortened; each line counts once."""
+    """Return the first ranges that fit, and shorten the next one to fit; each line counts once."""
     kept: list[Range] = []
     paid: set[int] = set()
     for first, last in ranges:
@@ -402,7 +402,7 @@ def prepare(evidence: Evidence) -> PreparedFailure:
 
 
 def case_of(evidence: Evidence, prepared: PreparedFailure | None = None) -> Failure:
-    """Return the case without history; prepare it again if `prepared` is missing or comes from other evidence."""
+    """Return the case without history; compute `prepared` if it is missing or belongs to other evidence."""
     if prepared is None or prepared.digest != evidence.digest:
         prepared = prepare(evidence)
     return Failure(evidence=evidence, packed=prepared.packed, diagnosis=prepared.diagnosis)

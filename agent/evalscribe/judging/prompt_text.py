@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evalscribe.ids import content_id
 
 LONGEST_LINE = 1000
-"""Maximum characters shown of a line; longer lines are data, not hand-written code."""
+"""Maximum characters shown of a line; longer lines are usually data."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 _HIDDEN = "[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _UNSEEN = re.compile(_HIDDEN)
@@ -31,11 +31,11 @@ def _tag(digest: str, contents: Sequence[str]) -> str:
         tag = "evidence-" + content_id([digest, salt]).removeprefix("sha256:")[:12]
         if not any(tag in text for text in contents):
             return tag
-    raise AssertionError("a thousand hashes of a text cannot all stand in it")
+    raise AssertionError("a thousand hashes of a text cannot all occur in it")
 
 
 def number_lines(first: int, text: str) -> str:
-    """Prefix each line with its number, so that none can be mistaken for a heading: `12| return 1`."""
+    """Prefix each line with its number (`12| return 1`), so that none can pass for a heading."""
     return "\n".join(f"{n}| {one_line(line)}" for n, line in enumerate(text.split("\n"), first))
 
 
@@ -53,12 +53,12 @@ def one_line(text: str) -> str:
 
 
 def number_whole_lines(first: int, text: str) -> str:
-    """Like `number_lines`, for lines of any length."""
+    """Number lines like `number_lines`, without shortening them."""
     return "\n".join(f"{n}| {show_invisible(line)}" for n, line in enumerate(text.split("\n"), first))
 
 
 def whole_line(text: str) -> str:
-    """Like `one_line`, for text of any length."""
+    """Return the text on one line like `one_line`, without shortening it."""
     return show_invisible(text).replace("\n", " ")
 
 
@@ -70,7 +70,7 @@ def show_invisible(text: str) -> str:
 
 
 def replace_invisible(text: str) -> str:
-    """Replace each invisible character with a replacement character, keeping all offsets."""
+    """Replace each invisible character with U+FFFD, which keeps all offsets."""
     return _UNSEEN.sub("\ufffd", text)
 
 

@@ -53,7 +53,7 @@ def _folded_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def _claims(citation: Citation, document: Document, first: int, last: int) -> bool:
-    """Return whether the claimed lines are the found ones; adjacent blank lines may be included."""
+    """Return whether the claimed lines are `first` to `last`, perhaps with adjacent blank lines."""
     if not (citation.first <= first and last <= citation.last <= len(document.lines)) or citation.first < 1:
         return False
     around = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
@@ -69,7 +69,7 @@ def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterat
 
 
 SEPARATOR = "\uffff"
-"""Separates two texts that are searched as one. Not a character of any script; replaced where a text contains it."""
+"""Separates two texts that are searched as one. A noncharacter of Unicode; replaced where a text contains it."""
 _REACH = 24
 """Characters before a span that may contain a negation."""
 _LINE_ENDS = frozenset(f"\n{SEPARATOR}")
@@ -85,7 +85,7 @@ _OPERATOR = re.compile(_SIGNS)
 _NEGATION = re.compile(r"(?:^|[^\w])(?:not|no|never|neither|nor|none|cannot|without|\w*n['\u2019]t|!) $", re.IGNORECASE)
 _NEGATING_SIGNS = frozenset("不没沒无無未非别別勿莫")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Scripts without spaces between words, where word boundaries are unknown."""
+"""Scripts that do not put spaces between words, so that word boundaries are unknown."""
 
 
 def is_whole(text: str, start: int, end: int) -> bool:
@@ -147,7 +147,7 @@ def _one_operator(left: str, right: str) -> bool:
 
 
 MOST_TRIED = 2_000
-"""Maximum places tried for one quotation; only reached by hostile, repetitive text."""
+"""Maximum places tried for one quotation; only hostile, repetitive text reaches it."""
 _CODE = r"\ufffd\[[0-?]*+[ -/]*+[@-~]"
 _BLANKS = re.compile(r"\s{2,}+|[^\S \n]")
 _BLANKS_AND_CODES = re.compile(rf"(?:\s|{_CODE})++")
@@ -163,7 +163,7 @@ class _Folded:
         self.text = "".join(self._pieces(replace_invisible(text)))
 
     def _pieces(self, text: str) -> Iterator[str]:
-        """Yield the text in pieces; record the folded offset and characters removed so far at each shortening."""
+        """Yield the folded text in pieces. After a removal, record the folded offset and the total removed so far."""
         at = gone = 0
         for run in (_BLANKS_AND_CODES if "\ufffd[" in text else _BLANKS).finditer(text):
             start, end = run.span()
@@ -199,7 +199,7 @@ def fold_text(text: str) -> str:
 class Haystack:
     """The texts of a subject's items.
 
-    Texts are folded on demand, because most quotations are where they are claimed.
+    Texts are folded on demand: most quotations are found where they are claimed, in one text.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ class Haystack:
             yield from _found(self._of(number), quote, *bounds)
 
     def elsewhere(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
-        """Yield its places in all texts (number, start, end), starting with text `near`."""
+        """Yield the places of a folded quotation in all texts as (text, start, end), starting with text `near`."""
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):
             for start, end in _found(self._all, quote, low, high):
@@ -257,7 +257,7 @@ def _without_separators(text: str) -> str:
 
 
 def _found(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield original spans between two original offsets."""
+    """Yield the original spans of a quotation between two original offsets."""
     text, end = folded.text, folded.folded(high)
     at = text.find(quote, folded.folded(low), end)
     for _ in range(MOST_TRIED):

@@ -80,7 +80,7 @@ def _quoting(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield adjacent marks as one: their span and what they quote."""
+    """Yield the span and quotations of each group of adjacent marks."""
     whole: tuple[int, int, list[str]] | None = None
     for one in citations:
         start, end, quote = one["start_idx"], one["end_idx"], one.get("quote")
@@ -114,13 +114,13 @@ def one_transcript(mark: str, transcript: Transcript, run: AgentRun, whose: str 
 
 
 def result_item(mark: str, result: Result) -> SubjectItem:
-    """Return a result as an item. Its citations belong to another prompt, so their quotations replace them."""
+    """Return a result as an item. Its citations refer to another prompt, so they are replaced by their quotations."""
     target = CitationTarget(kind="result", item=mark, result_id=result.id)
     return SubjectItem(mark=mark, about="earlier result", text=render_output(result.output or {}), target=target)
 
 
 def transcripts_of(record: Record) -> int:
-    """Return how many names starting with `T` the items of a run take."""
+    """Return how many `T` marks the items of a run use."""
     return len(record.transcripts) + bool(record.documents)
 
 
@@ -141,7 +141,7 @@ def _run(mark: str, record: Record) -> SubjectItem:
 
 
 def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: str) -> Iterator[SubjectItem]:
-    """Yield one block per document; several runs may have documents of the same names."""
+    """Yield one block per document, since documents of several runs may have the same names."""
     target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id)
     yield SubjectItem(mark=mark, about=f"documents{whose}, {len(documents)} blocks", text="", target=target)
     for block, document in enumerate(documents):
@@ -153,12 +153,12 @@ def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: s
 
 
 LoadedReferences = Mapping[Ref, Record | Result]
-"""Record or result by reference; the record of a transcript has only this transcript."""
+"""Record or result by reference; for a reference to a transcript, the record has only this transcript."""
 
 
 @dataclass(frozen=True)
 class RequestPrompt:
-    """A question in full, with its references resolved."""
+    """A prompt with its references resolved."""
 
     text: str
     """The prompt's text.
@@ -223,7 +223,7 @@ class _Namer:
 
 
 def _subject(parts: Sequence[_Part]) -> Subject:
-    """Build the subject. Its digest covers the texts too, so that no author of one of them can know the delimiter."""
+    """Build the subject. Its digest covers all texts, so that no author of a single one can predict the delimiter."""
     items = [item for part in parts if isinstance(part, tuple) for item in part]
     subject = Subject.of("prompt", items)
     texts = [part for part in parts if isinstance(part, str)]
@@ -231,7 +231,7 @@ def _subject(parts: Sequence[_Part]) -> Subject:
 
 
 def _joined(parts: Sequence[_Part], subject: Subject) -> str:
-    """Join the parts; adjacent texts are joined directly, all other parts start on a new line."""
+    """Join the parts, with line breaks or spaces between them where needed."""
     told = [_part_text(part, subject) for part in parts]
     text = told[0]
     for (before, part), said in zip(pairwise(parts), told[1:], strict=True):
@@ -254,14 +254,14 @@ def _gap(before: _Part, part: _Part, text: str, said: str) -> str:
 
 
 VERSION = 1
-"""Raise by hand when the same question is handled in a way that its key does not show."""
+"""Raise by hand when the handling of a question changes but its key does not."""
 TEMPLATE = "judging/request.md.j2"
 LONGEST_ANSWER = 16_384
 """Maximum tokens of an answer, including thinking."""
 LEAST_ANSWER = 2_048
-"""Minimum room for an answer; with less, nothing is asked."""
+"""Minimum tokens left for an answer; with fewer, the question is not asked."""
 SURELY = 0.75
-"""Share of the estimated tokens that are certain, because the estimate is high."""
+"""Share of the estimated tokens that a prompt has at least, because the estimate is high."""
 TIMEOUT_S = 600.0
 REFUSED = "the model refused to answer"
 CUT = "the model finds the prompt too long: refer to less at once"
@@ -293,12 +293,12 @@ _FREE_TEXT = AnswerFormat("in your own words", _read_free_text)
 
 
 class RequestModel:
-    """Asks one model for answers of one schema."""
+    """Asks one model for answers that fit one schema."""
 
     def __init__(
         self, model: Model, prompts: Prompts, schema: dict[str, Any] | None = None, effort: Effort | None = None
     ) -> None:
-        """Initialise with the answers' `schema`; None for free text. Raises `RubricError` if it is invalid."""
+        """Store the arguments. `schema` None means free text. Raises `RubricError` if the schema is invalid."""
         self._model = model
         self._prompts = prompts
         self._schema = schema
@@ -324,14 +324,14 @@ class RequestModel:
         return content_id([VERSION, "request", self._model.id, schema, request])
 
     def too_long(self, request: Request) -> str | None:
-        """Return by how much a question exceeds the window, as a sentence; None if it fits."""
+        """Return a sentence that says by how much a question exceeds the window; None if it fits."""
         window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
         over = prompt + LEAST_ANSWER - window
         if over <= 0:
             return None
         return (
             f"the prompt has about {prompt:,} tokens, {over:,} more than {self._model.id} can read and answer "
-            f"({window:,} in all): refer to less at once, or set EVALSCRIBE_CONTEXT_TOKENS where its window is larger"
+            f"({window:,} in all): refer to less at once, or set EVALSCRIBE_CONTEXT_TOKENS if its window is larger"
         )
 
     def again(self, output: dict[str, Any], question: RequestPrompt) -> dict[str, Any]:

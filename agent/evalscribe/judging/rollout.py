@@ -1,4 +1,4 @@
-"""Ask a judge: fill in the rubric's prompt, parse the answer, and return an invalid one for correction once.
+"""Ask a judge: fill in the rubric's prompt, parse the answer, and ask once for a correction if it is invalid.
 
 A panel decides by one rollout, by a majority of several, or by a majority of reflections on the first answers.
 """
@@ -26,7 +26,7 @@ from evalscribe.model.rubric import JudgeVariant, OutputParsingMode, PromptTempl
 from evalscribe.redaction.redact import redact, redact_json
 
 CLOSING = "Give your final answer now."
-"""Added if the templates do not end with a user message: models only answer users."""
+"""Added if the templates do not end with a user message, because models only answer users."""
 
 
 def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
@@ -49,7 +49,7 @@ def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
 
 
 def _asking(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
-    """Return the messages with the user's last and citation help at its end."""
+    """Return the messages, of which the last is the user's and ends with the citation help."""
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
     text = messages[-1].text
@@ -58,7 +58,7 @@ def _asking(messages: Sequence[Message], citation_help: str) -> tuple[Message, .
 
 
 def build_request(rubric: Rubric, subject: Subject, max_tokens: int, shown: str | None = None) -> Request:
-    """Build the whole question; `shown` replaces the subject's own text."""
+    """Build the request; `shown` replaces the subject's own text."""
     system, messages = fill_templates(rubric, subject.text() if shown is None else shown, subject.citation_help)
     constrained = rubric.output_parsing_mode is OutputParsingMode.CONSTRAINED_DECODING
     return Request(
@@ -96,7 +96,7 @@ class Rollout(Frozen):
     too_long: bool = False
     """For a failure: the prompt exceeds the model's context window."""
     cause: FailureCause = "answer"
-    """For a failure: what kept the model from answering."""
+    """For a failure: why the model did not answer."""
     full_output: str = ""
     """The last answer as written: redacted, at most `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
@@ -106,7 +106,7 @@ class AnswerFormat(NamedTuple):
     """Format of an answer: instructions and parser."""
 
     words: str
-    """End of the sentence that asks for the answer again: `as one JSON object …`."""
+    """Ends the sentence that asks for a new answer: `as one JSON object …`."""
     read: Callable[[str, Callable[[str], bool]], Output | Problems]
     """Returns the output of a text, or its problems; the second argument checks whether a text occurs in the subject.
     """
@@ -206,12 +206,12 @@ class RubricConversation:
         return self._ask_again(problems)
 
     def _repeats(self, answer: str) -> bool:
-        """Return whether a tagged text occurs in the subject, where the judged party may have put it."""
+        """Return whether a tagged text occurs in the subject, in which the judged model may have planted it."""
         quote = fold_text(answer)
         return bool(quote) and next(self._subject.haystack.elsewhere(quote, 0), None) is not None
 
     def _too_few_citations(self, output: Output) -> Problems:
-        """Return problems if required citations are missing; equal citations count once."""
+        """Return problems if too few citations resolve; equal citations count once."""
         wanted, held, empty = self._rubric.min_citations, set[str](), set[str]()
         for _, text in cited_strings(output, self._rubric.output_schema) if wanted else ():
             for citation in resolve_citations(text, self._subject).citations:
@@ -239,7 +239,7 @@ class RubricConversation:
         return self._useless(f"the judge broke: {type(error).__name__}: {error}")
 
     def _useless(self, reason: str) -> Rollout:
-        """Return a failure because the answers are unusable, and forget them; after a failed call they stay valid."""
+        """Return a failure because the answers are unusable, and drop them from the cache."""
         for request in self._asked:
             self._model.forget(request)
         return self._failed(reason)
@@ -263,7 +263,7 @@ class RubricConversation:
 
 
 def _redacted(output: Output) -> Output:
-    """Redact an output before it is stored: unredacted runs, and models themselves, may add secrets."""
+    """Redact an output before it is stored: it may contain secrets from unredacted runs or from the model."""
     return cast(Output, redact_json(output))
 
 
@@ -280,7 +280,7 @@ class Vote(Frozen):
     agreement: dict[str, float]
     """Share of outputs that agree with the winner, by agreement key."""
     tie: bool
-    """Whether counts alone did not decide."""
+    """Whether counts were equal, so that other criteria decided."""
     confidence: float | None
     """Share of all rollouts, including failed ones, that agree with the winner under every key.
 
@@ -291,8 +291,8 @@ class Vote(Frozen):
 def count_votes(rollouts: Sequence[Rollout], schema: dict[str, Any]) -> Vote | None:
     """Count the votes of the outputs; None if every rollout failed.
 
-    Under each key the most frequent value is the mode. The output with most modes wins, then the one whose values have
-    most votes, then the one whose values stand first in the schema, then the one with the lowest number.
+    The output that has the most frequent value under the most keys wins. Ties are broken by the total votes of its
+    values, then by the order of values in the schema, then by the lowest number.
     """
     succeeded = sorted((one for one in rollouts if one.output is not None), key=lambda one: one.number)
     if not succeeded:
@@ -385,7 +385,7 @@ def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Sub
 
 
 def as_seen_by_judge(subject: Subject, result: JudgeResult) -> Subject:
-    """Return the subject with everything the result's judge could cite: a reflection also saw the first answers."""
+    """Return the subject with all that the result's judge could cite; a reflection could cite the first answers."""
     metadata = result.result_metadata or {}
     if metadata.get("decided_by") != "reflections":
         return subject
@@ -400,7 +400,7 @@ def _with(subject: Subject, items: Sequence[SubjectItem]) -> Subject:
 
 
 def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[SubjectItem, ...]:
-    """Return the answers as items, with marks numbered after those of earlier results."""
+    """Return the answers as items. Their marks continue the numbers of earlier results."""
     first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
     succeeded = [answer for answer in answers if answer.output is not None]
     return tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))
@@ -419,9 +419,9 @@ class PanelDecision(Frozen):
     election: Vote | None
     """The vote; None if every rollout failed."""
     subject: Subject
-    """The subject that the winner could cite, with the first answers if it is a reflection."""
+    """The subject as the winner could cite it, with the first answers if the winner is a reflection."""
     metadata: dict[str, Any]
-    """Metadata of the deciding stage, and of the other one under its name."""
+    """Metadata of the deciding stage, which includes that of the other stage under its name."""
     usage: Usage
     """Usage of all stages."""
     reason: str | None = None
@@ -434,7 +434,7 @@ class PanelDecision(Frozen):
 
 @dataclass(frozen=True)
 class RolloutPanel:
-    """The model and question of every rollout about one subject."""
+    """Runs the rollouts about one subject."""
 
     model: Model
     rubric: Rubric
@@ -465,7 +465,7 @@ class RolloutPanel:
 
 
 def has_reflection(rubric: Rubric) -> bool:
-    """Return whether there is a reflection stage; a single answer has nothing to be compared with."""
+    """Return whether there is a reflection stage; there is none for a single answer."""
     return rubric.judge_variant is JudgeVariant.MULTI_REFLECT and rubric.n_rollouts_per_input > 1
 
 

@@ -48,7 +48,7 @@ class JudgeResultWithCitations(JudgeResult):
     def from_judge_result(
         cls, result: JudgeResult, schema: dict[str, Any], subject: AgentRun | Subject
     ) -> "JudgeResultWithCitations":
-        """`subject`: what was judged; with earlier results among it, the `Subject` itself."""
+        """Resolve the citations of a result. `subject`: the judged run; a `Subject` if it included earlier results."""
         shown = as_seen_by_judge(redacted_run_subject(subject) if isinstance(subject, AgentRun) else subject, result)
         fields = {name: getattr(result, name) for name in JudgeResult.model_fields}
         return cls(**{**fields, "output": resolve_output(result.output, schema, shown)})
@@ -57,9 +57,9 @@ class JudgeResultWithCitations(JudgeResult):
 ANSWER_SHARE = 0.5
 """Maximum share of a small window for the answer."""
 LEAST_ROOM = 1_000
-"""Minimum tokens for a subject's observations; with less, judging is not possible."""
+"""Minimum tokens for a subject's observations; with fewer, it cannot be judged."""
 LEAST_WINDOW = 2_000
-"""Minimum tokens of question and answer; with less, nothing is asked."""
+"""Minimum tokens of question and answer; with fewer, the question is not asked."""
 NO_ROOM = "the rubric leaves no room for a subject in the model's window"
 
 
@@ -85,7 +85,7 @@ class JudgeSetup:
 
 
 class SubjectSession:
-    """Judging of one subject; used once."""
+    """Judges one subject; used once."""
 
     def __init__(self, court: JudgeSetup, subject: Subject, whole: Request, timeout_s: float | None) -> None:
         """Prepare the session. `whole` is the request with the whole subject; `timeout_s` limits one rollout."""
@@ -128,7 +128,7 @@ class SubjectSession:
         return build_request(self._court.rubric, self._subject, whole.max_tokens, shown=text)
 
     def _read(self, window: int) -> SubjectReading:
-        """Read the subject once; a shorter prompt uses the same observations."""
+        """Return the reading of the subject, created once: a shorter prompt uses the same observations."""
         if self._reading is None:
             court = self._court
             same = court.observer.id == court.model.id
@@ -138,7 +138,7 @@ class SubjectSession:
         return self._reading
 
     def _told(self, decision: PanelDecision, usage: Usage) -> PanelDecision:
-        """Add to the decision how the subject was read, and the total usage."""
+        """Add the total usage to the decision, and how the subject was read."""
         if self._reading is None:
             return decision.model_copy(update={"usage": usage})
         metadata = {**decision.metadata, **self._reading.told}
@@ -146,7 +146,7 @@ class SubjectSession:
 
 
 VERSION = 1
-"""Raise by hand when asking, parsing or voting changes in a way that keys do not show."""
+"""Raise by hand when asking, parsing or voting changes but the keys do not."""
 LIKELY_ANSWER = 1_200
 """Likely tokens of one answer, including thinking."""
 TIMEOUT_S = 180.0
@@ -154,7 +154,7 @@ TIMEOUT_S = 180.0
 MOST_KEPT = 5_000_000
 """Maximum tokens of questions cached between an estimate and the call: about 20 MB of text."""
 OBSERVED = 10
-"""Tokens of a subject beyond the window per token of its observations."""
+"""Tokens of a long subject per token of its observations."""
 
 
 class RecordedResults:
@@ -206,8 +206,8 @@ class RubricJudge:
         Args:
             rubric: The rubric to judge by.
             model: The model to ask.
-            results: Stored results.
-            observer: Reads subjects beyond the window in parts; None for `model`.
+            results: Store of results.
+            observer: Model that reads longer subjects in parts; None for `model`.
             cost: Prices one call in dollars, for estimates.
             timeout_s: Seconds for one rollout.
             max_tokens: Maximum tokens of one answer.
@@ -228,7 +228,7 @@ class RubricJudge:
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
         """Locks by key: concurrent callers with the same question wait for one answer."""
         self._estimated: dict[str, tuple[Request, int]] = {}
-        """Estimated questions that are not asked yet, with their tokens, by the subject's digest."""
+        """Questions that were estimated but not asked yet, with their tokens, by the subject's digest."""
         self._room = MOST_KEPT
 
     def key(self, subject: Subject) -> str:
@@ -236,7 +236,7 @@ class RubricJudge:
         return self._key(subject, self._request(subject, self._max_tokens))
 
     def estimate(self, subject: Subject) -> Estimate:
-        """Estimate all rollouts; a subject beyond the window is read once before them."""
+        """Estimate all rollouts, and reading the subject once if it exceeds the window."""
         request = self._request(subject, self._max_tokens)
         whole, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
         if whole <= self._room:
@@ -256,8 +256,7 @@ class RubricJudge:
         )
 
     async def judge(self, subject: Subject) -> JudgeResult:
-        """Return the stored result of the same question, else a new one: a `FAILURE` for what affects only this
-        subject.
+        """Return the stored result of the same question, else a new one: a `FAILURE` if only this subject is affected.
 
         Raises `EvalscribeError` for what affects all subjects.
         """
@@ -270,7 +269,7 @@ class RubricJudge:
         max_new_tokens: int = 16384,
         timeout: float | None = TIMEOUT_S,  # noqa: ASYNC109
     ) -> JudgeResult:
-        """Like `judge`, with limits for this call: tokens of one answer, seconds of one rollout."""
+        """Judge like `judge`, with limits for this call: tokens of one answer, seconds of one rollout."""
         subject = redacted_run_subject(agent_run) if isinstance(agent_run, AgentRun) else agent_run
         return await self._judge(subject, max_new_tokens, timeout)
 
@@ -311,16 +310,14 @@ class RubricJudge:
         return self._asking.setdefault(key, asyncio.Lock())
 
     def _known(self, key: str, subject: Subject) -> JudgeResult | None:
-        """Return the stored result with the current ids; another rubric or subject with equal content may have stored
-        it."""
+        """Return the stored result. Its ids are set anew, since an equal rubric or subject may have another id."""
         known = None if self._results is None or self._fresh else self._results.get_result(key)
         if known is None or self._was_read_otherwise(known):
             return None
         return known.model_copy(update=self._names(subject))
 
     def _was_read_otherwise(self, known: JudgeResult) -> bool:
-        """Return whether the result used another prompt because the model rejected the first as too long; the key does
-        not show that."""
+        """Return whether another model or template read the subject in parts, which the key does not show."""
         told = (known.result_metadata or {}).get("read_by")
         return told is not None and told != self._read_by()
 

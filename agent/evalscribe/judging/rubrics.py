@@ -24,9 +24,9 @@ FOLDER = "rubrics"
 ENDING = ".yaml"
 LARGEST = 256 * 1024
 """Maximum bytes of one file."""
-_NOT_IN_FILES = {"id": "the file's name is the rubric's id", "version": "versions are given when a rubric is created"}
+_NOT_IN_FILES = {"id": "the file's name is the rubric's id", "version": "a rubric gets its version when it is created"}
 _OF_PROMPT = ("output_parsing_mode", "response_xml_key")
-"""Fields that the default prompt assumes."""
+"""Fields on which the default prompt depends."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
@@ -144,17 +144,17 @@ def _dumped(rubric: Rubric) -> dict[str, Any]:
 
 
 def _differs(one: object, other: object) -> bool:
-    """Compare values including the order of properties, because a judge writes them in that order."""
+    """Return whether values differ. The order of properties counts, because a judge writes them in that order."""
     return json.dumps(one) != json.dumps(other)
 
 
 DEFAULT_RUBRIC = "failure"
-"""The shipped rubric for failures."""
+"""Name of the shipped rubric for failures."""
 LABEL_FIELD = "classification"
 
 
 def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
-    """Return the labels of a rubric for failures, in our order. Raises `UsageError` for any other rubric."""
+    """Return the labels of a rubric for failures, in our order. Raises `UsageError` if it is not for failures."""
     field = rubric.output_schema.get("properties", {}).get(LABEL_FIELD)
     given = field.get("enum") if field else None
     if not given:
@@ -179,24 +179,24 @@ def default_rubric() -> Rubric:
 
 
 def judge_id(model: str, rubric: Rubric) -> str:
-    """Return the judge's id: `anthropic/claude-opus-5-5`, and `anthropic/claude-opus-5-5 with unfair-check@2` for any
-    rubric but the shipped default."""
+    """Return the judge's id: `anthropic/claude-opus-5-5`, followed by ` with unfair-check@2` unless the rubric is the
+    shipped default."""
     return model if rubric.digest == default_rubric().digest else f"{model} with {rubric.id}@{rubric.version}"
 
 
 DEFAULT_COLLECTION = "default"
-"""Collection for rubrics of the command line; created when first needed."""
+"""Collection for rubrics from the command line; created when first needed."""
 _VERSIONED = re.compile(r"(?P<name>.+)@(?P<version>[0-9]{1,18})")
 
 
 class CreatedRubric(Frozen):
     rubric: Rubric
     new: bool
-    """False if the latest version was already equal."""
+    """False if the latest version was equal."""
 
 
 class ListedRubric(Frozen):
-    """A rubric by its name: as a file, as a stored version, or as both."""
+    """A rubric that exists as a file, as a stored version, or as both."""
 
     name: str
     version: int | None = None
@@ -237,8 +237,7 @@ def create_rubric(
 
 
 def store_rubric(shelf: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
-    """Return the stored version to judge with: `NAME@2`, or the latest for `NAME`; store the file as version 1 if
-    there is none.
+    """Return the stored rubric `NAME@2`, or the latest version of `NAME`. If none is stored, store the file first.
 
     Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
     """
@@ -250,7 +249,7 @@ def store_rubric(shelf: "CollectionStore", prompts: Prompts, name: str) -> Rubri
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
-    """Return a note if the file of `NAME` differs from the stored version that judges; else None."""
+    """Return a note if the file of rubric `name` differs from the stored version in use; else None."""
     if parse_rubric_name(name)[1] is not None:
         return None
     try:
@@ -260,7 +259,7 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
     if file.digest == rubric.digest:
         return None
     return (
-        f"the file of {rubric.id} differs from version {rubric.version}, which judges: "
+        f"the file of {rubric.id} differs from version {rubric.version}, which is used: "
         f"`evalscribe rubrics create {rubric.id}` makes version {rubric.version + 1}"
     )
 
@@ -277,7 +276,7 @@ def list_rubrics(shelf: "CollectionStore", prompts: Prompts, collection: str = D
 
 
 def find_rubric(shelf: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
-    """Return the rubric `NAME`, `NAME@2` or of a file, without storing it. Raises the errors of `store_rubric`."""
+    """Return the rubric `NAME`, `NAME@2` or in a file, without storing it. Raises the errors of `store_rubric`."""
     rubric_id, version = parse_rubric_name(name)
     if version is not None:
         _make_default(shelf, collection)

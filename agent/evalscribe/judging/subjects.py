@@ -57,7 +57,7 @@ def _ways(node: Any, text: str, at: int, left: list[int]) -> Iterator[KeyedValue
 
 
 def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
-    """Yield the parts of a value that are named at `at`, each with the end offset of its name."""
+    """Yield every member or item whose name starts at offset `at` of the text, with the end offset of the name."""
     if isinstance(node, dict):
         for length in {len(key) for key in node}:
             key = text[at : at + length]
@@ -129,9 +129,9 @@ class SubjectItem(Frozen):
     """One text of a subject, with the mark that cites it."""
 
     mark: str
-    """Text between the brackets of a citation: `T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`."""
+    """Mark as written in a citation's brackets: `T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`."""
     about: str
-    """Our description for the delimiter's line; not part of the text, so it cannot be quoted."""
+    """Our description, shown in the opening delimiter; not part of the text, so it cannot be quoted."""
     text: str
     """Quotable text, as recorded; citation offsets count its code points."""
     target: CitationTarget
@@ -141,7 +141,7 @@ class SubjectItem(Frozen):
     first: int = 1
     """Number of the first line of `text`."""
     labels: tuple[tuple[int, str], ...] = ()
-    """Offsets in `text` where parts begin (at line starts), with our labels; ascending. Labels cannot be quoted."""
+    """Ascending offsets in `text` at which parts begin (at line starts), with our labels, which cannot be quoted."""
     metadata: dict[str, Any] | None = None
     """Metadata that the text shows as JSON; its keys can be cited, as in `R0M.scores.reward`."""
 
@@ -157,7 +157,7 @@ class Subject(Frozen):
 
     @classmethod
     def of(cls, id: str, items: Sequence[SubjectItem]) -> "Subject":
-        """A subject with the digest of its items."""
+        """Create a subject with the digest of its items."""
         seen = [[item.mark, item.about, item.text, item.numbered, item.first, item.labels] for item in items]
         return cls(id=id, digest=content_id(seen), items=tuple(items))
 
@@ -185,7 +185,7 @@ class Subject(Frozen):
         return value_text(value.value) if value and value.end == len(key) else None
 
     def __copy__(self) -> "Subject":
-        """Copy without derived values: `model_copy` may change the items afterwards."""
+        """Copy without cached properties, because `model_copy` may change the items afterwards."""
         return Subject.model_construct(id=self.id, digest=self.digest, items=self.items)
 
     @cached_property
@@ -245,9 +245,9 @@ MAX_PRECEDENTS = 6
 
 
 def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
-    """Return precedents that people decided.
+    """Return the precedents that people reviewed or acted on.
 
-    Our own labels that nobody reviewed are left out, because they prove nothing.
+    Labels by judges that nobody reviewed are left out, because they prove nothing.
     """
     told = (precedent for precedent in precedents if precedent.by_person or precedent.action)
     return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in told)[:MAX_PRECEDENTS]
@@ -259,12 +259,12 @@ def _unconcluded(precedent: Precedent) -> Precedent:
 
 
 def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
-    """Return all of a run: `T0B1` blocks, `R0M`, `T0M` and `T0B1M` metadata, `A0` earlier results."""
+    """Return an agent run as a subject: `T0B1` blocks; `R0M`, `T0M` and `T0B1M` metadata; `A0` earlier results."""
     return Subject.of(run.id, [*_run_items(run), *result_items(earlier)])
 
 
 def redacted_run_subject(run: AgentRun) -> Subject:
-    """Like `agent_run_subject`, but redacted first: a run created in Python did not come through a source."""
+    """Return the subject of a redacted copy: a run created in Python was not redacted by a source."""
     value = run.model_dump(mode="json")
     shown = redact_json(value)
     return agent_run_subject(run if shown == value else AgentRun.model_validate(shown))
@@ -362,15 +362,15 @@ def failure_subject(
     precedents: Sequence[Precedent] = (),
     earlier: Sequence[JudgeResult] = (),
 ) -> Subject:
-    """Return a failed eval: `failure`, `output src/main.py` for its documents, `P0` earlier reports, `A0` earlier
-    results."""
+    """Return a failed eval as a subject: `failure`; documents such as `output src/main.py`; `P0` earlier reports; `A0`
+    earlier results."""
     documents = [_document(document) for document in evidence.documents]
     items = [_failure(evidence), *documents, *_precedent_items(precedents), *result_items(earlier)]
     return Subject.of(f"{run_id}/{evidence.eval.path}", items)
 
 
 def document_mark(document: Document) -> str:
-    """Return the mark `output src/main.py`; an ambiguous path is written as a JSON string."""
+    """Return a document's mark, such as `output src/main.py`; an ambiguous path is written as a JSON string."""
     path = document.path
     plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
     return f"{document.role} {path if plain else quote_json(path)}"

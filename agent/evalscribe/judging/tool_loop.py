@@ -22,10 +22,10 @@ CONSTRAINT_WORDS = {
 
 
 class ToolFields(BaseModel):
-    """What one tool is called with.
+    """Base class for the arguments of a tool.
 
-    The docstring of a subclass tells the model what the tool does. Docstring, field names and descriptions are part of
-    the prompt and so of the keys of stored verdicts: whoever edits them has every model asked again.
+    The docstring of a subclass describes the tool to the model. Docstring, field names and descriptions are part of the
+    prompt and so of the keys of stored verdicts: after a change, no stored verdict is reused.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +41,7 @@ def describe_misuse(error: ValidationError) -> str:
 
 
 def limit_lines(lines: Iterable[str]) -> str:
-    """Return the lines that fit one result, with a note if there are more."""
+    """Return the lines that fit in one result, with a note if there are more."""
     kept: list[str] = []
     room = LONGEST_RESULT
     for line in lines:
@@ -84,7 +84,7 @@ MOST_CALLS = 8
 class TurnBounds(Frozen):
     turns: int = 12
     tokens: int = 400_000
-    """Maximum input and output tokens of all turns together, as counted by the model."""
+    """Maximum input and output tokens of all turns together, as the provider counts them."""
     answer_tokens: int = 8_000
     """Maximum tokens of a single answer, including thinking."""
 
@@ -93,7 +93,7 @@ class Turns:
     """Asks the turns of one conversation within limits and counts their usage."""
 
     def __init__(self, model: Model, bounds: TurnBounds, last_words: str) -> None:
-        """`last_words` are appended to the request of the last turn."""
+        """Initialise the conversation. `last_words` are appended to the request of the last turn."""
         self.usage = Usage()
         self.last = False
         """Whether the current turn is the last one."""
@@ -117,7 +117,7 @@ class Turns:
         return reply
 
     def forget(self) -> None:
-        """Forget the answers of a conversation without result, so that the same question is asked anew."""
+        """Drop the answers from the cache after a conversation without a result, so that they are not reused."""
         for request in self._asked:
             self._model.forget(request)
 
@@ -130,7 +130,7 @@ class Turns:
         return self.usage.input_tokens + self.usage.output_tokens
 
     def _short_of_tokens(self) -> bool:
-        """Return whether another turn might exceed the token limit: each turn repeats all of the one before."""
+        """Return whether another turn might exceed the token limit; each turn sends all earlier ones again."""
         return self._spent() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
 
 
@@ -159,15 +159,14 @@ def estimate_conversation(
 
 
 def reply_messages(reply: Reply) -> list[Message]:
-    """Return an answer as messages of the conversation; nothing for an empty one."""
+    """Return an answer as messages of the conversation; no messages if it is empty."""
     if not (reply.raw or reply.text):
         return []
     return [Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw)]
 
 
 def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> Message | T:
-    """Return the results of an answer's tool calls as one turn, or the first other value, which ends the
-    conversation."""
+    """Return the results of all tool calls as one message, or the first value that is not a `ToolResult`."""
     results: list[ToolResult] = []
     for n, call in enumerate(reply.tool_calls):
         result = answer(call) if n < MOST_CALLS else _too_many(call)

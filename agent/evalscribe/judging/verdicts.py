@@ -39,7 +39,7 @@ WORKERS = 4
 TIMEOUT_S = 660.0
 """Seconds for one failure.
 
-A judge has shorter limits and then reports its usage; this limit ends a judge that hangs.
+Judges have shorter limits and then report their usage; this limit ends a judge that hangs.
 """
 REASON_LENGTH = 300
 
@@ -54,7 +54,7 @@ class JudgingOptions:
 
 
 class JudgedGroup(Frozen):
-    """Event: one group was answered."""
+    """Event: a group got its verdict, or a reason why there is none."""
 
     group: FailureGroup
     evals: tuple[Eval, ...]
@@ -80,10 +80,10 @@ class Counts(Frozen):
 
     total: int = 0
     judged: int = 0
-    """Groups for which the judge was asked and gave a verdict."""
+    """Groups that the judge was asked about and decided."""
     cached: int = 0
     unclassified: int = 0
-    """Groups for which the judge was asked and gave a reason instead of a verdict."""
+    """Groups that the judge was asked about and did not decide."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
@@ -99,7 +99,7 @@ def main_cause(causes: Iterable[NoVerdictCause]) -> NoVerdictCause:
 
 
 def no_answer_error(cause: NoVerdictCause, message: str, fields: tuple[str, ...] = ()) -> EvalscribeError:
-    """Return the error of a command that got no answer at all."""
+    """Return the error for a command that got no answer at all."""
     kind = UnavailableError if cause == "service" else UsageError if cause == "budget" else DataError
     return kind(message, fields=fields)
 
@@ -172,8 +172,7 @@ async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict 
 
 
 def cancelled_from_outside() -> bool:
-    """Return whether the current task was cancelled from outside; False if something inside it raised the
-    cancellation."""
+    """Return whether the current task was cancelled from outside, and not by a `CancelledError` raised inside it."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -196,12 +195,12 @@ def _ignore(event: JudgedGroup) -> None: ...
 class JudgeQueue:
     """Queue of one run's groups that wait for a judge, with the findings so far.
 
-    Its workers share one event loop, so nothing here needs a lock.
+    The workers share one event loop, so nothing here needs a lock.
     """
 
     run: Run
     groups: tuple[FailureGroup, ...]
-    """Groups of evals that are among `run.failures`."""
+    """Groups of evals in `run.failures`."""
     case_of: CaseOf
     judge: Judge
     store: "AnalysisStore"
@@ -240,8 +239,8 @@ class JudgeQueue:
             stream: Receives this worker's answers, after `on_event`.
 
         Returns:
-            What this worker answered. An error that concerns all failures is in `error`, not raised: a graph node that
-            raises would lose what other workers report.
+            Number of groups that this worker answered. An error that concerns all failures is stored in `error`, not
+            raised: a graph node that raises would lose the other workers' answers.
         """
         mine = Counts()
         while (group := await self._take()) is not None:
@@ -255,7 +254,7 @@ class JudgeQueue:
         return tuple(self._findings[group.id] for group in self.groups)
 
     async def _take(self) -> FailureGroup | None:
-        """The next group; None if none is left or the workers were stopped."""
+        """Return the next group; None if none is left or the workers were stopped."""
         await asyncio.sleep(0)  # a worker that only meets stored answers would keep signals and other workers waiting
         return None if self.error else next(self._waiting, None)
 
@@ -318,7 +317,7 @@ JudgeRemotely = Callable[[Failure], Awaitable[Verdict | Unclassified | LostWork]
 
 
 class RemoteJudge:
-    """A `Judge` that builds keys and estimates locally and is asked remotely through `decide`."""
+    """A `Judge` that computes keys and estimates locally and judges remotely through `decide`."""
 
     def __init__(self, near: Judge, decide: JudgeRemotely) -> None:
         self.id = near.id

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def run_concurrently(todo: Iterable[T], work: Callable[[T], Awaitable[None]], lanes: int) -> None:
-    """Run `work` for each item, at most `lanes` at once; the next item is taken when one is done.
+    """Run `work` for each item, at most `lanes` at once; take the next item when one is done.
 
     The first error stops the others and is raised; a cancellation reaches all of them.
     """

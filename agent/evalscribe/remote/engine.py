@@ -1,6 +1,6 @@
-"""Engines that run work: in this process, or on a Ray cluster of many machines.
+"""Engines that run work: in this process, or on a Ray cluster.
 
-Ray is imported only if chosen.
+Ray is imported only if it is selected.
 """
 
 import asyncio
@@ -30,7 +30,10 @@ _Result = TypeVar("_Result")
 async def map_work(
     crew: WorkerPool[_Piece, _Result], work: Iterable[_Piece], lanes: int
 ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
-    """Yield each piece with its result, at most `lanes` at a time; closing the iterator cancels the rest."""
+    """Do pieces of work, at most `lanes` at a time, and yield each with its result.
+
+    Closing the iterator cancels the rest.
+    """
     waiting = iter(work)
     under_way: dict[asyncio.Task[_Result | LostWork], _Piece] = {}
     try:
@@ -80,7 +83,7 @@ class LocalEngine:
 
 @asynccontextmanager
 async def no_questions() -> AsyncIterator[AskParent]:
-    """A `QuestionHandler` for workers without questions."""
+    """A `QuestionHandler` for workers that ask no questions."""
 
     async def ask(question: object) -> object:
         raise LookupError(f"no handler for {type(question).__name__}")
@@ -97,7 +100,7 @@ class WorkerQuestion(Frozen):
 
 @dataclass(frozen=True)
 class WorkResult:
-    """Result of a piece of work or a question: a value, or the exception raised."""
+    """Result of a piece of work or a question: a value, or the exception that was raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -109,7 +112,7 @@ class WorkResult:
 
 
 class WorkerHost:
-    """Runs a worker on the event loop of its process; only values go in and out."""
+    """Runs a worker on the event loop of its process. Arguments and results must be picklable."""
 
     def __init__(self) -> None:
         self._opened = AsyncExitStack()
@@ -125,7 +128,7 @@ class WorkerHost:
 
     async def do(self, number: int, piece: object) -> WorkResult:
         """Do one piece of work; `number` identifies it among those in progress."""
-        assert self._worker is not None, "a place is opened first"
+        assert self._worker is not None, "open the worker first"
         task = asyncio.ensure_future(capture_result(self._worker(piece)))
         self._pieces[number] = task
         try:
@@ -134,7 +137,7 @@ class WorkerHost:
             del self._pieces[number]
 
     async def cancel(self, number: int) -> None:
-        """Cancel a piece that nobody waits for any more."""
+        """Cancel a piece of work whose result is no longer needed."""
         if task := self._pieces.get(number):
             task.cancel()
 
@@ -166,9 +169,7 @@ class WorkerHost:
 
 
 async def capture_result(doing: Any) -> WorkResult:
-    """Return the result as a value that can be sent; an error that cannot be pickled is replaced by its type and
-    message.
-    """
+    """Return the result, or the error. One that cannot be pickled is replaced by a `RuntimeError` with its message."""
     try:
         return WorkResult(value=await doing)
     except Exception as error:
@@ -178,7 +179,7 @@ async def capture_result(doing: Any) -> WorkResult:
 def _sendable(error: Exception) -> Exception:
     error.__cause__ = error.__context__ = None  # from a library that the other side may not have
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own words, made a line above
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own data, pickled on this line
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
@@ -187,7 +188,7 @@ def _sendable(error: Exception) -> Exception:
 CLOSING_S = 3.0
 """Seconds that a worker may take to close its resources."""
 MAX_REASON = 200
-VERSION_HINT = "Every machine of it needs this version of evalscribe and of Python."
+VERSION_HINT = "Every machine of the cluster needs this version of evalscribe and of Python."
 
 
 class WorkerDied(Exception):
@@ -241,7 +242,7 @@ class RayPool(Generic[T, R]):
 
 
 class RayWorker:
-    """The local side of one worker."""
+    """Local handle of one remote worker."""
 
     def __init__(self, factory: WorkerFactory[Any, Any], clerk: QuestionHandler) -> None:
         import ray
@@ -291,7 +292,7 @@ class RayWorker:
         opened.result()
 
     async def _serve(self, clerk: QuestionHandler) -> None:
-        """Answer the worker's questions while it lives, each as soon as its answer is known."""
+        """Answer the worker's questions concurrently until it ends."""
         answering: set[asyncio.Task[None]] = set()
         async with clerk() as ask:
             try:
@@ -313,7 +314,7 @@ class RayWorker:
             self._actor.answer.remote(number, answer)
 
     async def _call(self, reference: Any) -> Any:
-        """Wait for a remote call. Raises `WorkerDied` if the worker is gone."""
+        """Return the result of a remote call. Raises `WorkerDied` if the worker has ended."""
         from ray.exceptions import RayError, RayTaskError
 
         try:
@@ -326,23 +327,22 @@ class RayWorker:
 
 
 MAX_TRIES = 3
-"""Maximum attempts at a piece whose worker died."""
+"""Maximum attempts at a piece of work whose worker dies."""
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
-"""Shared memory of a local cluster, in bytes; no piece is larger than a few megabytes."""
+"""Shared memory of a local cluster, in bytes. Pieces of work have at most a few megabytes."""
 LOOPBACK = "127.0.0.1"
 MISSING_PACKAGE = "`engine` ray needs the package ray: pip install 'evalscribe[ray]'"
 
 
 class RayEngine:
-    """An `Engine` on Ray, which is started or joined with the first piece of work."""
+    """An `Engine` on Ray. The first piece of work starts or joins the cluster."""
 
     name = "ray"
 
     def __init__(self, lanes: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
-        """Check the address; `HOST:PORT` of a cluster's head, from a machine of that cluster, or None for a local
-        cluster.
+        """Check the arguments. `address`: `HOST:PORT` of the head of this machine's cluster; None for a local one.
 
-        Raises `UsageError` if the package is missing or the address is of another kind.
+        Raises `UsageError` if the package is missing or the address has another form.
         """
 
         if find_spec("ray") is None:
@@ -375,7 +375,7 @@ class RayEngine:
                 yield done
 
     async def close(self) -> None:
-        """Leave the cluster, unless this process was in one before."""
+        """Leave the cluster, unless this process had already joined one."""
         if self._joined is None:
             return
         import ray
@@ -396,17 +396,17 @@ class RayEngine:
 
 
 STARTS = 3
-"""How often a cluster of this machine's own is started: Ray gives it 30 seconds, too few on a very busy one."""
+"""Maximum attempts to start a local cluster. Ray allows 30 seconds each, too few on a very busy machine."""
 
 
 def join_cluster(address: str | None) -> bool:
-    """Join a cluster; return False if this process was in one before.
+    """Join a cluster, or start a local one. Returns False if this process had already joined one.
 
-    Not called in the main thread, where Ray would handle SIGTERM itself. Raises `UnavailableError`.
+    Not to be called in the main thread, where Ray would install its own SIGTERM handler. Raises `UnavailableError`.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address is None:
-        # Keeps others out; without this Ray writes a token into the home folder.
+        # The token keeps other users out. Without it, Ray writes one into the home folder.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     import ray
@@ -432,7 +432,7 @@ def join_cluster(address: str | None) -> bool:
 
 
 def _signals_are_ours() -> None:
-    """Keep our signal handlers: Ray handles SIGTERM before Python does, and prints a page about it."""
+    """Install our signal handlers again: Ray handles SIGTERM before Python does, and prints a long message."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             if handler := signal.getsignal(number):
@@ -440,7 +440,7 @@ def _signals_are_ours() -> None:
 
 
 def _silence() -> None:
-    """Suppress Ray's ten lines about a dead worker, which we report in one; Ray has no switch for them."""
+    """Suppress Ray's ten lines about a dead worker, which we report in one line. Ray has no option for that."""
     from ray._private import worker
 
     if hasattr(worker, "print_to_stdstream"):
@@ -467,10 +467,10 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
 
 
 def _check_cluster(address: Origin) -> None:
-    """Check who named the cluster: its operator receives keys and evidence, and can run code here."""
+    """Raise `UsageError` if an untrusted file names the cluster, whose operator gets keys and can run code here."""
     if address.trust < ENVIRONMENT:
         raise UsageError(
-            f"the Ray cluster's address comes from {address.where}, which may not be trustworthy\n"
-            "name it with `ray_address` or in the environment",
+            f"the Ray cluster's address comes from {address.where}, which may not be trustworthy.\n"
+            "Give it with `ray_address` or in the environment.",
             fields=("ray_address",),
         )

@@ -34,6 +34,7 @@ from evalscribe.replay.tau_tasks import (
     Json,
     Trajectory,
     grade,
+    is_trial,
     read_corrections,
     read_trajectory,
 )
@@ -172,7 +173,7 @@ class TauGrader:
             "series": dict(series),
         }
         with TemporaryDirectory(prefix="evalscribe-calls-") as folder:
-            Path(folder, "request.json").write_text(json.dumps(request), "utf-8")
+            _write(Path(folder, "request.json"), request)
             command = [sys.executable, "-I", "-B", DRIVER, f"{WORK}/request.json", f"{WORK}/result.json"]
             folders = [
                 *(*interpreter(), *self._toolset.folders),
@@ -182,6 +183,10 @@ class TauGrader:
             result = f"{WORK}/result.json"
             done = await execute(command, folders, environment=variables, limits=LIMITS, collect=(result,))
         return _read(done, done.files.get(result, ""), series)
+
+
+def _write(file: Path, request: Json) -> None:
+    file.write_text(json.dumps(request), "utf-8")
 
 
 def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -250,7 +255,7 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
 
 def _difference(trial: Trajectory, graded: Graded) -> str:
     """Return how a replay's result differs from the recorded one: then it was graded with other tools or data."""
-    if graded.failed and trial.passed or not graded.failed and not trial.passed:
+    if (graded.failed and trial.passed) or (not graded.failed and not trial.passed):
         return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
     if not trial.ended:
         return ""
@@ -298,9 +303,10 @@ def _differences(made: Json, wanted: Json) -> Iterator[str]:
 
 
 def is_of_tau_bench(archive: "RunStore", run: Run) -> bool:
-    """Return whether the run's failures are trials of tau-bench or tau2-bench."""
+    """Return whether the run is one of tau-bench or tau2-bench, by the first failure that was imported."""
     records = (archive.record(eval.id, run_id=run.id) for eval in run.failures)
-    return any(record is not None and read_trajectory(record) is not None for record in records)
+    first = next((record for record in records if record is not None), None)
+    return first is not None and is_trial(first)
 
 
 @contextmanager
@@ -317,7 +323,8 @@ def open_tau_bench(
         expectations: As for `read_corrections`; None if nothing is corrected.
 
     Raises:
-        UsageError: There are no tools, or none for the run's domain.
+        UnavailableError: There are no tools.
+        UsageError: There are none for the run's domain.
         NotFoundError: A file does not exist.
         DataError: A file cannot be read.
     """
@@ -342,7 +349,7 @@ def _toolset(run: Run, tasks: Path | None) -> Iterator[Toolset]:
     checkout = tasks / "src" if tasks is not None and (tasks / "src" / PACKAGE / "domains").is_dir() else None
     root = checkout or _installed()
     if root is None:
-        raise UsageError(f"replaying tau-bench needs its tools: {_how_to_install()}", fields=("tasks",))
+        raise UnavailableError(f"replaying tau-bench needs its tools: {_how_to_install()}", fields=("tasks",))
     domain = _domain(categories, root / PACKAGE / "domains", "tools.py")
     database = None if tasks is None or checkout else _database(tasks)
     code = [root / PACKAGE / "domains" / domain, root / PACKAGE / "environment"]

@@ -1,9 +1,10 @@
-"""Trajectories of tau-bench and tau2-bench as they were recorded, and what was and should have been expected of them."""
+"""Recorded trials of tau-bench and tau2-bench, and what was and what should have been expected of them."""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -17,6 +18,7 @@ from evalscribe.model.transcript import AssistantMessage, ChatMessage, UserMessa
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.records import score_number
 from evalscribe.sources.tau_bench import reply_in_text
+from evalscribe.text import join_first
 
 DATABASE, OUTPUTS, ASSERTIONS, CALLS, JUDGED = "DB", "COMMUNICATE", "ENV_ASSERTION", "ACTION", "NL_ASSERTION"
 """Parts of a reward, by their names in tau2-bench. In tau-bench a reward has the first two."""
@@ -64,6 +66,11 @@ class Trajectory(NamedTuple):
     """According to the recorded reward."""
     parts: Mapping[str, bool]
     """Recorded results of parts of the reward."""
+
+
+def is_trial(record: Record) -> bool:
+    """Return whether an imported eval is a trial of one of these benchmarks."""
+    return record.metadata.keys() >= {"task_id", "task", "info"}
 
 
 def read_trajectory(record: Record) -> Trajectory | None:
@@ -133,7 +140,9 @@ def _expected(documents: Sequence[Document], shown: Document, task: Json, newer:
         return Expectation(tuple(agents), said)
     # Names and arguments of the agent's calls are in the document, the rest of them and the user's calls here.
     criteria, left = _object(task.get("evaluation_criteria")), iter(agents)
-    whole = [one if "name" in one else {**one, **next(left, {})} for one in map(_object, _list(criteria.get("actions")))]
+    whole = [
+        one if "name" in one else {**one, **next(left, {})} for one in map(_object, _list(criteria.get("actions")))
+    ]
     return _of_criteria({**criteria, "actions": cast(JsonValue, whole), "communicate_info": list(said)}, task)
 
 
@@ -179,8 +188,12 @@ def grade(trial: Trajectory, expected: Expectation, *, same_database: bool, asse
     """Grade a trial as the benchmark does, given what its calls did to the database."""
     said = [reply.lower().replace(",", "") for reply in trial.replies]
     unsaid = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in said))
-    uncalled = tuple(str(one["name"]) for one in expected.actions if not any(_is_call(one, made) for made in trial.calls))
-    judged = True if not expected.judged else trial.parts.get(JUDGED) if expected.judged == trial.expected.judged else None
+    uncalled = tuple(
+        str(one["name"]) for one in expected.actions if not any(_is_call(one, made) for made in trial.calls)
+    )
+    judged = (
+        True if not expected.judged else trial.parts.get(JUDGED) if expected.judged == trial.expected.judged else None
+    )
     results = {
         DATABASE: same_database,
         OUTPUTS: not unsaid,
@@ -293,14 +306,24 @@ def _correction(trial: Trajectory, task: _NewTask) -> Correction:
         return Correction(expected, "" if task.same_request else ANOTHER)
     if expected.initial != trial.expected.initial:
         return Correction(expected, "made for another state of the world")
-    missing = sorted(_content(trial.request) - _content(task.request))
-    return Correction(expected, f"whose request no longer says {', '.join(missing)}"[:60] if missing else "")
+    before, now = (
+        sorted(set(_WORD.findall(_prose(_parsed(one) or one).lower()))) for one in (trial.request, task.request)
+    )
+    missing = [word for word in before if _says_something(word) and not get_close_matches(word, now, 1, ALIKE)]
+    return Correction(expected, f"whose request no longer says {join_first(missing, 2)}" if missing else "")
 
 
-def _content(request: str) -> set[str]:
-    """Return the words of a request that say something: numbers, and words of four letters or more."""
-    words = re.findall(r"[a-z0-9_]+", _prose(_parsed(request) or request).lower())
-    return {word for word in words if len(word) > 3 or any(map(str.isdigit, word))}
+_WORD = re.compile(r"[a-z0-9_]+")
+ALIKE = 0.8
+"""Similarity of two words from which they are forms or spellings of one."""
+_FILLERS = frozenset(
+    ("also", "does", "from", "have", "just", "make", "more", "sure", "than", "that", "then", "they", "this", "upto")
+).union(("what", "when", "will", "with", "would", "your"))
+
+
+def _says_something(word: str) -> bool:
+    """Return whether a request without this word may be another one."""
+    return (len(word) > 3 and word not in _FILLERS) or any(map(str.isdigit, word))
 
 
 def _prose(value: JsonValue) -> str:
@@ -330,9 +353,9 @@ def _same_user(trial: Trajectory, task: _NewTask) -> bool:
     return not trial.user_id or task.user_id is None or task.user_id == trial.user_id
 
 
-MOST_ASSIGNED = 6
+MOST_ASSIGNED = 8
 """Maximum tasks of one user that are assigned; more have too many orders to be tried."""
-LIKE_ENOUGH, LIKER = 0.6, 0.1
+LIKE_ENOUGH, LIKER = 0.3, 0.1
 """Lowest similarity of a task, and by how much one that is left over has to be less similar."""
 
 
@@ -344,25 +367,28 @@ def _assigned(trials: Sequence[Trajectory], tasks: Sequence[_NewTask]) -> dict[s
     if not tasks or max(len(trials), len(tasks)) > MOST_ASSIGNED:
         return {}
     like = [[_similarity(trial, task) for task in tasks] for trial in trials]
-    places = [*range(len(tasks)), *[-1] * len(trials)]
     best = max(
-        set(permutations(places, len(trials))),
-        key=lambda order: (sum(like[n][at] for n, at in enumerate(order) if at >= 0), order),
+        permutations(range(max(len(trials), len(tasks))), len(trials)),
+        key=lambda order: sum(like[n][at] for n, at in enumerate(order) if at < len(tasks)),
     )
     free = [at for at in range(len(tasks)) if at not in best]
     return {
         trials[n].task: tasks[at]
         for n, at in enumerate(best)
-        if at >= 0 and like[n][at] >= LIKE_ENOUGH and all(like[n][at] - like[n][other] >= LIKER for other in free)
+        if at < len(tasks)
+        and like[n][at] >= LIKE_ENOUGH
+        and all(like[n][at] - like[n][other] >= LIKER for other in free)
     }
 
 
 def _similarity(trial: Trajectory, task: _NewTask) -> float:
     """Return how alike two tasks are, from 0 to 1: half by their words, half by their expected calls."""
-    words, others = (Counter(re.findall(r"[a-z0-9_]+", text.lower())) for text in (trial.request, task.request))
+    words, others = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
     same = 2 * (words & others).total() / max(1, words.total() + others.total())
-    calls, there = ({json.dumps([one["name"], one["arguments"]], sort_keys=True) for one in expected.actions}
-                    for expected in (trial.expected, task.expected))
+    calls, there = (
+        {json.dumps([one["name"], one["arguments"]], sort_keys=True) for one in expected.actions}
+        for expected in (trial.expected, task.expected)
+    )
     return (same + (len(calls & there) / len(calls | there) if calls | there else 1)) / 2
 
 

@@ -20,6 +20,10 @@ def suite_folder() -> Path:
     return HERE / "suite"
 
 
+GRADED_WITH = ("mypy", "pytest", "ruff")
+"""Packages that grade an answer of the sample."""
+
+
 def replay_table() -> ReplayTable:
     """How one answer of the sample is graded again."""
     return ReplayTable(command="{python} {suite}/grade.py {eval} {attempt}", suite=str(suite_folder()))

@@ -13,9 +13,9 @@ from evalscribe.ids import Frozen
 from evalscribe.statistics.intervals import Interval, TrialCluster, cluster_interval, student_quantile, wilson_interval
 
 PairCounts = Mapping[tuple[int, int], int]
-"""How often two raters gave which labels, each label by its number."""
+"""Number of subjects by the labels of both raters, each label as its number."""
 TINY = 1e-12
-"""Below this a variance, or disagreement expected by chance, is a rounding error."""
+"""A variance, or an expected disagreement, below this is a rounding error."""
 
 
 class Kappa(NamedTuple):
@@ -26,14 +26,14 @@ class Kappa(NamedTuple):
 
 
 def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | None:
-    """Cohen's kappa (1960) of a square table of counts: rows one rater, columns the other.
+    """Return Cohen's kappa (1960) of a square table of counts: rows for one rater, columns for the other.
 
     The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72), which is too
-    narrow for a few pairs. Where it has no width, as with raters who always agree, it is Wilson's interval of the
-    agreement, corrected for the same expected agreement.
+    narrow for few pairs. If it has no width, as for raters who always agree, it is Wilson's interval of the agreement,
+    corrected for the same expected agreement.
 
     Returns:
-        `None` where agreement by chance is certain: no pair, or one label only.
+        Kappa; `None` without pairs, or if both raters used only one label, so that they must agree.
     """
     number = sum(map(sum, table))
     if not number:
@@ -63,7 +63,7 @@ def _beyond_chance(agreement: Interval, expected: float) -> Interval:
 def _variance(
     shares: Sequence[Sequence[float]], rows: Sequence[float], columns: Sequence[float], value: float, expected: float
 ) -> float:
-    """Variance of kappa, times the number of pairs."""
+    """Return the variance of kappa, multiplied by the number of pairs."""
     size, other = range(len(shares)), 1 - value
     agreed = sum(shares[i][i] * (1 - (rows[i] + columns[i]) * other) ** 2 for i in size)
     disagreed = sum(shares[i][j] * (columns[i] + rows[j]) ** 2 for i in size for j in size if i != j) * other**2
@@ -71,14 +71,14 @@ def _variance(
 
 
 def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: float = 0.95) -> Kappa | None:
-    """Kappa of all pairs, with an interval that counts each cluster as one observation.
+    """Return kappa of all pairs, with an interval that counts each cluster as one observation.
 
-    Clusters are several trials of one item, or several runs of one eval. The variance is that of the delta method
+    A cluster consists of trials of one item, or of runs of one eval. The variance is that of the delta method
     (Yang and Zhou 2014, Statistics in Medicine 33): a cluster moves kappa by the sum of its pairs' influences.
 
     Returns:
-        `None` as `kappa` does. The interval is (-1, 1) for a single cluster of several pairs, which says nothing about
-        others.
+        Kappa; `None` under the conditions of `kappa`. The interval is (-1, 1) for a single cluster of several pairs,
+        since it shows nothing about others.
     """
     pairs = Counter[tuple[int, int]]()
     for cluster in clusters:
@@ -125,7 +125,7 @@ class LabelPair(Frozen):
     cluster: str | None = None
     """Pairs with the same cluster count as one observation, such as trials of one item.
 
-    `None`: a cluster of its own.
+    With `None`, the pair is one observation.
     """
 
 
@@ -154,10 +154,10 @@ class LabelScore(Frozen):
 
 
 class Calibration:
-    """Figures of a judge. Every share is of the judged subjects, except `agreement_over_all`."""
+    """Agreement of a judge with human labels. All shares except `agreement_over_all` refer to the judged subjects."""
 
     def __init__(self, pairs: Iterable[LabelPair], labels: Sequence[str] = ()) -> None:
-        """Put `labels` first in the tables, in this order; others follow as they occur."""
+        """Count the pairs. Tables begin with `labels`, in this order; other labels follow as they occur."""
         self.pairs = tuple(pairs)
         self._judged = [(pair.expected, pair.predicted) for pair in self.pairs if pair.predicted is not None]
         self._groups = _grouped(self.pairs)
@@ -238,7 +238,7 @@ class Calibration:
 
 
 def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
-    """Counts of the judged pairs of each observation."""
+    """Return the counts of judged pairs for each observation."""
     alone, together = [], dict[str, Counter[tuple[str, str]]]()
     for pair in pairs:
         if pair.predicted is None:

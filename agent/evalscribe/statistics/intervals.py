@@ -5,21 +5,21 @@ from math import comb, fsum, sqrt
 from typing import NamedTuple
 
 PSEUDO_CLUSTERS = 2
-"""Clusters in which every trial passed, and as many in which none did, added to those observed. Without them the
-interval has no width where all clusters are alike. This is the rule of Agresti and Coull (1998, The American
-Statistician 52), with a cluster in place of a trial."""
+"""Number of clusters in which all trials pass, and of clusters in which none does, that are added to the observed ones.
+Without them the interval would have no width if all clusters are equal. This is the rule of Agresti and Coull (1998,
+The American Statistician 52), applied to clusters instead of trials."""
 PASSING_OFTEN = 0.8
 
 
 class Interval(NamedTuple):
-    """Both ends between 0 and 1; between -1 and 1 for kappa."""
+    """Interval with both ends between 0 and 1, or between -1 and 1 for kappa."""
 
     low: float
     high: float
 
 
 class TrialCluster(NamedTuple):
-    """Trials that are one observation together: those of one item, or of all items of one source."""
+    """Trials that count as one observation: those of one item, or of all items from one source."""
 
     passed: int
     trials: int
@@ -30,14 +30,14 @@ class TrialCluster(NamedTuple):
 
 
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
-    """Quantile of Student's t distribution; infinite without any degree of freedom."""
+    """Return a quantile of Student's t distribution; infinity for less than one degree of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees_of_freedom, probability)) if degrees_of_freedom >= 1 else float("inf")
 
 
 def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Wilson score interval of a proportion; (0, 1) without trials."""
+    """Return the Wilson score interval of a proportion; (0, 1) without trials."""
     from scipy.stats import binomtest
 
     if trials == 0:
@@ -47,15 +47,15 @@ def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> In
 
 
 def cluster_interval(clusters: Mapping[TrialCluster, int], confidence: float = 0.95) -> Interval:
-    """Interval of the share of all trials that pass, with each cluster as one observation.
+    """Return the interval of the pass rate over all trials, with each cluster as one observation.
 
     The variance is that of a ratio estimate from cluster totals (Cochran 1977, Sampling Techniques, section 11.8).
 
     Args:
-        clusters: How many clusters there are of each kind.
+        clusters: Each distinct cluster with its number of occurrences.
 
     Returns:
-        (0, 1) for fewer than two clusters: one says nothing about others.
+        The interval; (0, 1) for fewer than two clusters, since one shows nothing about others.
     """
     number = sum(clusters.values())
     if number < 2:
@@ -75,10 +75,10 @@ def cluster_interval(clusters: Mapping[TrialCluster, int], confidence: float = 0
 
 
 def _degrees_of_freedom(clusters: Mapping[TrialCluster, int], groups: int) -> int:
-    """One less than the number of clusters, or than Kish's effective number (1965, Survey Sampling) if sizes differ.
+    """Return the number of clusters minus 1; if sizes differ, Kish's effective number (1965, Survey Sampling) minus 1.
 
-    Simulated with 2 to 30 clusters: coverage of 94 % or more, and at least 91 % where one cluster holds a quarter of
-    all trials.
+    In simulations with 2 to 30 clusters, the interval's coverage is at least 94 %, or 91 % if one cluster has a quarter
+    of all trials.
     """
     if len({cluster.trials for cluster in clusters}) == 1:
         return groups - 1
@@ -88,10 +88,10 @@ def _degrees_of_freedom(clusters: Mapping[TrialCluster, int], groups: int) -> in
 
 
 def passing_range(needed: int, trials: int) -> Interval:
-    """True pass rates between which passing a gate is largely a matter of chance.
+    """Return the range of true pass rates at which passing a gate is largely a matter of chance.
 
-    At the rate `low` a run reaches `needed` of `trials` in 20 of 100 cases, at `high` in 80 of 100. The probability of
-    at least `needed` successes is a beta distribution of the rate (Clopper and Pearson 1934, Biometrika 26).
+    At the true rate `low`, 20 of 100 runs reach `needed` of `trials`; at `high`, 80 of 100 do. The probability of at
+    least `needed` successes is a beta distribution of the rate (Clopper and Pearson 1934, Biometrika 26).
     """
     from scipy.special import betaincinv
 
@@ -102,14 +102,14 @@ def passing_range(needed: int, trials: int) -> Interval:
 
 
 def pass_at(passed: int, trials: int, k: int) -> float | None:
-    """pass@k, the probability that at least one of `k` trials passes (Chen et al. 2021, arXiv:2107.03374).
+    """Estimate pass@k, the probability that at least one of `k` trials passes (Chen et al. 2021, arXiv:2107.03374).
 
     Returns:
-        The unbiased estimate, or `None` for fewer than `k` trials.
+        The unbiased estimate; `None` for fewer than `k` trials.
     """
     return None if trials < k else 1 - comb(trials - passed, k) / comb(trials, k)
 
 
 def pass_every(passed: int, trials: int, k: int) -> float | None:
-    """pass^k, the probability that all of `k` trials pass (Yao et al. 2024, arXiv:2406.12045); `None` as `pass_at`."""
+    """Estimate pass^k, the probability that `k` trials all pass (Yao et al. 2024, arXiv:2406.12045), like `pass_at`."""
     return None if trials < k else comb(passed, k) / comb(trials, k)

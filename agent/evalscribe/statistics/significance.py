@@ -1,6 +1,6 @@
-"""Paired comparisons and exact tests.
+"""Compare two sides that did the same tasks: difference, p-value, confidence interval and power.
 
-The difference of two sides that did the same tasks, with its p-value, interval and power; Holm correction for several.
+Also single exact tests, and the Holm correction for several comparisons.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ from evalscribe.statistics.intervals import Interval, student_quantile
 ALPHA = 0.05
 """Significance level."""
 MOST_STEPS = 500_000
-"""Additions of an exact test, about a quarter of a second. A test that needs more is estimated."""
+"""Maximum additions of an exact test, about 0.25 seconds. A test that needs more is estimated."""
 MOST_UNITS = 1_000_000
-"""The finest unit, as a part of 1, in which differences are expressed exactly; finer ones are rounded to it."""
+"""Maximum denominator at which differences are exact; finer differences are rounded."""
 MOST_SIZES = 100
-"""Different sizes of differences in a random sample: finer ones are rounded to so many parts of the largest."""
+"""Maximum distinct sizes of differences in a sampled test; sizes are rounded to this many parts of the largest."""
 DRAWS = 5_000
 SEED = 20_261_121
-"""The same comparison gives the same p-value every time."""
+"""Fixed, so that a comparison always has the same p-value."""
 
 
 K = TypeVar("K")
@@ -37,14 +37,14 @@ class PermutationResult(NamedTuple):
 
     p_value: float
     exact: bool
-    """False where it was estimated, from `DRAWS` random permutations or a normal approximation."""
+    """False if it was estimated from `DRAWS` random permutations or a normal approximation."""
 
 
 def sign_flip_test(differences: Iterable[Fraction]) -> PermutationResult:
-    """Two-sided test that differences of pairs are symmetric around 0 (Fisher 1935, The Design of Experiments).
+    """Test, two-sided, that differences of pairs are symmetric around 0 (Fisher 1935, The Design of Experiments).
 
-    For differences of one size it is McNemar's exact test. It is valid whatever the pairs differ in: a pair is one
-    unit, however many trials it has.
+    For differences of one size it is McNemar's exact test. Pairs may differ in their number of trials, since each pair
+    is one unit.
     """
     # `scipy.stats.permutation_test` with samples enumerates every combination of signs: 0.4 s of CPU for 16 pairs,
     # 2.3 s for 18, and beyond that only random samples. Adding one size of differences at a time is exact for hundreds
@@ -66,9 +66,9 @@ def _in_units(differences: Sequence[Fraction]) -> list[int]:
 
 
 def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | None:
-    """Probability of a sum at least as far from 0; `None` where it would take too long.
+    """Return the probability of a sum at least as far from 0; `None` if that would take too long.
 
-    Differences of one size are a binomial, so that a step is a size and not a pair.
+    Differences of one size are added in one step, since their sum has a binomial distribution.
     """
     sums, steps = {0: 1.0}, 0
     for size, number in sorted(sizes.items()):
@@ -77,7 +77,7 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
             return None
         shares = enumerate(_binomial(number))
         sums = _convolved(sums, {size * (2 * count - number): share for count, share in shares})
-    # Where many were added, the sum is 1 only up to rounding: divided by it, p can be exactly 1.
+    # The probabilities add up to 1 only up to rounding. Dividing by their sum lets p be exactly 1.
     p_value = fsum(probability for total, probability in sums.items() if abs(total) >= observed) / fsum(sums.values())
     return PermutationResult(min(1.0, p_value), exact=True)
 
@@ -85,8 +85,8 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
 def _binomial(number: int) -> Iterator[float]:
     """Yield the probabilities of 0 to `number` heads of a fair coin.
 
-    Quotients of integers, because the last digit of `scipy.stats.binom.pmf` is off even for 0.25; each from the one
-    before, because `comb` takes a millisecond for 10,000.
+    They are quotients of integers, because `scipy.stats.binom.pmf` has a wrong last digit even for 0.25. Each numerator
+    is computed from the previous one, because `comb` takes a millisecond for 10,000.
     """
     ways, every = 1, 2**number
     for count in range(number + 1):
@@ -95,7 +95,7 @@ def _binomial(number: int) -> Iterator[float]:
 
 
 def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[int, float]:
-    """Distribution of the sum of two independent values. A probability that underflowed is left out."""
+    """Return the distribution of the sum of two independent values, without probabilities that underflowed."""
     result: dict[int, float] = {}
     for total, probability in sums.items():
         for move, share in moves.items():
@@ -105,7 +105,7 @@ def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[in
 
 
 def _sampled_sign_flip(units: Sequence[int]) -> float:
-    """The p-value from random signs, the observed ones counted among them (Phipson and Smyth 2010)."""
+    """Return the p-value from random signs; the observed signs count as one draw (Phipson and Smyth 2010)."""
     from scipy.stats import binom
 
     step = max(1, max(map(abs, units)) // MOST_SIZES)
@@ -118,14 +118,14 @@ def _sampled_sign_flip(units: Sequence[int]) -> float:
 
 
 def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | None:
-    """Test whether single tasks changed, in whichever direction, by the sum of squared differences.
+    """Test by the sum of squared differences whether single tasks changed, in either direction.
 
-    Under the null hypothesis the trials of a task are exchangeable between the sides, so that the passes of the
-    candidate are hypergeometric. A task that gets worse and one that gets better add up here, where in
-    `sign_flip_test` they cancel. Trials pass or fail. scipy's permutation test has no strata.
+    Under the null hypothesis the trials of a task are exchangeable between the sides, so that the number of passes of
+    the candidate is hypergeometric. A task that gets worse and one that gets better add up here; in `sign_flip_test`
+    they cancel. Trials must pass or fail. scipy's permutation test has no strata.
 
     Returns:
-        `None` where no permutation differs, as with single trials.
+        The result; `None` if all permutations are equal, as for single trials.
     """
     strata = [
         (squares, (mean(candidate) - mean(base)) ** 2)
@@ -148,7 +148,7 @@ def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | 
 
 
 def _squared_differences(base: Sequence[Fraction], candidate: Sequence[Fraction]) -> dict[Fraction, float]:
-    """Every squared difference that permuting the task's trials can give, with its probability."""
+    """Return the probability of each squared difference that a permutation of the task's trials can have."""
     passed = int(sum(base) + sum(candidate))
     result: dict[Fraction, float] = {}
     for own, probability in _hypergeometric(len(base) + len(candidate), passed, len(candidate)):
@@ -166,7 +166,7 @@ def _hypergeometric(total: int, passed: int, drawn: int) -> tuple[tuple[int, flo
 
 
 def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) -> float:
-    """The sum over so many tasks is nearly normal."""
+    """Return the p-value by a normal approximation, which is close for the sum over many tasks."""
     means = [fsum(size * share for size, share in one.items()) for one in distributions]
     variances = [
         fsum((size - center) ** 2 * share for size, share in one.items())
@@ -177,16 +177,16 @@ def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) ->
 
 @lru_cache(1024)
 def fisher_exact_test(passed: tuple[int, int], trials: tuple[int, int]) -> float:
-    """Two-sided p-value of Fisher's exact test that two sides pass equally often."""
+    """Return the two-sided p-value of Fisher's exact test that two sides pass equally often."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[own, all_ - own] for own, all_ in zip(passed, trials, strict=True)]).pvalue)
 
 
 def holm(p_values: Mapping[K, float]) -> dict[K, float]:
-    """Holm correction of p-values for the number of tests (1979, Scandinavian Journal of Statistics 6).
+    """Correct p-values for the number of tests by Holm's method (1979, Scandinavian Journal of Statistics 6).
 
-    Written out here because scipy corrects for the false discovery rate only.
+    scipy only corrects for the false discovery rate.
     """
     corrected: dict[K, float] = {}
     largest = 0.0
@@ -199,7 +199,7 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
 
 POWER = 0.8
 LEAST_CHANGED = 6
-"""Observations that must change for a two-sided sign test to be significant: 2 / 2**6 is below `ALPHA`."""
+"""Minimum observations that must change for a significant two-sided sign test: 2 / 2**6 is below `ALPHA`."""
 NONE = Fraction(0)
 
 
@@ -216,40 +216,40 @@ class Task(NamedTuple):
 
     @property
     def balanced(self) -> "Task":
-        """The first trials of each side, as many as both have.
+        """The task with equal numbers of trials: the first ones of each side.
 
-        Only their difference is symmetric around 0 where both sides are alike.
+        If both sides are equal, only the difference of equal numbers is symmetric around 0.
         """
         number = min(len(self.base), len(self.candidate))
         return Task(self.base[:number], self.candidate[:number])
 
     @property
     def noise(self) -> float:
-        """How much of a trial's range is left in the difference of the means."""
+        """Factor by which averaging reduces the spread of a trial in the difference of the means."""
         return sqrt((1 / len(self.base) + 1 / len(self.candidate)) / 2)
 
 
 class TaskCluster(NamedTuple):
-    """Tasks that are one observation together; most often a single one."""
+    """Tasks that count as one observation; usually a single one."""
 
     tasks: int
     difference: float
     """Sum over the tasks."""
     balanced: Fraction
-    """The same for balanced trials, which the test uses."""
+    """The same sum over balanced tasks, which the test uses."""
 
 
 class Paired(NamedTuple):
-    """The difference of two sides that did the same tasks."""
+    """Comparison of two sides that did the same tasks."""
 
     difference: float
-    """Mean over the tasks, each counting the same; above 0 the candidate is better."""
+    """Mean difference over the tasks, with equal weights; if it is above 0, the candidate is better."""
     interval: Interval
-    """95 % confidence interval of the mean difference over tasks such as these."""
+    """95 % confidence interval of the mean difference over similar tasks."""
     test: PermutationResult
     tasks: int
     detectable: float | None
-    """Minimum detectable effect at a power of 80 %; `None` where no difference would be found as often."""
+    """Minimum detectable effect at a power of 80 %; `None` if no difference reaches that power."""
     clusters: tuple[TaskCluster, ...] = ()
     """The observations that were tested."""
 
@@ -261,25 +261,24 @@ class Paired(NamedTuple):
 def compare_pairs(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[Hashable] = ()) -> Paired:
     """Compare the candidate with the base. A task is one unit, however many trials it has.
 
-    The test is the sign-flip test of the clusters' summed differences (for single trials of independent tasks it is
-    McNemar's exact test). The interval is Student's, with one more cluster of a trial's noise in each direction,
-    without which it would have no width where few tasks changed (for single trials Bonett and Price 2012, Statistics in
-    Medicine 31). For clusters it is the sandwich estimate corrected for few and unequal ones (Bell and McCaffrey 2002,
-    Survey Methodology 28). An end that contradicts the test about 0 is moved to 0, so that both agree.
+    The test is the sign-flip test of the clusters' summed differences; for single trials of independent tasks it is
+    McNemar's exact test. The interval is Student's. A cluster with a trial's noise is added in each direction, so that
+    it has a width even if few tasks changed (for single trials Bonett and Price 2012, Statistics in Medicine 31). For
+    clusters, the variance is the sandwich estimate corrected for few and unequal ones (Bell and McCaffrey 2002, Survey
+    Methodology 28). An end of the interval that contradicts the test is moved to 0, so that both agree.
 
-    The interval is rather too wide than too narrow. Simulated with drops of 0 to 25 points, it covers the difference in
-    94 to 99 % of comparisons of 20 and 60 tasks (100 % between equals that mostly pass), and in nearly 100 % of 12
-    clusters of 5.
+    The interval is conservative. In simulations with drops of 0 to 25 points, it covers the difference in 94 to 99 % of
+    comparisons of 20 and 60 tasks (100 % for equal sides that mostly pass), and in nearly 100 % of 12 clusters of 5.
 
     Args:
         span: Range of a trial's values.
-        clusters: The cluster of each task, where tasks of one cluster are not independent. Empty if all are.
+        clusters: Cluster of each task; tasks of one cluster are not independent. Empty if all tasks are.
     """
     number = len(tasks)
     mean = fsum(float(task.difference) for task in tasks) / number if number else 0.0
     observations = _observations(tasks, clusters)
     balanced = [one.balanced for one in observations]
-    # Where the tested trials lean to one side and all trials to the other, neither is shown.
+    # If the tested trials favour one side and all trials the other, neither is significant.
     test = sign_flip_test(balanced) if sum(balanced) * mean > 0 else PermutationResult(1.0, exact=True)
     half = _half_width(observations, span * (fsum(task.noise for task in tasks) / number if number else 1.0))
     interval = _reconciled(Interval(max(-span, mean - half), min(span, mean + half)), test.p_value, mean)
@@ -322,10 +321,10 @@ def _reconciled(interval: Interval, p_value: float, mean: float) -> Interval:
 
 
 def mean_difference(result: Paired, p_value: float | None = None) -> MeanDifference:
-    """A paired result as comparisons store it.
+    """Convert a paired result to the form that comparisons store.
 
     Args:
-        p_value: Corrected for several comparisons.
+        p_value: The p-value after correction for several comparisons; None for the result's own.
     """
     p = result.test.p_value if p_value is None else p_value
     return MeanDifference(
@@ -341,9 +340,9 @@ def mean_difference(result: Paired, p_value: float | None = None) -> MeanDiffere
 
 
 def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span: float) -> float | None:
-    """Minimum detectable effect for tasks that vary as observed, and no less than their trials do.
+    """Return the minimum detectable effect for tasks that vary as observed, but at least as much as their trials.
 
-    Tasks of a cluster change together as much as observed, and no less than if each changed for itself.
+    Tasks of a cluster are as correlated as observed, but not less than independent ones.
     """
     if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if all of them change
         return None
@@ -361,13 +360,13 @@ def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span
 
 
 class _FloatTrials:
-    """A task's balanced trials in floats, for what is estimated and not tested."""
+    """A task's balanced trials as floats, for estimates; tests use fractions."""
 
     def __init__(self, task: Task) -> None:
         self.base, self.candidate = list(map(float, task.base)), list(map(float, task.candidate))
         self.difference = (fsum(self.candidate) - fsum(self.base)) / len(self.base)
         self.variance = (_variance(self.base) + _variance(self.candidate)) / len(self.base)
-        """Of the difference, as the trials of each side vary among themselves; 0 for single ones."""
+        """Variance of the difference that the variance of trials within each side explains; 0 for single trials."""
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -378,28 +377,28 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _trial_move(tasks: Iterable[_FloatTrials], most: float) -> float:
-    """How far a trial moves if it changes: passes all the way, grades as far as observed; `most` if none changed."""
+    """Return how far a trial moves on average if it changes; `most` if none changed. For pass or fail that is 1."""
     moves = [abs(one - other) for task in tasks for one, other in zip(task.base, task.candidate, strict=True)]
     total = fsum(moves)
     return fsum(move**2 for move in moves) / total if total else most
 
 
 def minimum_detectable_effect(number: float, variance: float, step: float) -> float | None:
-    """Smallest drop, as a share of the range, that a two-sided test finds with a power of 80 %.
+    """Return the smallest drop, as a share of the range, that a two-sided test detects with a power of 80 %.
 
     The power is that of McNemar's exact test, over all numbers of changed pairs (Duffy 1984, Biometrics 40). Single
-    trials of independent tasks are such pairs, and the result is exact. Several trials or clusters are replaced by the
-    number of pairs with the same variance, both between equal sides and per change. Simulated with 12 to 60 tasks of 1
-    to 8 trials, alone and in clusters of 5, a drop of this size is found in 77 to 85 of 100 comparisons. It is found
-    less often where a few tasks break altogether.
+    trials of independent tasks are such pairs, and the result is exact. Several trials or clusters are replaced by a
+    number of pairs with the same variance, both between equal sides and per change. In simulations with 12 to 60 tasks
+    of 1 to 8 trials, with and without clusters of 5, a drop of this size is detected in 77 to 85 of 100 comparisons; it
+    is detected less often if a few tasks fail completely.
 
     Args:
-        number: Observations.
+        number: Number of observations.
         variance: Variance of an observation's difference between equal sides.
-        step: How far the change of one trial moves an observation.
+        step: Amount by which the change of one trial moves an observation.
 
     Returns:
-        `None` where no drop is found as often, or only one that spares no observation.
+        The drop; `None` if none reaches that power, or only one that affects all observations.
     """
     from scipy.optimize import brentq
     from scipy.stats import binom
@@ -409,12 +408,12 @@ def minimum_detectable_effect(number: float, variance: float, step: float) -> fl
     discordant = min(1.0, variance / step)  # share of pairs that change between equal sides
     pairs = round(number * discordant / variance if variance else number / step)
     if step < 1:
-        # Observations are no single pairs: their variance is estimated, as in the sample size of a t test.
+        # An observation is not a single pair: its variance is estimated, as in the sample size of a t test.
         shares = (1 - ALPHA / 2, POWER)
         students = sum(student_quantile(share, floor(number) - 1) for share in shares)
         pairs = round(pairs * (sum(map(NormalDist().inv_cdf, shares)) / students) ** 2)
     changed = range(pairs + 1)
-    most_worse = binom.isf(ALPHA / 2, changed, 0.5)  # so many of the changed ones may get worse without significance
+    most_worse = binom.isf(ALPHA / 2, changed, 0.5)  # maximum of changed pairs that may get worse without significance
 
     def missing_power(drop: float) -> float:
         changing = discordant * (1 - drop) ** 2 + drop

@@ -36,7 +36,7 @@ def test_a_rise_beyond_luck_has_improved() -> None:
 def test_one_to_five_flips_one_way_are_too_few_to_tell(flips: int) -> None:
     found = compare_experiment_runs(make_values(tries(50)), make_values(tries(50 - flips, flips), of="candidate"))
     assert found.verdict == "inconclusive"
-    assert "may always be chance" in found.said
+    assert "fewer than 6 are never significant" in found.said
     assert len(found.regressed) == flips
 
 
@@ -146,7 +146,7 @@ def test_a_run_that_did_not_end_says_what_it_lacks() -> None:
     candidate = make_values(tries(7), of="candidate", items=dict.fromkeys(tries(10), "asked"), state="cancelled")
     found = compare_experiment_runs(make_values(tries(10)), candidate)
     assert found.candidate.missing == 3
-    assert found.warnings == ("The candidate run cancelled: trials that it did not run are missing here.",)
+    assert found.warnings == ("The candidate run was cancelled: trials that it did not run are not compared.",)
 
 
 @pytest.mark.parametrize(

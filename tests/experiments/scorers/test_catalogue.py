@@ -162,7 +162,7 @@ def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, s
         ("plan_quality", "ask a model with llm_judge"),
         ("step_efficiency", "use limits"),
         ("tool_failure_recovered", "use no_errors"),
-        ("agent_judge", "llm_judge sees the transcript too"),
+        ("agent_judge", "use llm_judge, which sees the transcript"),
         ("conciseness", "criteria of llm_judge"),
     ],
 )

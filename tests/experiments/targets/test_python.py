@@ -106,8 +106,8 @@ async def test_what_is_no_json_fails_the_item_and_says_what_it_was(hosted: Hoste
         "odd": "`datetime.datetime`",
         "nan": "nan",
         "circle": "Circular",
-        "huge": "has 17.0 MB as JSON; at most 16.8 MB",
-        "endless": "yields too much",
+        "huge": "is 17.0 MB as JSON; the maximum is 16.8 MB",
+        "endless": "yields more than",
     }
     host = hosted(KINDS)
     for name, word in expected.items():

@@ -149,7 +149,7 @@ QUANTIFIERS: Mapping[str, Callable[[list[bool]], bool]] = {"all": all, "any": an
 
 
 def _hashable(value: JsonValue) -> object:
-    """Return whether two JSON values are equal: 1 equals 1.0 but not true."""
+    """Return a hashable key. Equal keys mean equal JSON values: 1 equals 1.0 but not true."""
     if isinstance(value, dict):
         return "object", frozenset((name, _hashable(item)) for name, item in value.items())
     if isinstance(value, list):
@@ -157,7 +157,7 @@ def _hashable(value: JsonValue) -> object:
     return type_name(value), value
 
 
-# Two CEL packages were held against the 32 conditions and 11 errors of test_assertions.py. Stored expressions would
+# Two CEL packages were tested with the 32 conditions and 11 errors of test_assertions.py. Stored expressions would
 # change with either:
 # - common-expression-language 0.10 (Rust) agrees with 20 conditions, with 29 if our functions are registered. It cannot
 #   parse list positions and hyphens in paths: `output.items.0`, `output.order-id`, `has(output.items.7)`. It orders
@@ -399,7 +399,7 @@ def _outcome(assertion: Assertion, expression: Expression, values: Values) -> As
 
 
 def _values(config: StructuredAssertions, request: ScorerRequest) -> Values:
-    """Look up each root once, and only when an assertion uses it."""
+    """Look up each root once, when an assertion first uses it."""
     found: dict[str, JsonValue] = {}
     roots = {"output": config.output_of, "expected": config.expected_of, "input": config.input_of}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 Reply = dict[str, Any]
-"""Return `answer`, or `error` and `type` for a `CannotScore`."""
+"""Return an object with `answer`, or with `error` and `type` after a `CannotScore`."""
 Job = Callable[[Any], Reply]
 
 

@@ -103,35 +103,35 @@ ALIASES: Mapping[str, AnyAlias] = {
             "tool_sequence_any_order", "any_order", "whether each tool was called, in any order, with others allowed"
         ),
         ScorerAlias(
-            "tool_trajectory", "tool_calls", "whether tools were called as a sequence, by mode", Trajectory, _trajectory
+            "tool_trajectory", "tool_calls", "whether tools were called in sequence, by mode", Trajectory, _trajectory
         ),
         ScorerAlias(
             "tool_params_match", "tool_calls", "whether a tool was called with these arguments", ToolParams, _params
         ),
-        _most("max_tool_calls", "max_tool_calls", "whether there were at most so many tool calls"),
-        _most("max_llm_calls", "max_model_calls", "whether there were at most so many model calls"),
+        _most("max_tool_calls", "max_tool_calls", "whether the number of tool calls stayed within a limit"),
+        _most("max_llm_calls", "max_model_calls", "whether the number of model calls stayed within a limit"),
         _most("max_lm_calls", "max_model_calls", "the same as max_llm_calls"),
-        _most("max_tokens", "max_tokens", "whether at most so many tokens were used"),
+        _most("max_tokens", "max_tokens", "whether the number of tokens stayed within a limit"),
         ScorerAlias(
             "duration_under",
             "limits",
-            "whether it took at most so many milliseconds",
+            "whether the trial stayed within a time limit in milliseconds",
             MostTime,
             lambda config: {"max_duration_ms": config.max_ms},
         ),
     )
 }
 
-_PLANS = "it would guess at plans by keywords; ask a model with llm_judge, and bound the work with limits"
+_PLANS = "keywords cannot tell what a plan is worth; ask a model with llm_judge, and bound the work with limits"
 _CRITERIA = "write the question as the criteria of llm_judge"
 _STEPS = "traces do not contain steps; use tool_calls and limits"
 REFUSED: Mapping[str, str] = {
     "plan_quality": _PLANS,
     "plan_adherence": _PLANS,
-    "step_efficiency": "superfluous steps depend on the task; use limits, or tool_calls with exact",
-    "tool_failure_recovered": "it fails if no tool call failed, which is not a fault; use no_errors or your own scorer",
-    "goal_success": "it scores sessions, but items are scored here; use llm_judge, which sees the transcript",
-    "agent_judge": "llm_judge sees the transcript too; use it",
+    "step_efficiency": "which steps are superfluous depends on the task; use limits, or tool_calls with exact",
+    "tool_failure_recovered": "it would fail trials without a failed tool call; use no_errors or your own scorer",
+    "goal_success": "it scores sessions, but scorers here see one item; use llm_judge, which sees the transcript",
+    "agent_judge": "use llm_judge, which sees the transcript too",
     "trace_scorer": "use tool_calls, limits and no_errors",
     "event_sequence": _STEPS,
     "event_count": _STEPS,
@@ -160,11 +160,11 @@ class ScorerInfo(Frozen):
     line: str
     """What it checks."""
     of: str | None = None
-    """The scorer that it is a preset of; None if it is not a preset."""
+    """Name of the scorer of which it is a preset; None if it is not a preset."""
     aliases: tuple[str, ...] = ()
     needs_model: bool = False
     required: tuple[str, ...] = ()
-    """Keys of its config without a default."""
+    """Required keys of its config."""
     config_schema: dict[str, Any]
     """JSON Schema of its config."""
 
@@ -179,7 +179,7 @@ def scorer_kinds() -> Mapping[str, AnyKind]:
 
 
 def list_scorers() -> tuple[ScorerInfo, ...]:
-    """The scorers, then their presets."""
+    """Return the scorers, then their presets."""
     return (*(_listed(kind) for kind in scorer_kinds().values()), *(_listed(alias) for alias in ALIASES.values()))
 
 
@@ -189,7 +189,7 @@ def is_reserved(name: str) -> bool:
 
 
 def find_scorer(name: str) -> AnyKind | AnyAlias:
-    """Raise `UsageError` if the name is unknown, with what to use instead."""
+    """Return the scorer or preset of a name. Raises `UsageError`, with what to use instead, for an unknown one."""
     if name in REFUSED:
         raise UsageError(f"scorer {name} does not exist: {REFUSED[name]}")
     one = scorer_kinds().get(name) or ALIASES.get(name)
@@ -214,7 +214,7 @@ def _listed(one: AnyKind | AnyAlias) -> ScorerInfo:
 
 
 def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
-    """Build the spec of a scorer without a model, by its name or a preset, with its config completed.
+    """Build the spec of a scorer without a model from its name or a preset, and complete its config.
 
     Raises `UsageError` naming the key and its rule.
     """
@@ -245,7 +245,7 @@ class _Runner:
     depends_on: tuple[str, ...] = ()
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Run a check. The only place where errors about one item become values."""
+        """Run the check. Only here do errors about one item become values."""
         try:
             return await self.check(request)
         except CannotScore as error:
@@ -265,7 +265,7 @@ Specify = Callable[[str, Mapping[str, JsonValue]], ScorerSpec]
 
 
 class AttachedScorer(ScorerConfig):
-    """Keys that the JSON may have."""
+    """JSON that attaches a built-in scorer."""
 
     name: str
     """Name of the scorer."""

@@ -19,7 +19,7 @@ MAX_MESSAGE = 200
 ABOUT = "__evalscribe_scorer__"
 """Attribute of a decorated function: its `ScorerDeclaration` as JSON."""
 CALL = "__evalscribe_call__"
-"""Attribute of a decorated function: it takes a `BoundRequest` as JSON and returns a `ScoreResult` as JSON."""
+"""Attribute of a decorated function: a function from a `BoundRequest` as JSON to a `ScoreResult` as JSON."""
 _FIELDS = ("status", "value", "score", "passed", "label", "explanation", "error_type", "metadata", "evidence")
 """Keys of a dictionary that a function may return; `score` is an alias of `value`."""
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -33,7 +33,7 @@ class ScorerDeclaration(Frozen):
     depends_on: tuple[str, ...] = ()
     """Names of the scorers whose results it receives in `peer_scores`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """Its settings with their defaults; if it has any, other keys are refused."""
+    """Its settings with their defaults. Other keys are refused, unless there are no settings."""
     threshold: float = Field(default=THRESHOLD, ge=0, le=1)
     """Minimum returned number that passes."""
 
@@ -162,7 +162,7 @@ def _named(returned: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _whole(fields: dict[str, Any], threshold: float) -> ScoreResult:
-    """Fill in value, passed and explanation from each other."""
+    """Fill in missing fields: value from passed, passed from value, explanation from both."""
     value, passed = fields.get("value"), fields.get("passed")
     if fields.get("status", "ok") != "ok":
         return ScoreResult(**{"explanation": "", **fields, "value": None, "passed": None})
@@ -181,7 +181,7 @@ def _whole(fields: dict[str, Any], threshold: float) -> ScoreResult:
 def _said(value: float | None, passed: bool | None, threshold: float) -> str:
     if passed is not None:
         return f"the scorer says it {'passed' if passed else 'failed'}"
-    return f"the scorer says {value:g}; the threshold is {threshold:g}"
+    return f"the scorer returned {value:g}; the threshold is {threshold:g}"
 
 
 def _checked(result: ScoreResult) -> ScoreResult:
@@ -189,7 +189,7 @@ def _checked(result: ScoreResult) -> ScoreResult:
     json.dumps(result.model_dump(mode="json"), allow_nan=False)
     wanted: dict[str, object] = {}
     if not result.explanation.strip():
-        wanted["explanation"] = f"the scorer says {result.status} without a reason"
+        wanted["explanation"] = f"the scorer returned {result.status} without a reason"
     if (result.status == "error") != (result.error_type is not None):
         wanted["error_type"] = "scorer_error" if result.status == "error" else None
     return result.model_copy(update=wanted)

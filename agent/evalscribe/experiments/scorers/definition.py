@@ -32,7 +32,7 @@ def score_result(
     evidence: JsonValue = None,
     metadata: Mapping[str, JsonValue] | None = None,
 ) -> ScoreResult:
-    """`value` is 1 or 0 if none is given."""
+    """Build a result. Without `value`, it is 1 if `passed`, else 0."""
     return ScoreResult(
         value=float(passed) if value is None else value,
         passed=passed,
@@ -59,14 +59,14 @@ C = TypeVar("C", bound=Frozen)
 
 
 class ScorerCheck:
-    """A configured scorer; base of all."""
+    """Base class of configured scorers."""
 
     async def __call__(self, request: ScorerRequest) -> ScoreResult:
         """Score one item. Raises `CannotScore` if the problem affects only this item."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """End what the scorer started; by default nothing."""
+        """End processes that the scorer started. Does nothing by default."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ class ScorerAlias(Generic[C]):
 
 
 def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable[[C], ScorerCheck]:
-    """A check that depends only on its configuration and its request."""
+    """Return a factory for checks that depend only on their configuration and the request."""
     return lambda config: FunctionCheck(lambda request: check(config, request))
 
 
 @dataclass(frozen=True)
 class FunctionCheck(ScorerCheck):
-    """A plain function that scores."""
+    """Check by a plain function."""
 
     check: Callable[[ScorerRequest], ScoreResult]
 
@@ -147,7 +147,7 @@ def _rule(message: str) -> str:
 
 
 def _example(shape: type[Frozen], name: str) -> str:
-    """Show how to write the required keys, ready to be copied."""
+    """Return an example of the required keys, ready to copy."""
     properties: dict[str, Any] = shape.model_json_schema(by_alias=True)
     said = {key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]}
     return f"write {json.dumps({'name': name, 'config': said}, ensure_ascii=False)}"

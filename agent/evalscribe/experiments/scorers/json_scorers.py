@@ -44,7 +44,7 @@ AROUND = 40
 
 
 class JsonValid(ReadsOutput):
-    """Config with only the field."""
+    """Config with only `output_field`."""
 
 
 class NumericRange(ReadsOutput):
@@ -90,7 +90,7 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
 
 
 def no_json(text: str, error: ValueError, *, label: str) -> ScoreResult:
-    """Describe the problem, with its position if the parser gives one."""
+    """Return a failed result that describes the problem, with its position if the parser gives one."""
     said = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
     evidence: JsonValue = {"output": as_evidence(text)}
     if isinstance(error, json.JSONDecodeError):
@@ -115,7 +115,7 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
 
 
 def _number(value: JsonValue) -> float | None:
-    """Return the number, also from a text of digits; None for true, NaN and anything else."""
+    """Return a number, or the number that a text spells; None for anything else, including true and NaN."""
     if isinstance(value, str) and len(value) <= LONGEST_NUMBER and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -140,7 +140,7 @@ _PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
 
 
 def validator_of(schema: Any) -> "Validator":
-    """Check a schema. Knows the published drafts and fetches nothing. Raises `ValueError` for an invalid schema."""
+    """Return a validator for a schema of any published draft; fetches nothing. Raises `ValueError` if it is invalid."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
@@ -228,9 +228,9 @@ class _Fits(ScorerCheck):
 
 
 def problems(validator: "Validator", value: Any) -> list[JsonValue]:
-    """Return up to a hundred reasons why a value does not fit:
+    """Return up to a hundred problems of a value, each with `path`, `keyword` and `said`.
 
-    `path`, `keyword` and `said`. Raises `CannotScore` if the schema cannot be applied.
+    Raises `CannotScore` if the schema cannot be applied.
     """
     from referencing.exceptions import Unresolvable
 
@@ -291,14 +291,14 @@ JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
 LONGEST_S = 2.0
 """Seconds of CPU time for one answer."""
 _CHILD = Path(__file__).with_name("bounded_child.py")
-"""Started as a file, because importing its package takes longer than most of its work."""
+"""Run as a file, because importing its package would take longer than most checks."""
 _LONGEST_LINE = 2**26
 
 
 class Bounded:
     """Child process of one schema, started on first use and again after it had to be killed.
 
-    A child, because `re` cannot be interrupted. It limits its own time, so it ends even if the parent is gone.
+    It is a process because `re` cannot be interrupted. It limits its own time, so it ends even if the parent is gone.
     """
 
     def __init__(self, schema: JsonValue) -> None:

@@ -57,7 +57,7 @@ def selected(name: str, request: ScorerRequest) -> JsonValue:
 
 PREFERRED = "label"
 WORTH = {"pass": 1.0, "partial": 0.5, "fail": 0.0, "yes": 1.0, "no": 0.0, "match": 1.0, "no match": 0.0}
-"""Worth of labels that define it themselves; every other label needs `choice_scores`."""
+"""Default scores by label; every other label needs `choice_scores`."""
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -70,7 +70,7 @@ def label_key(schema: Mapping[str, Any], whose: str) -> str:
 
 
 def spelled(value: object) -> str:
-    """Return a label as `choice_scores` names it."""
+    """Return a label in the spelling of `choice_scores`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -109,7 +109,7 @@ class ModelConfig(ScorerConfig):
     threshold: Worth = 0.7
     """Minimum value that passes."""
     samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
-    """Number of samples; the majority decides. None: as the rubric says, by default one."""
+    """Number of samples; the majority decides. None: the number in the rubric, by default one."""
 
     @property
     def where_recorded(self) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ def item_subject(names: Sequence[str], request: ScorerRequest, where_recorded: S
 
 
 def mark(name: str) -> str:
-    """Return how the part of this name is cited."""
+    """Return the mark that cites this part."""
     return document_mark(Document(role=role_of(name), path=name, text=""))
 
 
@@ -256,11 +256,11 @@ class RubricSources:
 
     prompts: Prompts
     stored: Callable[[str], Rubric]
-    """Return the latest version for `NAME`, that version for `NAME@2`. Raises `NotFoundError`."""
+    """Function that returns version 2 for `NAME@2`, the latest for `NAME`. Raises `NotFoundError`."""
 
 
 def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
-    """Build the spec of a scorer of `NAMES`, with its config completed and its rubric included.
+    """Build the spec of a scorer with a model: complete its config and include its rubric.
 
     Raises `UsageError` naming the key and its rule, `NotFoundError` for an unknown rubric.
     """
@@ -307,7 +307,7 @@ def _schema(labels: list[str], *, citations: bool) -> dict[str, Any]:
 
 
 def _with_model(rubric: Rubric, config: Config) -> Rubric:
-    """Return the rubric with the given model and number of samples, checked again."""
+    """Return the rubric with the config's model and number of samples, validated again."""
     changes: dict[str, Any] = {}
     model = config.model_id
     if model is not None and model != rubric.judge_model.id:

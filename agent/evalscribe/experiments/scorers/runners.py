@@ -27,7 +27,7 @@ class ModelScorer:
     """`ScorerRunner` for one spec with a rubric."""
 
     def __init__(self, spec: ScorerSpec, judge: RubricJudge, knew: Callable[[JudgeResult], bool]) -> None:
-        """Create the runner. `knew` tells whether a result was cached, so that nothing was paid for it now."""
+        """Create the runner. `knew` returns whether a result was cached and so cost nothing."""
         self.name = spec.name
         self.depends_on = spec.depends_on
         self._judge = judge
@@ -38,7 +38,7 @@ class ModelScorer:
         self._threshold = _number(spec.config["threshold"])
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Score one trial. The only place where errors about one item become values."""
+        """Score one trial. Only here do errors about one item become values."""
         try:
             subject = item_subject(self._config.shown, request, self._config.where_recorded)
             return self._result(await self._judge.judge(subject), subject)
@@ -52,7 +52,7 @@ class ModelScorer:
             return error_result(CannotScore("scorer_error", reason))
 
     async def close(self) -> None:
-        """Do nothing: its models are closed with the others."""
+        """Do nothing: the models are closed by their owner."""
 
     def _result(self, result: JudgeResult, subject: Subject) -> ScoreResult:
         told = {"usage": Usage() if self._knew(result) else result.usage, "output": self._raw(result, subject)}
@@ -93,7 +93,7 @@ class ModelScorer:
         }
 
     def _cited(self, result: JudgeResult, subject: Subject) -> JsonValue:
-        """Return every citation with whether it holds and where it points."""
+        """Return every citation with its field, status and target."""
         schema = self._judge.rubric.output_schema
         cited = JudgeResultWithCitations.from_judge_result(result, schema, subject).output
         return [
@@ -104,7 +104,7 @@ class ModelScorer:
 
 
 def _config(spec: ScorerSpec) -> Config:
-    """The rubric, which was checked when the spec was built."""
+    """Return the config, which was validated when the spec was built."""
     config: dict[str, Any] = spec.config
     return CONFIGS[spec.scorer].model_construct(**config)
 
@@ -116,9 +116,7 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def _explained(output: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return the field that gives the reason: by name, else the first that cites, else the first text that is not a
-    label.
-    """
+    """Return the text that gives the reason: by field name, else the first with citations, else the first non-label."""
     cited = [text for _, text in cited_strings(output, schema)]
     fields = schema["properties"]
     texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
@@ -155,7 +153,7 @@ class CustomScorer:
         return result.model_copy(update={"metadata": {**result.metadata, **printed}})
 
     async def close(self) -> None:
-        """Do nothing: its process is ended with the others."""
+        """Do nothing: the process is ended by its owner."""
 
 
 def _read(answer: HostReply) -> ScoreResult:

@@ -45,12 +45,12 @@ class CreatedScorer(Frozen):
 
 
 def rulebook(shelf: "CollectionStore", prompts: Prompts) -> RubricSources:
-    """Rubrics as `judge` finds them, with the workspace's own prompts before the built-in ones."""
+    """Return the stored rubrics and the prompts, as `evalscribe judge` uses them."""
     return RubricSources(prompts, lambda name: store_rubric(shelf, prompts, name))
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
-    """Return the workspace's prompts that the scorers of these bindings use instead of the built-in ones."""
+    """Return the workspace's own prompts that replace built-in ones in these bindings; none without a model."""
     asking = any(one.spec.rubric is not None for one in bindings)
     return (*prompts.own("judging"), *prompts.own("rubrics")) if asking else ()
 
@@ -99,7 +99,7 @@ async def function_spec(
 
 
 def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, JsonValue]) -> ScorerSpec:
-    """Build the config of a decorated function. Raises `UsageError` for a key that its decorator does not declare."""
+    """Build the spec of a decorated function. Raises `UsageError` for a key that its decorator does not declare."""
     unknown = [key for key in config if function.config and key not in function.config]
     if unknown:
         raise UsageError(f"scorer {name}: unknown key {unknown[0]!r}; its config has: {', '.join(function.config)}")

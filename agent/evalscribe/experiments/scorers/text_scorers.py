@@ -34,7 +34,7 @@ from evalscribe.text import pluralise
 
 LONGEST = 100_000
 LARGEST = 400_000_000
-"""Maximum product of both lengths without equal beginnings and ends; with `LONGEST`, at most a tenth of a second."""
+"""Maximum product of both lengths, without common prefix and suffix; larger texts would take over 0.1 seconds."""
 MOST_PLACES = 20
 """Maximum differences kept."""
 
@@ -70,7 +70,7 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
 
 
 def _hint(output: object, expected: object) -> str:
-    """Explain the most common mistake: a target that returns JSON as text."""
+    """Return a hint at the most common mistake, a target that returns JSON as text; else an empty text."""
     if not isinstance(output, str) or isinstance(expected, str):
         return ""
     try:

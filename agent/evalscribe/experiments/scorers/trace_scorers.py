@@ -30,7 +30,7 @@ from evalscribe.text import cut, pluralise, printable
 ToolName = Annotated[str, Field(min_length=1)]
 Tools = Annotated[tuple[ToolName, ...], Field(min_length=1)]
 MOST_TOLD = 12
-"""Maximum names of a sequence shown."""
+"""Maximum names shown of a sequence."""
 MOST_KEPT = 100
 """Maximum calls kept in the evidence."""
 
@@ -40,7 +40,7 @@ class WantedCall(ScorerConfig):
     arguments: dict[str, JsonValue]
     """Arguments that one call must have."""
     mode: Literal["subset", "exact"] = "subset"
-    """Whether the call, and objects in its arguments, may have additional ones."""
+    """`subset` allows additional arguments in the call, and additional members in objects; `exact` does not."""
 
 
 class SomeConditions(ScorerConfig):
@@ -63,7 +63,7 @@ class ToolCalls(SomeConditions):
     any_order: Tools | None = None
     """Each of these was called at least as often as it is listed, in any order; other calls are allowed."""
     params: Annotated[tuple[WantedCall, ...], Field(min_length=1)] | None = None
-    """For each of these, one call of the tool had the arguments."""
+    """For each of these, some call of the tool had these arguments."""
 
 
 class Condition(NamedTuple):
@@ -139,7 +139,7 @@ def _any_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
 
 
 def _params(wanted: WantedCall, uses: Sequence[ToolUse]) -> str | None:
-    """Return the first difference of the most similar call."""
+    """Return the first difference between the wanted call and the most similar one; None if one matches."""
     nearest: list[ValueDifference] | None = None
     for use in uses:
         if use.tool == wanted.tool:
@@ -278,7 +278,7 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
 
 
 def _share(expected: JsonValue, differing: Sequence[ValueDifference]) -> float:
-    """Return how many of the expected or actual values are as expected."""
+    """Return the share of equal values among all expected and unexpected values."""
     wanted = leaves(expected)
     lost = sum(leaves(place.expected) for place in differing if place.expected is not NOTHING)
     extra = sum(leaves(place.output) for place in differing if place.expected is NOTHING)

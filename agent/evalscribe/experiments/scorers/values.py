@@ -14,11 +14,11 @@ from evalscribe.model.score import ScorerRequest
 from evalscribe.text import printable
 
 NOTHING = object()
-"""Stands for a value that one side does not have."""
+"""Stands for a value that is missing on one side."""
 LARGEST_EVIDENCE = 500
 """Maximum characters of a value's JSON kept whole in evidence; a larger one is cut."""
 DEEPEST_EVIDENCE = 64
-"""Levels of nesting that are kept."""
+"""Maximum levels of nesting kept in evidence."""
 AROUND = 24
 """Characters shown before the first difference."""
 _KINDS: dict[type, str] = {
@@ -82,7 +82,7 @@ def _at(output: object, expected: object, path: str, fold: bool, subset: bool) -
 
 
 def leaves(value: object) -> int:
-    """Count the leaves of a value; an empty list or object is one."""
+    """Count the leaves of a value; an empty list or object counts as one."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return sum(map(leaves, parts)) or 1
 
@@ -142,7 +142,7 @@ def _beside(output: object, expected: object) -> str:
 
 
 def _texts(output: str, expected: str) -> str:
-    """Render two different texts, each from shortly before the first difference."""
+    """Render two different texts, each starting shortly before the first difference."""
     at = next((at for at, both in enumerate(zip(output, expected, strict=False)) if both[0] != both[1]), None)
     at = min(len(output), len(expected)) if at is None else at
     start = max(0, at - AROUND) if at > AROUND * 2 else 0
@@ -168,7 +168,7 @@ def _checked(selector: str) -> str:
 
 
 Selector = Annotated[str, AfterValidator(_checked)]
-"""A root, then members of objects by name and of lists by number (from 0), separated by dots."""
+"""A root, then names of object members and positions in lists (from 0), separated by dots: `output.items.0.id`."""
 
 
 def select_value(request: ScorerRequest, selector: str) -> JsonValue:

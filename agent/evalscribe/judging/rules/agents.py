@@ -26,7 +26,7 @@ MOST_ARGUMENTS = 2
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
-    """Compare the expected calls with the calls made: which are missing, different or superfluous."""
+    """The calls differ from the expected ones: some are missing, different or superfluous."""
     spoken = facts.spoken
     if not spoken.turns or (not spoken.expected and "actions" not in _failed_steps(facts)):
         return None
@@ -67,7 +67,7 @@ def _never(
 
 
 def _refused(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    """Decide a call whose tool returned errors each time, with no later call of that kind."""
+    """Decide an expected call that the tool answered with errors, without a later call that succeeded."""
     made = spoken.made[first.made or 0]
     said = _tool_answer(made)
     return RuleDecision(
@@ -193,7 +193,7 @@ def _more(found: tuple[ToolCallDifference, ...]) -> str:
 
 
 def _header(spoken: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
-    """Quote the expected call; with more of its arguments if the tool was called with others."""
+    """Quote the expected call, with more of its arguments if the tool was called with different ones."""
     if difference.expected is None:
         return ()
     return (spoken.expected[difference.expected].header(5 if _calls(spoken, difference.tool) else 2),)
@@ -211,7 +211,7 @@ def _tool_answer(made: AnsweredCall) -> str:
 def _shown_before(
     spoken: Transcripts, made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
-    """Return the expected text that was not passed, and where it occurred before the call, if anywhere."""
+    """Return the id that the call should have passed, with the place before the call that has it, if any."""
     lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
     if not isinstance(lacking, str) or not ID.search(lacking):
         return None
@@ -224,8 +224,8 @@ def _knowable(known: tuple[str, Citation | None] | None) -> str:
         return ""
     text, place = known
     if place is None:
-        return f"`{text}` stands nowhere in the transcript before that."
-    return f"`{text}` stood before it in line {place.first}."
+        return f"`{text}` does not occur in the transcript before that."
+    return f"`{text}` occurred before it, in line {place.first}."
 
 
 def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
@@ -237,7 +237,7 @@ def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
 
 
 def _untold(facts: Facts) -> tuple[str, ...]:
-    """Return ids that only the task contains and that another party did not pass on."""
+    """Return ids in the task that the simulated user never passed on to the model."""
     if not any(said.turn.role == "user" for said in facts.spoken.turns):
         return ()
     said = "\n".join(one.turn.text for one in facts.spoken.turns)
@@ -254,11 +254,11 @@ def _failed_steps(facts: Facts) -> frozenset[str]:
 
 SUBMITS = frozenset({"answer", "done", "final_answer", "finalanswer", "finish", "submit", "submit_answer"})
 LONGEST_TARGET = 300
-"""Maximum characters of a target that an answer is compared with; a longer one is a criterion."""
+"""Maximum characters of a target; a longer text is taken for a criterion, with which no answer is compared."""
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
 ALIKE, LONG_TARGET = 0.3, 40
-"""Similarity below which two texts are said to have little in common, if the target has more characters."""
+"""Two texts below this similarity have little in common, if the target is longer than this many characters."""
 SHORTEST_ALMOST = 8
 SIGNS = re.compile(r"[\W_]+")
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
@@ -326,7 +326,7 @@ def never_says(facts: Facts) -> RuleDecision | None:
         confidence=0.7,
         error=quote.cut(f"never says {_short(unsaid[0])}{more}", 200),
         why=quote.cut(f"never says {_short(unsaid[0])}{more}"),
-        reasoning=f"The reference wants {_short(unsaid[0])}{more} to be told; none of the model's "
+        reasoning=f"The reference wants {_short(unsaid[0])}{more} to be said; none of the model's "
         f"{len(facts.spoken.words)} answers has it.",
         citations=(cite_lines(document, line, line), facts.spoken.words[-1].quoted(2)),
     )
@@ -348,14 +348,14 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=quote.cut(f"the grader: {said.text}"),
-        reasoning=f"The grader of `{facts.step}` says: {quote.cut(said.text, 160)} Nothing in the evidence "
-        "can be held against that by a rule.",
+        reasoning=f"The grader of `{facts.step}` says: {quote.cut(said.text, 160)} "
+        "No rule can check that against the evidence.",
         citations=(said, *last),
     )
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:
-    """Say how far two texts are apart; nothing for short ones, where that is seen."""
+    """Describe how far two texts differ; empty for short ones, where readers see it."""
     ours, theirs = answer.text.strip(), target.text
     if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
         return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
@@ -363,7 +363,7 @@ def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:
 
 
 class OtherForm(NamedTuple):
-    """How an answer has the target in another form."""
+    """Describes an answer that has the target in another form."""
 
     cause: str
     how: str
@@ -377,13 +377,13 @@ def _other_form(answer: str, target: str) -> OtherForm:
     number = _number(target) is not None
     if number and _number(answer) is not None:
         return OtherForm(
-            "number-otherwise-written", "is the same number, written otherwise", "compare numbers by value"
+            "number-otherwise-written", "is the same number in another notation", "compare numbers by value"
         )
     if number and re.fullmatch(rf"{re.escape(target)} ?[^\w\s]*\w{{0,12}}", answer):
         fix = "ignore units in the comparison, or ask for the bare number"
         return OtherForm("answer-with-a-unit", "is the target with a unit", fix)
     fix = "look for the target within the answer, or ask for the bare answer in the task"
-    return OtherForm("answer-with-more-around-it", "has the target with more around it", fix)
+    return OtherForm("answer-with-more-around-it", "contains the target and more", fix)
 
 
 def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, form: OtherForm) -> RuleDecision:
@@ -396,7 +396,7 @@ def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, f
         error=quote.cut(f"answers {_short(answer.text)} instead of {_short(target.text)}", 200),
         why=quote.cut(f"the answer {form.how}"),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {form.how}. "
-        "Look whether it means the same.",
+        "Check whether it means the same.",
         citations=(*_shown(facts, answer), target.citation),
         fix=form.fix,
     )
@@ -413,7 +413,7 @@ def _final_answer(spoken: Transcripts) -> FinalAnswer | None:
 
 
 def _shown(facts: Facts, answer: FinalAnswer) -> tuple[Citation, ...]:
-    """Quote the input, if it is a document of its own, and the answer."""
+    """Quote the answer, and the input if it is a separate document."""
     return (*quote.cells(facts, "task"), *(quote.cells(facts, "output") or (answer.citation,)))
 
 
@@ -422,9 +422,9 @@ def _last_message(said: LocatedTurn) -> FinalAnswer:
 
 
 def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
-    """Return the only short reference that is no list of calls, no script, and no file compared with an output file.
+    """Return the target: the only reference, if it is a short text and not calls, statements, a script or a file.
 
-    The output of an item or a row that repeats the answer is no such file.
+    If there are output files, the reference counts as a file, unless the only output is a copy of the answer.
     """
     found = [one for one in facts.evidence.of("expected") if not quote.is_code(one)]
     files = any(
@@ -454,18 +454,18 @@ def _fold(text: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """Return the value of a text that is a number in any notation."""
+    """Return the value of a number in any notation; None for other text."""
     bare = text.strip().strip("$€£% .")
     return float(bare.replace(",", "")) if NUMBER.fullmatch(bare) else None
 
 
 def _first_difference(answer: FinalAnswer, target: FinalAnswer) -> str:
-    """Return where two texts diverge, with the text that follows in both."""
+    """Render what follows in both texts where they first differ."""
     at = next((n for n, (a, b) in enumerate(zip(answer.text, target.text, strict=False)) if a != b), None)
     at = min(len(answer.text), len(target.text)) if at is None else at
     return f"{_short(answer.text[at : at + 8])} where the target has {_short(target.text[at : at + 8])}"
 
 
 def _short(text: str) -> str:
-    """Return a short quotation without backticks, which would end it."""
+    """Quote a text as code: shortened, and without backticks, which would end the quotation."""
     return f"`{quote.cut(text.replace('`', chr(39)), 70)}`" if text.strip() else "nothing"

@@ -22,7 +22,7 @@ TASTE_CODES = re.compile(
     r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}"
 )
 ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
-"""Lint rules whose result depends on other lines: an equal line in the reference proves nothing."""
+"""Lint rules that also depend on other lines, so that an equal line in the reference proves nothing."""
 PLATFORM = re.compile(r"unsafe|undef")
 """Lint rules about the platform's types and globals, which are the same for all models."""
 UNPARSABLE = re.compile(
@@ -94,7 +94,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
 
 
 def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
-    """Decide a crash of the linter: a file that it cannot read is not a matter of style."""
+    """Decide a message of the linter that names no rule, such as a file that it cannot parse."""
     unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
     proven = unparsable and not doubts.reference_has_it(facts, first) and bool(first.places)
     return RuleDecision(
@@ -144,7 +144,7 @@ def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def _form(text: str) -> str:
-    """Return a line without values of attributes and arguments, so that names chosen by the author do not matter."""
+    """Return a line without the values of attributes and arguments, so that the author's choice of names is ignored."""
     return code.fold(re.sub(r"(?<=[={(])\s*[A-Za-z_]\w*\s*(?=[)}])", "_", text))
 
 
@@ -165,7 +165,7 @@ def listed(codes: Sequence[str]) -> str:
 
 
 def relax(codes: Sequence[str]) -> str:
-    """Return the change that lets code pass that breaks these lint rules."""
+    """Return the change after which these lint rules fail no code."""
     return f"make {listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}"
 
 
@@ -195,14 +195,14 @@ SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
 )
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
-"""A key, a keyword argument or a one-word text: what a structural comparison sees."""
+"""A key, a keyword argument or a one-word text, which a structural comparison compares."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
 SETTLED = re.compile(
     r"\b(throws?|rejects?|raises?|must fail|should fail|null|undefined|None|not found|otherwise)\b"
     r"|(?:n't|\bnot) exist|\bif (?:it|they|there|no|the)\b",
     re.IGNORECASE,
 )
-"""Words of a task that specifies edge cases."""
+"""Words that show that a task specifies edge cases."""
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
@@ -242,7 +242,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
 
 
 def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
-    """The model's own guard stops a test; the task neither requires nor forbids it."""
+    """The model's own guard makes a test fail; the task neither requires nor forbids the guard."""
     failures = facts.outcome.failures
     if (
         facts.check != "tests"
@@ -313,7 +313,7 @@ def _is_everywhere(facts: Facts, text: str) -> bool:
 
 
 def _left_out_names(facts: Facts) -> list[str]:
-    """Return keys and texts on reference lines that the output lacks, in the order of the reference."""
+    """Return keys and one-word texts of the reference that the output lacks, in the order of the reference."""
     ours = facts.output_names
     found = (name for line in facts.left_out for name in STRUCTURAL.findall(line.text))
     return list(dict.fromkeys(name for name in found if name not in ours))

@@ -52,14 +52,14 @@ SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
 
 
 def spelled(text: str) -> frozenset[str]:
-    """Return the identifiers that a task writes as code: `"a tuple of both"` does not name a function `tuple`."""
+    """Return the identifiers that a task writes as code: the words `a tuple of both` do not name a function `tuple`."""
     marked = names("\n".join(SPELLED.findall(text)))
     indented = names("\n".join(line for line in text.split("\n") if line.startswith(("    ", "\t"))))
     return marked | indented | frozenset(name for name in names(text) if SHAPED.search(name))
 
 
 def without_prose(text: str) -> str:
-    """Remove the strings of code that have several words, such as the titles of tests."""
+    """Remove strings of several words from code, such as the titles of tests."""
     return re.sub(STRING, lambda match: "" if " " in match[0] else match[0], text)
 
 
@@ -74,12 +74,12 @@ def declared(text: str) -> frozenset[str]:
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """`pathPrefix` → `("path", "prefix")`."""
+    """Split an identifier into words: `pathPrefix` → `("path", "prefix")`."""
     return tuple(part.lower() for part in CAMEL.findall(name))
 
 
 def kebab(text: str, longest: int = 48) -> str:
-    """Return a short `kebab-case` name for a text, cut at a word."""
+    """Return a `kebab-case` name for a text, cut at a word."""
     words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text).lower())
     while len(words) > 1 and len("-".join(words)) > longest:
         words.pop()
@@ -144,20 +144,20 @@ class GapNote:
 
     @cached_property
     def lacking(self) -> tuple[str, ...]:
-        """Terms that it says are missing: after `not`, `without`, `doesn't` and similar words."""
+        """Terms that the note says are missing: those after `not`, `without`, `doesn't` and similar words."""
         said = LACKS.search(self.text)
         after = re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", said.group(1))[0] if said else ""
         return tuple(term for term in self.terms if term in after)
 
     @cached_property
     def preferred(self) -> str:
-        """Words after `instead of`: what should have been written."""
+        """Words after `instead of`, which say what should have been written."""
         after = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
         return re.sub(r"^\s*(?:an?|the|all)\s+", "", after).strip()
 
     @cached_property
     def wanted(self) -> tuple[str, ...]:
-        """Terms that it asks for: those that are missing and those after `instead of`."""
+        """Terms that the note asks for: missing ones and those after `instead of`."""
         return (*self.lacking, *(term for term in terms(self.preferred) if term in self.terms))
 
     @cached_property
@@ -197,4 +197,4 @@ LANGUAGE = """
     upper value values warn
 """
 BUILT_IN = frozenset(LANGUAGE.split())
-"""Built-in names: a reference that does not use them proves nothing."""
+"""Built-in names. That the reference does not use one proves nothing."""

@@ -1,6 +1,6 @@
-"""Reasons to doubt a decision.
+"""Reasons to doubt a decision: the code under test may have written the error, or any model may get it.
 
-Code under test may have written the error; any model may get it; a network or a provider may have failed.
+Also the patterns for failed networks and providers.
 """
 
 import re
@@ -21,12 +21,12 @@ FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
 )
-"""Signs of an error or output that comes from the code under test."""
+"""Signs of errors or output from the code under test."""
 LONGEST_LOG = 2_000_000
 """Maximum characters of a log searched for marks of the code; a longer one proves nothing."""
 COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
-"""A compiler's diagnosis. TypeScript prints a template literal type with its line breaks, so a type of the output can
-contain whole lines that look like the runner's."""
+"""A compiler's message. TypeScript prints a template literal type with its line breaks, so a type in the output can
+add whole lines that look like the runner's."""
 OF_NETWORK = re.compile(
     r"(?:\w+\.)*(?:Connect\w*|\w*Timeout\w*|\w*ConnectionError|MaxRetryError|NameResolutionError|OSError|ReadError"
     r"|RemoteDisconnected|URLError|gaierror)(?::|$)"
@@ -35,24 +35,24 @@ OF_NETWORK = re.compile(
 TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
 """A log line that a runner starts with a mark, a tag or a title."""
 CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
-"""Output of tests or of the code under test. vitest's format does not mark the end of such a block."""
+"""Heading of a block of output of tests or of the code under test. vitest does not mark the end of the block."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
-"""Signs of a grader that throws itself and may repeat text that the output returned."""
+"""Signs of a grader that throws errors itself, in which it may repeat text that the output returned."""
 ONLY_PUSHES = re.compile(
     r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
     r"|\[error\] (?:Deploying generated backend\b|convex dev:"
     r"|deploy: Error: (?:Failed to deploy:|convex (?:codegen|dev) timed out after))"
 )
-"""Headings of a build that only bundles and uploads. It runs the code elsewhere, and reports what that threw with the
-signs of `FROM_CODE`."""
+"""Headings of a build that only bundles and uploads. The code runs elsewhere, and errors that it throws match
+`FROM_CODE`."""
 RUNS_AT_INSTALL = re.compile(
     r'"(?:(?:pre|post)?(?:install|prepare)|prepublish)"\s*:|"dependencies"\s*:\s*"|\\u00|"trustedDependencies"'
     r"|\bbackend-path\b|\bcmdclass\b|\bhooks\.custom\b",
     re.IGNORECASE,
 )
-"""Scripts that an installation runs. A key of JSON may be written with escapes, which hides it."""
+"""Scripts that an installation runs, and JSON escapes, which may hide their keys."""
 RUN_AT_INSTALL = re.compile(r"(?:^|/)(?:setup\.py|binding\.gyp|build\.rs|hatch_build\.py|\.pnpmfile\.c?js)$")
-"""Files that an installation runs, whatever the manifests say."""
+"""Files that an installation always runs."""
 OWN_SOURCE = re.compile(
     r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
     re.IGNORECASE | re.MULTILINE,
@@ -63,7 +63,7 @@ MANIFESTS = re.compile(
     r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
 )
 # Without any of these names, Python code can neither bypass a test runner's capture nor change its frames.
-# Nor can it give the grader something to call or to loop over that raises without a frame of its own.
+# Nor can it give the grader an object that raises without a frame of its own when called or iterated.
 REFLECTIVE = frozenset(
     {
         *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "concurrent", "ctypes", "delattr", "eval"),
@@ -120,7 +120,7 @@ def raised_by_grader(facts: Facts) -> bool:
 def stopped_in_grader(facts: Facts) -> bool:
     """Return whether every failed test stopped in the grader's own code: no frame of the traceback is the output's."""
     failures = facts.outcome.failures
-    whole = facts.outcome.failed == len(failures) > 0  # a forged section would be one too many
+    whole = facts.outcome.failed == len(failures) > 0  # a forged section would add a failure
     return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
 
 
@@ -132,7 +132,7 @@ def ran_elsewhere(facts: Facts) -> bool:
 def only_runner_marks(facts: Facts) -> bool:
     """Return whether only the runner can have written marks in the log.
 
-    The output of all tools, except for the reference's, is tagged, and the code under test ran elsewhere.
+    The code under test must have run elsewhere, and every line except those about the reference must be tagged.
     """
     if not ran_elsewhere(facts):
         return False
@@ -147,14 +147,13 @@ def only_runner_marks(facts: Facts) -> bool:
 
 
 def others_fail_alike(facts: Facts) -> bool:
-    """Return whether enough other models fail in the same way; this output cannot have written their errors."""
+    """Return whether most other models fail in the same way; this output cannot have written their errors."""
     across = facts.case.across
     return across is not None and across.most_fail
 
 
 def _in_an_error(facts: Facts) -> str | None:
-    """Explain why a test case may have failed because the code under test raised on import or in set-up; None if
-    not."""
+    """Explain in a sentence why the error may be from code under test that raised on import or in set-up; else None."""
     broken = (step for step in facts.evidence.steps if step.status == "failed")
     if facts.spoken.turns or not any(check_kind(step.name, None) == "tests" for step in broken):
         return None
@@ -196,7 +195,7 @@ def _in_tests(facts: Facts) -> str | None:
 
 
 def _ran_quietly_elsewhere(facts: Facts) -> bool:
-    """Return whether the code was deployed to a separate process and nothing in the tests' log comes from it."""
+    """Return whether the code was deployed elsewhere and nothing in the tests' log can come from it."""
     text = _text(facts)
     quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
     named = all(_names(facts, test) for test in facts.outcome.failures)
@@ -213,7 +212,7 @@ def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
 
 
 def _names(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether a grader has a test of this name; a forged failure may name none."""
+    """Return whether a grader contains the test's title; a forged failure may have a title of its own."""
     title = test.title.split("[")[0]
     return bool(title) and title in facts.grader.replace("\\", "")
 
@@ -231,7 +230,7 @@ def _code(documents: tuple[Document, ...]) -> Iterator[str]:
 
 
 def _text(facts: Facts) -> str:
-    """Return the log and the records about the failed step."""
+    """Return the log of the failed step and the recorded errors."""
     part = log.failed_log(facts.evidence)
     return code.joined([part.text if part else "", *_recorded(facts)])
 
@@ -247,7 +246,7 @@ RELATION = frozenset(
     TS2740 TS2741 TS2769
     """.split()  # noqa: SIM905
 )
-"""Errors for two incompatible types, one of which only the platform defines."""
+"""Errors about two incompatible types, one of which may be the platform's."""
 INFERRED = re.compile(r"TS(?:70\d\d|2313|2456|2502|2506|2577|2589|2590|2615|18046)")
 """Errors for a type that the compiler could not infer."""
 ENVIRONMENT = re.compile(
@@ -295,7 +294,7 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
 
 
 def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Explain in a sentence why the reference may fail alike: the error points to nothing that only the model wrote."""
+    """Explain in a sentence why the reference may fail alike; None if the error points to the model's own code."""
     if facts.same_as_reference:
         return "The output's code is the reference's, line for line, which would fail alike: the cause lies elsewhere."
     places = [facts.line(place.path, place.line) for place in error.places]
@@ -312,7 +311,7 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
-    """Return whether the reference contains the statement that starts on a line, word for word."""
+    """Return whether the reference contains the statement that starts on a line, apart from white space."""
     text = code.without_comments(line.document.text, line.document.path).split("\n")
     statement, depth = "", 0
     for part in text[line.number - 1 : line.number - 1 + LONGEST]:
@@ -325,25 +324,25 @@ def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
 
 
 def _in_reference(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the reference line that is the same as an output line, or else contains it."""
+    """Return a reference line that equals an output line, else one that contains it."""
     same = (one for one in facts.expected_lines if one.folded == line.folded)
     return next(same, None) or next((one for one in facts.expected_lines if line.folded in one.folded), None)
 
 
 def all_pass_with(facts: Facts, rule: str) -> str:
-    """Explain in a sentence why a lint rule about the platform's types may fail all models."""
+    """Return a sentence that a lint rule about the platform's types may fail all models."""
     tests = f"All {facts.outcome.passed} tests pass" if facts.outcome.passed else "All tests pass"
     return f"{tests}; whether other models break `{rule.rsplit('/', 1)[-1]}` too is not stored."
 
 
 def shared_failures_known(facts: Facts) -> bool:
-    """Return whether it is known which failures models share, from the eval's notes or other models' results."""
+    """Return whether known-gap notes or other models' results show which failures the models share."""
     across = facts.case.across
     return bool(facts.evidence.of("known_gaps")) or (across is not None and across.most_pass)
 
 
 def _subject(error: evidence.LocatedError) -> str:
-    """Return the name that an error is about, as code, else its place."""
+    """Return the name in an error's message, as code, else its place."""
     named = re.search(r"['\"`]([A-Za-z_$][\w$./-]{1,40})['\"`]", error.error)
     if named:
         return f"`{named[1]}`"
@@ -371,7 +370,7 @@ def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def _invented(facts: Facts, said: str) -> bool:
-    """Return whether the model invented a member: reference, task and grader never use it, and the type is known."""
+    """Return whether the model invented a member: its type is known, and reference, task and grader never use it."""
     match = NO_MEMBER.search(said)
     if match is None:
         return True

@@ -23,7 +23,7 @@ ENVIRONMENT = re.compile(
     r"environment of the tests failed|docker daemon|DockerException|cannot allocate memory|no space left on device",
     re.I,
 )
-"""Signs that the place where the tests run broke."""
+"""Signs that the environment of the tests broke."""
 TYPE = re.compile(r"^\w+(?:Error|Exception): ")
 """The type of an exception in front of its message."""
 CANCELLED = re.compile(r"\b(?:CancelledError|KeyboardInterrupt)\b")
@@ -39,9 +39,9 @@ REFUSAL = re.compile(
     re.IGNORECASE,
 )
 LOOP = 3
-"""Number of equal calls with equal answers that make a loop."""
+"""Minimum number of equal calls with equal answers in a loop."""
 LATEST = 6
-"""Number of last calls that show whether the work was still progressing."""
+"""Number of final calls that show whether the model was still making progress."""
 
 
 def harness_broke(facts: Facts) -> RuleDecision | None:
@@ -78,7 +78,7 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
 
 
 def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
-    """Decide an eval that nothing failed but a grader that raised instead of judging."""
+    """Decide an eval without any failed check, of which a grader raised instead of judging."""
     said = (step.error or "").strip().split("\n")[0]
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -87,8 +87,8 @@ def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
         confidence=0.7,
         error=quote.cut(f"the grader {step.name} raised: {said}", 200),
         why=quote.cut(f"the grader `{step.name}` raised: {said}"),
-        reasoning=f"The grader `{step.name}` raised an error instead of judging, and no other check failed: whether "
-        "the answer is right is not known.",
+        reasoning=f"The grader `{step.name}` raised an error instead of judging, and no other check failed. It is "
+        "not known whether the answer is right.",
         citations=(*_last(facts.spoken), *quote.log(facts)),
         fix=f"let the grader `{step.name}` say pass or fail for such an answer instead of raising",
         by_error_text=True,
@@ -115,25 +115,25 @@ def cut_off(facts: Facts) -> RuleDecision | None:
         confidence=0.6 if stuck else 0.5,
         uncertain=not stuck,
         error=step.error,
-        why=quote.cut(f"not finished when the limit came: {TYPE.sub('', step.error or step.name)}"),
+        why=quote.cut(f"not finished at the limit: {TYPE.sub('', step.error or step.name)}"),
         reasoning=f"{_work(facts.spoken)} "
         + (
             f"{len(failing)} of its last {min(LATEST, len(facts.spoken.made))} calls failed, so it was stuck."
             if stuck
             else waiting
             if waiting
-            else "Nothing was repeated or stuck at the end: whether the limit was too low, the transcript cannot tell."
+            else "Nothing was repeated or stuck at the end. The transcript cannot tell whether the limit was too low."
         ),
         citations=(*(_failed(failing[-1]) if stuck else ()), *_last(facts.spoken)),
     )
 
 
 def _waiting(made: AnsweredCall, step: Step) -> str:
-    """Say in which call the limit came."""
+    """Return a sentence that names the call during which the limit was reached."""
     command = next((value for value in made.action.arguments.values() if isinstance(value, str)), "")
     said = f", `{quote.cut(command, 80)}`," if command and "`" not in command else ""
     limit = TIME.search(step.error or "")
-    came = f"the time limit of {limit[1]} came" if limit else "the limit came"
+    came = f"the time limit of {limit[1]} was reached" if limit else "the limit was reached"
     return f"Its last call of `{made.call.turn.name}`{said} had not returned when {came}."
 
 
@@ -177,8 +177,8 @@ def never_answers(facts: Facts) -> RuleDecision | None:
         uncertain=True,
         error="the model gives no answer",
         why="the model says nothing and calls no tool",
-        reasoning="The transcript holds no word and no call of the model. It may have answered with nothing, or its "
-        "answer was lost on the way: the transcript cannot tell which.",
+        reasoning="The transcript has no message and no call of the model. Its answer was empty, or it was lost: the "
+        "transcript cannot tell which.",
         citations=(last.quoted(1),),
     )
 
@@ -211,8 +211,8 @@ def _outgrown(facts: Facts, said: str) -> RuleDecision:
         confidence=0.5,
         uncertain=True,
         why=quote.cut(f"the conversation outgrew the model's context: {said}"),
-        reasoning=f"{_so_far(facts.spoken)} the conversation no longer fitted the model. Whether it wasted its context "
-        "or the harness gave it too much, the error does not say.",
+        reasoning=f"{_so_far(facts.spoken)} the conversation no longer fitted the model. The error does not say "
+        "whether the model wasted its context or the harness gave it too much.",
         citations=(*quote.log(facts), *_last(facts.spoken)),
     )
 
@@ -257,11 +257,11 @@ def _so_far(spoken: Transcripts) -> str:
     if not spoken.turns:
         return "Outside of what is judged,"
     done = len(spoken.made) + len(spoken.words)
-    return f"After {done} words and calls of the model" if done else "Before the model said anything"
+    return f"After {done} messages and calls of the model" if done else "Before the model said anything"
 
 
 def _last(spoken: Transcripts) -> tuple[Citation, ...]:
-    """Return the last action of the model."""
+    """Quote the last action of the model."""
     if not spoken.by_model:
         return ()
     last = spoken.by_model[-1]
@@ -279,13 +279,13 @@ BUSY = re.compile(
     r"|\b(?:RateLimit|Overloaded|ServiceUnavailable|InternalServer|APIConnection|APITimeout)Error\b",
     re.IGNORECASE,
 )
-"""Messages with which services report that they are busy. A bare number or `timed out` is ambiguous."""
+"""Messages of services that are busy or unavailable. A bare number or `timed out` would be ambiguous."""
 LATE = re.compile(r"no (?:answer|verdict) within ")
 STATUS = re.compile(r" answered \d{3}$")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 EXITED = re.compile(r"exit code \d+|ended by \S+")
 PLACE = re.compile(r" \([^()\s]+:\d+\)$")
-"""The line that raised, which moves with every edit."""
+"""The place that raised, whose line number changes with every edit."""
 FRAME = re.compile(r'\s*File "[^"]+", line \d+')
 
 
@@ -313,8 +313,8 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         uncertain=True,
         error=quote.cut(why, 200),
         why=quote.cut(why),
-        reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170).rstrip('.')}. Whether it is "
-        f"right to, no rule can tell.{_after_failed_call(facts.spoken)}",
+        reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170).rstrip('.')}. No rule "
+        f"can tell whether it is right.{_after_failed_call(facts.spoken)}",
         citations=(
             *quote.cells(facts, "task", "output", "expected"),
             *(_failed(facts.spoken.made[-1]) if _after_failed_call(facts.spoken) else ()),
@@ -325,7 +325,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
 
 
 def _after_failed_call(spoken: Transcripts) -> str:
-    """Say that the last call of a tool failed before the model answered; empty if none did."""
+    """Return a sentence if the last call before the answer failed, else an empty string."""
     if not spoken.made or not spoken.made[-1].failed or not spoken.words:
         return ""
     return f" The last call before the answer, of `{spoken.made[-1].call.turn.name}`, failed."
@@ -337,9 +337,9 @@ def _target_not_reached(facts: Facts, said: str) -> RuleDecision:
         kind="infrastructure",
         cause="target-not-reached-" + code.kebab(said, 32),
         confidence=0.7,
-        why=quote.cut(f"no answer of the target: {said}"),
-        reasoning=f"The target gave no answer: {quote.cut(said, 170)}. That is what a service or a connection says "
-        "when it cannot be had, so no answer was scored. It may succeed when the run is repeated.",
+        why=quote.cut(f"no answer from the target: {said}"),
+        reasoning=f"The target gave no answer: {quote.cut(said, 170)}. That is the message of an unavailable "
+        "service or connection, so no answer was scored. It may succeed when the run is repeated.",
         citations=quote.log(facts),
         by_error_text=True,
     )
@@ -355,8 +355,8 @@ def _own(facts: Facts, said: str) -> RuleDecision:
         uncertain=True,
         error=quote.cut(said, 200),
         why=quote.cut(f"the target {how}"),
-        reasoning=f"The target itself {quote.cut(how, 170)}: it gave no answer, so no scorer judged one. Whether "
-        "its own code, the input or something that it relies on is at fault, the error alone does not tell.",
+        reasoning=f"The target itself {quote.cut(how, 170)}: it gave no answer, so no scorer judged one. The "
+        "error alone does not tell whether its own code, the input or a dependency is at fault.",
         citations=(*quote.cells(facts, "task"), *quote.log(facts), *_frame(facts)),
     )
 
@@ -372,7 +372,7 @@ def _how(said: str) -> str:
 
 
 def _frame(facts: Facts) -> tuple[Citation, ...]:
-    """Return the end of a traceback."""
+    """Quote the last frame of a traceback."""
     for document in facts.evidence.of("log"):
         frames = [number for number, text in enumerate(document.lines, 1) if FRAME.match(text)]
         if frames:
@@ -381,7 +381,7 @@ def _frame(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _failed_line(facts: Facts) -> Citation | None:
-    """Return the message of the failed step, a scorer, in the log of scores."""
+    """Quote the line of the failed scorer in the log of scores."""
     document = facts.evidence.document("log", SCORES_LOG)
     if document is None or facts.evidence.eval.failed_step is None:
         return None

@@ -25,22 +25,22 @@ from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
 VERSION = 4
-"""Raise by hand when any failure may get a different verdict: label, cause, confidence, error, quotation, or the
-meaning of an explanation.
+"""Raise by hand when any failure may get a verdict with another label, cause, confidence, error, quotation or meaning
+of its explanation.
 
 Stored verdicts of other versions are then recomputed, which is free.
 
-Decisions also rest on code outside this package: located errors, diffs, redaction, and what several models share.
+Decisions also depend on code outside this package: located errors, diffs, redaction, and results across models.
 `tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording without a change of
 meaning needs no new version.
 """
 ID = f"rules@{VERSION}"
 """Judge id in verdicts and reports."""
 KEY_PREFIX = (ID, "sha256:6a9bfafa0b50917c1f260b9d2ee4fc84470e5256b75217356eb97e1c9ad9bb55")
-"""Begins the key of every verdict by the rules.
+"""Prefix of the key of every verdict by the rules.
 
-The digest was a hash of the source code of version 1. It stays, whatever the version: the key of a cascade contains
-the key of its rules, and models were paid for verdicts that are stored under such keys.
+The digest was a hash of the source code of version 1. It must never change: the key of a cascade contains the key of
+its rules, and paid verdicts of models are stored under such keys.
 """
 RULES: tuple[Rule, ...] = (
     endings.target_gave_no_answer,
@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     agents.grader_says_why,
     model_faults.only_a_test_says,
 )
-"""Rules in order: never judged, human precedent, known gap, too strict, unclear, the model's fault."""
+"""Rules in order: not judged, human precedent, known gap, too strict, ambiguous, the model's fault."""
 
 
 class RulesJudge:
@@ -158,9 +158,9 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
 
 
 def _error(facts: Facts, decision: RuleDecision) -> str:
-    """Return the located error, which identifies the failure, else the rule's own finding. Never a stock message.
+    """Return the located error, which identifies the failure, else the error that the rule states.
 
-    The reason for a missing answer of a target is one line, which is returned in full.
+    If a target gave no answer, the rule states the whole reason, which takes precedence.
     """
     if decision.located:
         return decision.located.error

@@ -1,4 +1,4 @@
-"""Rules for answers that a grader could not read, or that are no answers."""
+"""Rules for answers that a grader could not read, and for errors, empty texts and repetitions in place of answers."""
 
 import re
 
@@ -16,18 +16,18 @@ EMPTY = "the answer is empty"
 FILTER = re.compile(r"(?P<filter>.+?) \((?P<scores>[^()]*)\) extracted: (?P<text>.*)")
 """A line of the document `filters`."""
 STOPPED = re.compile(r"stop reason: (?:length|max_tokens|max_output_tokens)\b")
-"""A line of it, where the source says that a limit ended the answer."""
+"""Stop reason of an answer that a limit ended, in the document `filters`."""
 MOST_TOKENS = re.compile(r"at most (?P<tokens>\d{1,9}) tokens")
 LEAST_LIMIT = 16
-"""Minimum limit on tokens that can cut off an answer; a lower one is meant for a letter or a word."""
+"""Minimum token limit that can cut off an answer; a lower limit is meant for answers of a letter or a word."""
 FULL = 0.85
-"""Part of the limit from which an estimated number of tokens counts as all of it."""
+"""An answer with this share of the token limit, by estimate, counts as cut off."""
 LONGEST_PART = 300
-"""Maximum characters of words that are repeated."""
+"""Maximum characters of a repeated part."""
 TIMES, LONG_PART, TIMES_LONG = 5, 40, 3
-"""How often words are repeated at least, and how often a long part of a text."""
+"""Minimum repetitions; minimum characters of a long part; minimum repetitions of a long part."""
 LEAST_REPEATED, LEAST_WITHOUT_LETTERS = 100, 400
-"""Minimum characters of all the repetitions together; a list of numbers may repeat some."""
+"""Minimum characters of all repetitions together, and without letters, since numbers may repeat in a list."""
 CHOICE = re.compile(r"(?P<mark>\S+) (?P<text>.*?)  <- (?P<what>chosen|target)")
 """A line of the document `choices`."""
 INSTEAD = re.compile(
@@ -35,7 +35,7 @@ INSTEAD = re.compile(
     r"error: ?[45]\d\d\b|litellm\.\w+error|openai\.\w+error|anthropic\.\w+error|traceback \(most recent call last\))",
     re.IGNORECASE,
 )
-"""The beginning of an error that a harness put where an answer belongs."""
+"""The beginning of an error that a harness recorded as an answer."""
 SHORT_ERROR = 2_000
 
 
@@ -53,15 +53,15 @@ def error_for_an_answer(facts: Facts) -> RuleDecision | None:
         uncertain=not outside,
         error=quote.cut(said[0], 200),
         why=quote.cut(f"an error was scored as an answer: {said[0]}"),
-        reasoning="Where the answer belongs stands the error of a request: the model was not asked, or its answer did "
-        "not arrive. The harness scored it as wrong.",
+        reasoning="The recorded answer is the error of a request: the model was not called, or its answer did not "
+        "arrive. The harness scored it as wrong.",
         citations=(said[1],),
         fix="record a failed request as an error, not as an answer",
     )
 
 
 def no_answer_extracted(facts: Facts) -> RuleDecision | None:
-    """The grader found no answer in what the model said, or another way of reading it finds the right one."""
+    """The grader extracted no answer, or another filter extracts the right one."""
     failed = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
     other = _other_filter(facts)
     if not failed.startswith((NOT_EXTRACTED, EMPTY)) and other is None:
@@ -99,7 +99,7 @@ def no_answer_extracted(facts: Facts) -> RuleDecision | None:
 
 
 def ends_in_repetition(facts: Facts) -> RuleDecision | None:
-    """An answer without tools ends with the same words again and again."""
+    """An answer without tool calls repeats the same words until it ends."""
     said = _answer(facts)
     if said is None or facts.spoken.made or facts.evidence.eval.status != "failed":
         return None
@@ -107,7 +107,7 @@ def ends_in_repetition(facts: Facts) -> RuleDecision | None:
 
 
 def chooses_otherwise(facts: Facts) -> RuleDecision | None:
-    """The chosen answer of several is not the target."""
+    """The model chose another of several choices than the target."""
     document = facts.evidence.document("log", CHOICES_LOG)
     lines = enumerate(document.lines, 1) if document else ()
     found = {match["what"]: (number, match) for number, line in lines if (match := CHOICE.fullmatch(line))}
@@ -141,10 +141,10 @@ def _in_another_form(facts: Facts, failed: str, text: str, citation: Citation) -
         error=failed,
         why=quote.cut(f"says `{target}`, and {failed}" if within else failed),
         reasoning=(
-            "The target stands in the answer, but not in the form that the grader reads. Whether it is meant as the "
-            "answer, only reading it can tell."
+            "The target is in the answer, but not in the form that the grader reads. Read it to see whether it "
+            "is meant as the answer."
             if within
-            else "The answer is not in the form that the grader reads, and the target does not stand in it."
+            else "The answer is not in the form that the grader reads, and the target is not in it."
         ),
         citations=(citation, *_filters(facts), *quote.cells(facts, "expected")),
         fix="let the grader read this form, or say in the prompt which form is wanted" if within else None,
@@ -152,7 +152,7 @@ def _in_another_form(facts: Facts, failed: str, text: str, citation: Citation) -
 
 
 def _ended_badly(facts: Facts, failed: str, text: str, citation: Citation) -> RuleDecision | None:
-    """Decide an answer that repeats itself to its end, or that the limit on tokens cut off."""
+    """Decide an answer that repeats itself until it ends, or that the token limit cut off; None for any other."""
     limit = _limit(facts)
     document = facts.evidence.document("log", FILTERS_LOG)
     stopped = document is not None and STOPPED.search(document.text) is not None
@@ -184,14 +184,14 @@ def _ended_badly(facts: Facts, failed: str, text: str, citation: Citation) -> Ru
             if stopped
             else f"The answer is about as long as {at} allows, so it was probably cut off. "
         )
-        + "Whether the limit was too low or the model too wordy, the answer alone cannot tell.",
+        + "The answer alone cannot tell whether the limit was too low or the model too wordy.",
         citations=(citation, *_filters(facts)),
         fix="allow more tokens, or ask for the answer first",
     )
 
 
 def _repeated(text: str) -> str | None:
-    """Return the words that a text repeats to its end, where it may break off within them."""
+    """Return the part that a text repeats until it ends, perhaps within the part; None if it does not."""
     for period in range(2, LONGEST_PART):
         size = max((TIMES if period < LONG_PART else TIMES_LONG) * period, LEAST_REPEATED)
         end = text[-size:]
@@ -212,7 +212,7 @@ def _limit(facts: Facts) -> int | None:
 
 
 def _answer(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the model's last words, else the output, with a quotation."""
+    """Return the model's last message, else the only output, with a quotation."""
     words: tuple[LocatedTurn, ...] = facts.spoken.words
     if words:
         return words[-1].turn.text.strip(), words[-1].quoted(2)
@@ -224,7 +224,7 @@ def _answer(facts: Facts) -> tuple[str, Citation] | None:
 
 
 def _other_filter(facts: Facts) -> tuple[str, Citation] | None:
-    """Return a filter with which all scores are 1, where the deciding one fails, and its line."""
+    """Return the first filter by which all scores of the failed answer are 1, with its line."""
     document = facts.evidence.document("log", FILTERS_LOG)
     if document is None or facts.evidence.eval.status != "failed":
         return None

@@ -48,7 +48,7 @@ DETAILS = 40
 LONGEST_LINE = 2000
 PROSE = (".md", ".txt", ".lock", ".log", ".rst")
 MANIFESTS = (".json", ".toml", ".yaml", ".yml", ".cfg", ".ini")
-"""Settings and dependencies: their names count, but their lines are not treated as wrong code."""
+"""Settings and dependencies. Their names count, but no line of them is treated as wrong code."""
 
 
 class CodeLine:
@@ -104,7 +104,7 @@ class Facts:
 
     @cached_property
     def reads_files_only(self) -> bool:
-        """Whether nothing was installed or built: the only steps read the files and run the tests."""
+        """Whether no step installs or builds anything: there are only tests, and steps that read files."""
         kinds = [check_kind(step.name, None) for step in self.evidence.steps]
         return "tests" in kinds and set(kinds) <= {"tests", "other"}
 
@@ -122,7 +122,7 @@ class Facts:
 
     @cached_property
     def said(self) -> str:
-        """Output of the failed step: its errors, and the names and messages of failed tests."""
+        """Errors of the failed step with their details, and names and messages of failed tests."""
         tests = (f"{test.name}\n{test.message}" for test in self.outcome.failures)
         details = (line for e in self.errors if e.citation for _, line in self.details(e.citation))
         return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *details, *tests])
@@ -130,7 +130,7 @@ class Facts:
     def details(self, citation: Citation) -> list[tuple[int, str]]:
         """Return the numbered log lines of an error up to the first blank line, where tools start to show code.
 
-        A compiler's message goes from general to specific and is quoted at its end, so the lines above are included.
+        For a build, indented lines above are included: compilers go from general to specific and are cited at the end.
         """
         document = self.evidence.document(citation.role, citation.path)
         if document is None:
@@ -165,14 +165,14 @@ class Facts:
 
     @cached_property
     def matched(self) -> tuple[differences.DocumentPair, ...]:
-        """Every output and reference file, with its counterpart if it has one."""
+        """Pairs of output and reference files. A file without a counterpart is alone in its pair."""
         if self.case.diagnosis and self.original is self.evidence:
             return differences.at_positions(self.evidence, self.case.diagnosis.pairs)
         return differences.pair_documents(self.original)
 
     @cached_property
     def pairs(self) -> tuple[differences.DocumentPair, ...]:
-        """Pairs of output and reference files, without prose and files that have no counterpart."""
+        """Complete pairs of output and reference files, without prose."""
         whole = (pair for pair in self.matched if pair.output and pair.expected)
         return tuple(pair for pair in whole if pair.output and not pair.output.path.endswith(PROSE))
 
@@ -199,7 +199,7 @@ class Facts:
 
     @cached_property
     def folded_output(self) -> str:
-        """The output's code without white space."""
+        """The code of output files with a counterpart, folded."""
         return code.fold(self.output_code)
 
     @cached_property
@@ -271,7 +271,7 @@ class Facts:
 
 
 def _without_copies(evidence: Evidence) -> Iterable[Document]:
-    """Yield the documents, except output files that repeat the path of another role's document in their own folder."""
+    """Yield the documents without output files whose path ends with the path of another role's document."""
     others = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
     output = evidence.of("output")
     copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in others)}
@@ -291,7 +291,7 @@ def _lines(documents: Iterable[Document | None]) -> Iterable[CodeLine]:
 
 @dataclass(frozen=True)
 class RuleDecision:
-    """A label with its reasons; the engine adds the error and creates the verdict."""
+    """A label with its reasons, from which the engine creates the verdict."""
 
     label: Classification
     kind: CauseKind
@@ -306,15 +306,18 @@ class RuleDecision:
     would_pass: bool = False
     uncertain: bool = False
     error: str | None = None
-    """The error on one line, for a failure without a recorded reason."""
+    """The error on one line, used if no error was located."""
     located: evidence.LocatedError | None = None
-    """The located error that the decision rests on; None if that is the first."""
+    """The located error on which the decision is based; None for the first one."""
     by_error_text: bool = False
-    """Whether the decision rests on the text of an error, which the code under test may have written."""
+    """Whether the decision is based on an error's text, which the code under test may have written."""
 
 
 Rule = Callable[[Facts], RuleDecision | None]
-"""Decides a failure or returns None. Its name becomes `Verdict.rule`; its docstring gives the reason."""
+"""Decides a failure; returns None if the rule does not apply.
+
+The function's name becomes `Verdict.rule`. Its docstring describes the failures to which it applies.
+"""
 
 
 BRACED = re.compile(r"""\bimport\s+[^;{}"']{0,80}\{([^{}]*)\}\s*from\s*(["'])([^"'\n]+)\2""")
@@ -325,7 +328,7 @@ Module = tuple[bool, str]
 
 
 class Misplaced(NamedTuple):
-    """A name imported from different modules by output and reference, with the modules and lines."""
+    """A name that output and reference import from different modules, with both modules and lines."""
 
     name: str
     module: str
@@ -368,7 +371,7 @@ def _names(text: str) -> list[str]:
 
 
 def _module(path: str) -> Module:
-    """Return the module of a path. Dotted paths are Python's, where a module has several spellings."""
+    """Return the module that an import path names. A dotted path is Python's; only its last name counts."""
     if re.fullmatch(r"\.*[\w.]+", path):
         return False, path.rsplit(".", 1)[-1]
     last = basename(path.removeprefix("node:"))
@@ -378,7 +381,7 @@ def _module(path: str) -> Module:
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
-"""Words that a test without a message must have in its name to count as a comparison."""
+"""Words in the name of a test without a message that make it a comparison."""
 
 
 def is_structural(test: evidence.FailedTest) -> bool:
@@ -406,7 +409,7 @@ def limits(facts: Facts) -> str:
 
 
 def missing_calls(facts: Facts) -> list[str]:
-    """Return functions that the failed tests call and the reference defines, but the output lacks."""
+    """Return functions that failed tests without messages call, and that the reference has but the output lacks."""
     if not facts.outcome.silent:
         return []
     called = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
@@ -416,9 +419,10 @@ def missing_calls(facts: Facts) -> list[str]:
 
 
 def concerns(facts: Facts, name: str) -> bool:
-    """Return whether the failed tests need a name: they contain it, or all fail and their set-up contains it.
+    """Return whether the failed tests may need a name.
 
-    A structural test depends on every name. A passed test that contains the name shows that it is not needed.
+    They do if they contain it, if one of them is structural, or if all tests fail and the grader contains the name.
+    They do not if a passed test contains it.
     """
     if _passes_with(facts, name):
         return False

@@ -17,7 +17,7 @@ EMPTY_ANSWER = re.compile(r"empty provider response\b")
 UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
 TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?P<limit>\d+ ?m?s)")
 ANSWERS = ("raw_model_response.md",)
-"""Files in which the Convex runner keeps an answer that it could not extract files from."""
+"""Files in which the Convex runner stores an answer from which it could not extract files."""
 REFUSAL = re.compile(
     r"\b(?:i|we)(?:['’]m| am| are)? (?:can['’]t|cannot|can not|won['’]t|will not|unable to|not able to)\b", re.I
 )
@@ -73,7 +73,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
             if refused
             else f"See `{answer.path}`."
             if answer
-            else "The answer itself is not stored: it may also be a refusal, or have been cut."
+            else "The answer itself is not stored: it may also be a refusal, or cut off."
             if unseen
             else "The answer itself is not stored."
         ),
@@ -182,7 +182,7 @@ def _recorded(facts: Facts) -> str:
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 
 NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
-"""The error of the AI SDK's stream after any provider error, which it does not report."""
+"""The error of the AI SDK's stream after any provider error; it does not name the provider's error."""
 NO_ENDPOINT = re.compile(r"no endpoints? found for (?P<model>[\w@:./-]{1,80}\w)", re.IGNORECASE)
 OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
 """Errors of the AI SDK, which calls the model before any code under test runs."""
@@ -249,7 +249,7 @@ def environment_not_reached(facts: Facts) -> RuleDecision | None:
 
 
 def grader_not_connected(facts: Facts) -> RuleDecision | None:
-    """Every failed test stopped at a connection error that the code cannot have written."""
+    """Every failed test stopped at a connection error whose message is not in the output's code."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
         return None
@@ -278,7 +278,7 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
 
 
 def outside_service_failed(facts: Facts) -> RuleDecision | None:
-    """Every failed test reports that a server answered 429 or 5xx, and output and reference ask the same one."""
+    """Every failed test reports a 429 or 5xx response, and output and reference request the same outside host."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(SERVER_ERROR.search(test.message) for test in failures):
         return None
@@ -305,7 +305,7 @@ OUTSIDE = re.compile(r"https?://((?!localhost|127\.|0\.0\.0\.0)[\w-]+(?:\.[\w-]+
 
 
 def right_address(facts: Facts) -> str:
-    """Return the change for a grader that may ask the wrong address; a retry cannot help if it retries already."""
+    """Return the change for a grader that may request the wrong address; retries are only proposed if it has none."""
     grader = basename(facts.evidence.of("grader")[0].path) if facts.evidence.of("grader") else "the grader"
     if doubts.ANOTHER_PORT.search(facts.grader):
         return f"in `{grader}`, use the port that the server reports instead of computing one"
@@ -315,7 +315,7 @@ def right_address(facts: Facts) -> str:
 
 
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
-    """Return whether the model's work or its check failed, and no provider, registry or service before that."""
+    """Return whether the model's work or its check failed, rather than a provider, registry or service before them."""
     facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), diagnosis=diagnosis))
     outage = environment_not_reached(facts)
     proven = outage is not None and not doubts.checked(facts, outage).uncertain
@@ -330,7 +330,7 @@ def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> 
 
 
 def _quotes_output(facts: Facts, error: str) -> bool:
-    """Return whether an error contains such words only because it quotes a name or text of the output."""
+    """Return whether an error only looks like a connection error because it quotes a name or text of the output."""
     word = CONNECTION.search(error)
     if word is None:
         return False
@@ -413,11 +413,11 @@ ORIGINS: dict[str, str] = {
     ),
     "AgentSafetyRefusalError": "refusal",
 }
-"""Origin of the exceptions with which Harbor ends a trial, and of the failure modes of Terminal-Bench before it."""
+"""Origins of the exceptions with which Harbor ends a trial, and of the failure modes of the older Terminal-Bench."""
 
 
 def ended_by_an_exception(facts: Facts) -> RuleDecision | None:
-    """The harness names the exception that kept the work from being graded, and its type tells the origin."""
+    """The harness names an exception that prevented grading, and the exception's type shows the origin."""
     said = _recorded(facts).strip()
     match = RAISED_BY_HARNESS.match(said)
     origin = ORIGINS.get(match["type"]) if match else None
@@ -451,7 +451,7 @@ _WHAT_FOLLOWS = {
     "provider": "The model's work was not judged; it may pass when the run is repeated.",
     "environment": "The agent never began; it may pass when the run is repeated.",
     "verifier": "The verifier may be broken, or the agent may have broken what the verifier needs.",
-    "agent": "Whether the program that drives the model or something that the model did ended it, its log may tell.",
-    "limit": "Whether the limit was too low, the exception does not say.",
+    "agent": "Its log may tell whether the program that drives the model broke by itself or because of the model.",
+    "limit": "The exception does not say whether the limit was too low.",
     "refusal": "The agent or its provider refused the task for reasons of safety.",
 }

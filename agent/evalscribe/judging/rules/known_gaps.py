@@ -9,12 +9,12 @@ from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, mispla
 from evalscribe.model.evidence import Citation, LocatedError
 
 LEAST_WORDS = 3
-"""Minimum significant words of a note that are compared with code."""
+"""Minimum significant words of a note whose words are compared with code."""
 HELPER = re.compile(
     r"^(?:export\s+)?(?:(?:async\s+)?function\s+\w+|const\s+\w+\s*=\s*(?:async\s*)?\([^()]*\)\s*=>|(?:async )?def \w+)",
     re.MULTILINE,
 )
-"""A function of a module that is no argument of a call, whatever its name."""
+"""A named function at the top level of a module."""
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
 
 
@@ -42,28 +42,28 @@ def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
 
 
 def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """The output lacks what the reference has and a note says models forget, and nothing else broke it."""
+    """A note says that models forget something, and the output lacks it while the reference has it."""
     if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
 
 
 def gap_may_describe_what_differs(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, and a note speaks of what the output writes otherwise than the reference."""
+    """The log gives no reason, and a note mentions code in which the output differs from the reference."""
     if facts.said.strip() or not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _defined_otherwise(facts, note) or _in_words(facts, note), 0.5, _as_described)
 
 
 def gap_may_mean_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """Like `gap_names_what_is_missing`, but the note only hints at it, or at what the reference lacks too."""
+    """Like `gap_names_what_is_missing`, but the note only hints at it, or the reference lacks it too."""
     if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
 
 
 def _may_compare(facts: Facts) -> bool:
-    """Return whether differences may count: an error located by a compiler or linter already says what is wrong."""
+    """Return whether differences may decide. They may not if a compiler or linter already says what is wrong."""
     compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
     return not compiled and bool(facts.output_lines and facts.expected_lines)
 
@@ -95,7 +95,7 @@ def _first(
 
 
 def _error_of(facts: Facts, name: str) -> LocatedError | None:
-    """Return the lint error that a note is about: its rule, else its line, has the name."""
+    """Return the lint error whose rule, else message, else line has the name, else the first error."""
     bare = name.rsplit("/", 1)[-1]
     of_rule = (e for e in facts.errors if e.code and e.code.rsplit("/", 1)[-1] == bare)
     of_text = (e for e in facts.errors if _whole(name, e.error))
@@ -104,14 +104,14 @@ def _error_of(facts: Facts, name: str) -> LocatedError | None:
 
 
 def _cause(name: str, about: LocatedError | None) -> str:
-    """Return the lint rule, which other findings share, else the name in the note."""
+    """Return the cause: the lint rule, so that other findings share it, else the name in the note."""
     if about and about.code:
         return code.kebab(about.code.rsplit("/", 1)[-1])
     return "known-gap-" + code.kebab(name, 36)
 
 
 def _names_a_test(facts: Facts, name: str) -> bool:
-    """Return whether a note means a test by its name, and every failure is shown to be the grader's own."""
+    """Return whether a failed test's title has the name, and all failures stopped in the grader's own code."""
     return any(name in test.title for test in facts.outcome.failures) and doubts.stopped_in_grader(facts)
 
 
@@ -121,7 +121,7 @@ def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
 
 
 def _complaint(note: GapNote, said: str, blamed: str) -> str | None:
-    """Return a term of a note about linting: in the linter's message, or a call or member on the blamed line."""
+    """Return a term of a note about linting that is a call or member on the blamed line, or in the linter's message."""
     if not OF_LINT.search(note.text):
         return None
     folded = code.fold(blamed)
@@ -153,7 +153,7 @@ def _missing(facts: Facts, note: GapNote) -> str | None:
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
-    """Return a missing term that the note asks for, if the output has another of its terms; else a similar one."""
+    """Return a missing term that the note asks for, if the output has another term of the note; else a similar one."""
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
     return (next(_gone(facts, note), None) if used else None) or _respelled(facts, note) or _preferred(facts, note)
 
@@ -169,7 +169,7 @@ def _holds(text: str, term: str) -> bool:
 
 
 def _touches(facts: Facts, note: GapNote) -> str | None:
-    """Return a shared word if tests name what failed; if the log has no reason, any note may apply."""
+    """Return a word that note and error share. If the log has no error, any note may apply: return its text."""
     if not facts.said.strip():
         return note.text
     named = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
@@ -178,7 +178,7 @@ def _touches(facts: Facts, note: GapNote) -> str | None:
 
 
 def _respelled(facts: Facts, note: GapNote) -> str | None:
-    """Return a name with its words in another order: `prefixPath` in a note means the reference's `pathPrefix`."""
+    """Return a missing name that the note spells in another order: `prefixPath` means the reference's `pathPrefix`."""
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
     named = (frozenset(code.parts(name)) for term in note.wanted for name in code.NAME.findall(term))
@@ -186,7 +186,7 @@ def _respelled(facts: Facts, note: GapNote) -> str | None:
 
 
 def _preferred(facts: Facts, note: GapNote) -> str | None:
-    """Return the words after `instead of` if all are on lines only in the reference, and none is in the output."""
+    """Return the note's words after `instead of` if all are on lines of the reference that the output lacks."""
     gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
     words = stems(note.preferred)
     has_it = "function" in words and HELPER.search(facts.all_output)
@@ -194,7 +194,7 @@ def _preferred(facts: Facts, note: GapNote) -> str | None:
 
 
 def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
-    """Return a key that a note names and that the output gives another value than the reference."""
+    """Return a key that a note names and to which the output and the reference assign different values."""
     named = {name.lower() for name in code.NAME.findall(note.text) if code.SHAPED.search(name)}
     for line in facts.introduced:
         key, other = quote.KEY.match(line.text), quote.counterpart(facts, line)
@@ -204,7 +204,7 @@ def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
 
 
 def _in_words(facts: Facts, note: GapNote) -> str | None:
-    """Return the name of a changed line if a note's words all stand on changed lines, and one only on this line."""
+    """Return the name declared on a changed line with a new word of the note, if all its words are on changed lines."""
     own = stems(code.joined(line.text for line in facts.introduced))
     if len(note.words) < LEAST_WORDS or not note.words <= own:
         return None
@@ -249,7 +249,7 @@ def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG00
 
 
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:
-    """Quote what the error points to, else the output's line with the name, else the reference's."""
+    """Quote the line that the error points to, else the output's line with the name, else the reference's."""
     found = quote.blamed(facts, 1, about or facts.first) if facts.first else ()
     subject = _spoken_of(facts, name, note)
     if found and (about or any(code.says(one.text, name) for one in found)):
@@ -260,7 +260,7 @@ def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -
 
 
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
-    """Return the output's own line that contains the name as code, else another term of the note that it uses."""
+    """Return the output's first line with the name, else with another term of the note that is not asked for."""
     terms = (name, *(term for term in note.terms if term not in note.wanted))
     places = ((lines, term) for term in terms for lines in (facts.introduced, facts.own_lines))
     lines = ((term, line) for lines, term in places for line in lines if line.is_code)
@@ -272,11 +272,11 @@ FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
 RETURNED = re.compile(r"(?<![a-z])(?:returns?|response|result|output)(?![a-z])", re.IGNORECASE)
 """First line of a list of returned fields; any other list may describe the model's own data."""
 SIBLINGS = 2
-"""Fewest other fields of the list that the output must have; with fewer, it lists something else."""
+"""Minimum other fields of the list that the output must have; with fewer, its list is a different one."""
 
 
 def undocumented_fields(facts: Facts) -> RuleDecision | None:
-    """The output lacks a field, or gives it another type, that requires knowledge of the interface."""
+    """The output lacks a returned field, or gives it another type, and the task does not mention the field."""
     if facts.check not in ("build", "tests") or not facts.produced or (facts.check == "build" and not facts.first):
         return None
     if facts.check == "tests" and not facts.outcome.failures:
@@ -302,7 +302,7 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
 
 
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
-    """Yield such fields, with their reference line and whether the error names them; those come first."""
+    """Yield such fields with their reference line and whether the error names them; named ones come first."""
     ours = facts.output_names
     found = []
     for line in facts.left_out:

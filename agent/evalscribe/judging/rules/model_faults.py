@@ -40,13 +40,13 @@ def does_not_parse(facts: Facts) -> RuleDecision | None:
 
 
 SCRIPTS = (".ts", ".js", ".mjs", ".cjs")
-"""Programs whose brackets are counted: the text between tags of JSX may have any."""
+"""Suffixes of programs whose brackets are counted. Not JSX, where text may contain single brackets."""
 REGEX = re.compile(r"(?<=[=(,:&|!?])\s*/(?![/*\s])(?:\\.|\[[^\]\n]*\]|[^/\\\n\[])+/")
 PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
-    """Return the line of the first closing bracket that closes nothing, or another kind of bracket."""
+    """Return the line of the first closing bracket without a matching opening one."""
     if not document.path.endswith(SCRIPTS):
         return None
     text = code.joined(facts.code_of(document))
@@ -62,7 +62,7 @@ def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
 
 
 def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but a name is imported from a module other than the one it is in."""
+    """The log gives no reason, but output and reference import a name from different modules."""
     found = None if facts.errors or facts.outcome.failures else misplaced(facts)
     if found is None:
         return None
@@ -91,7 +91,7 @@ IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
 
 
 class Plain(NamedTuple):
-    """Plain English for a compiler's message: the message, the name of the cause (empty: the rule) and the sentence."""
+    """Plain English for a compiler's message. An empty `cause` stands for the compiler's rule."""
 
     message: re.Pattern[str]
     cause: str
@@ -172,7 +172,7 @@ PLAIN = (
         "has a syntax error: `{n}` where a name is needed",
     ),
 )
-"""Messages of TypeScript, esbuild and mypy. Others are quoted as they are."""
+"""Messages of TypeScript, esbuild and mypy. Other messages are quoted unchanged."""
 
 
 def _in_plain_words(said: str, fallback: str) -> tuple[str, str]:
@@ -188,7 +188,7 @@ def _in_plain_words(said: str, fallback: str) -> tuple[str, str]:
 
 
 def does_not_compile(facts: Facts) -> RuleDecision | None:
-    """The compiler rejects the model's code and accepts the reference, which uses the same tools."""
+    """The build or installation of the model's code fails; uncertain if the reference may fail alike."""
     error = facts.first
     if facts.check not in ("build", "install") or error is None:
         return None
@@ -241,7 +241,7 @@ def _named_package(error: str) -> str:
 
 
 def behaves_otherwise(facts: Facts) -> RuleDecision | None:
-    """A test that the reference passes fails on the output's behaviour, and nothing excuses it."""
+    """Tests fail, and no earlier rule excuses the model."""
     test = next(iter(facts.outcome.failures), None)
     if facts.check != "tests" or test is None:
         return None
@@ -265,13 +265,13 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def _named_by(facts: Facts, test: evidence.FailedTest) -> tuple[Citation, ...]:
-    """Quote the model's line of the field that a validator's message names: `Path: .manager`."""
+    """Quote the model's line with the field that a validator's message names, as in `Path: .manager`."""
     field = FIELD_PATH.search(test.message)
     return quote.naming(facts, field[1], 1) if field else ()
 
 
 def _fails_silently(facts: Facts, title: str) -> RuleDecision:
-    """Judge failed tests without messages: the most likely label, usually uncertain."""
+    """Decide failed tests without messages; uncertain unless they call a function that the output lacks."""
     lacking = missing_calls(facts)
     what = f"lacks `{lacking[0]}`, which `{title}` calls" if lacking else f"fails `{title}`; the log does not say why"
     return RuleDecision(
@@ -318,13 +318,13 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
 
 
 def _expression(line: CodeLine, name: str) -> str:
-    """Return a name with the variable that it is a member of: `v.tuple`."""
+    """Return a name with the variable of which it is a member: `v.tuple`."""
     found = re.search(rf"[A-Za-z_$][\w$]*\.{re.escape(name)}(?![\w$])", line.text)
     return found[0] if found else name
 
 
 def _instead(facts: Facts, line: CodeLine) -> str | None:
-    """Name what the reference has in place of a line, if the output never uses it."""
+    """Return a cause named after what the counterpart of a line uses and the output never does; else None."""
     other = quote.counterpart(facts, line)
     theirs = code.NAME.findall(re.sub(code.STRING, "", other.text)) if other else []
     missing = [name for name in theirs if name not in facts.output_names and code.SHAPED.search(name)]
@@ -332,7 +332,7 @@ def _instead(facts: Facts, line: CodeLine) -> str | None:
 
 
 def only_a_test_says(facts: Facts) -> RuleDecision | None:
-    """A test report has neither code nor task: it shows what failed, but not whose fault it was."""
+    """There is only a log, as in a test report: it shows what failed, but not whose fault it was."""
     error, evidence = facts.first, facts.evidence
     if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
         return None
@@ -345,14 +345,14 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=quote.cut(said),
-        reasoning=f"The test {'ended with' if kind else 'failed at'} `{quote.cut(said, 120)}`. There is neither "
-        "code nor a task beside it, so whose fault it is, the test alone cannot tell.",
+        reasoning=f"The test {'ended with' if kind else 'failed at'} `{quote.cut(said, 120)}`. Without "
+        "code and task, the test alone cannot tell whose fault it is.",
         citations=quote.log(facts),
     )
 
 
 def unexplained(facts: Facts) -> RuleDecision:
-    """No rule applies. Most failures are the model's, so that is the guess, marked as uncertain."""
+    """Decide a failure to which no rule applies: guess the model's fault, the most frequent one, as uncertain."""
     said = quote.brief(facts.first.error) if facts.first else ""
     suspects = quote.suspects(facts, 1)
     return RuleDecision(
@@ -375,7 +375,7 @@ def _first_suspect(citations: tuple[Citation, ...]) -> str:
 
 
 def _where_to_look(facts: Facts, suspects: tuple[Citation, ...]) -> str:
-    """Return a sentence on the line that stands out, else on the file that differs most from the reference."""
+    """Return a sentence that names the first suspect line, else the file that differs most from the reference."""
     if any(c.role == "output" for c in suspects):
         return quote.sentence(_first_suspect(suspects))
     own = Counter(line.document.path for line in facts.introduced)

@@ -1,4 +1,4 @@
-"""Rules for patches that tests of a repository judge, and for evals that a reference solution fails too."""
+"""Rules for patches that are judged by the tests of a repository."""
 
 import re
 
@@ -88,7 +88,7 @@ def patch_not_applied(facts: Facts) -> RuleDecision | None:
 
 
 def no_test_counted(facts: Facts) -> RuleDecision | None:
-    """The tests were started, and none was counted: something failed before the first one."""
+    """The tests were started, but no result was counted: something failed before the first test."""
     said = _error(facts, "tests")
     if not said.startswith("no test was counted"):
         return None
@@ -121,7 +121,7 @@ def no_test_counted(facts: Facts) -> RuleDecision | None:
 
 
 def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
-    """Tests of the repository fail with the patch: those that it should repair, or those that passed before."""
+    """Tests fail with the patch: tests that it should make pass, or tests that passed before."""
     tests = _tests(facts)
     if not tests:
         return None
@@ -155,7 +155,7 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
             if proven
             else " Without a run of the reference, a broken environment or a flaky test cannot be excluded."
             if not wanted and theirs is None
-            else " Whether they ask for more than the task says, no rule can tell."
+            else " No rule can tell whether they ask for more than the task says."
         ),
         citations=(*quote.log(facts), *_failing(facts)),
         fix="evaluate the reference patches (model `gold`) in the same environment, and name that run as reference run"
@@ -165,7 +165,7 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
 
 
 def _failed_by_reference(facts: Facts) -> set[str] | None:
-    """Return the tests that the reference patch fails, as lines of the document `tests`; None if it was not graded."""
+    """Return the failed tests of the reference patch, as lines of the document `tests`; None if it was not graded."""
     answers = (one for one in read_reference_runs(facts.evidence.of("log")) if one.kind == "reference answer")
     answer = next(answers, None)
     return None if answer is None else {part for trial in answer.trials for part in trial.failed_at}
@@ -205,13 +205,13 @@ def _failing(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _all(error: str | None) -> bool:
-    """Return whether "8 of 8 tests still fail" says that all do."""
+    """Return whether an error such as "8 of 8 tests still fail" means all tests."""
     counts = re.match(r"(\d+) of (\d+) ", error or "")
     return counts is not None and counts[1] == counts[2]
 
 
 def _name(test: str) -> str:
-    """Return the file of a test, or the module of a test of Django."""
+    """Return the file of a test; for Django, its module."""
     django = DJANGO.fullmatch(test)
     return django["module"].rsplit(".", 1)[0] if django else test.partition("::")[0]
 
@@ -227,7 +227,7 @@ def _ran(facts: Facts, test: str) -> bool:
 
 
 def _broken_import(facts: Facts) -> tuple[str, Citation] | None:
-    """Return a file of the patch that the log names near an error of loading, and that error."""
+    """Return a file of the patch that the log names shortly before a loading error, and quote the error."""
     paths = [path for document in facts.evidence.of("output") for path in CHANGED.findall(document.text)]
     for document in facts.evidence.of("log"):
         for number, line in enumerate(document.lines, 1):

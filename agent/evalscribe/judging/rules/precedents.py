@@ -27,7 +27,7 @@ KINDS: dict[Classification, CauseKind] = {
 
 
 def people_said_before(facts: Facts) -> RuleDecision | None:
-    """A person labelled the same eval with the same step and error; the label applies if people agree."""
+    """A person labelled an earlier failure of this eval with the same step and error, and no one disagreed."""
     same = _of_the_same(facts)
     if not same or _opinions(same):
         return None
@@ -55,7 +55,7 @@ def _of_the_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
 
 
 def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tuple[Classification, str]]:
-    """Return each known reviewer's newest label with its report if they differ; empty if they agree."""
+    """Return the newest label and its report of each known reviewer if they disagree; empty if they agree."""
     newest = {one.reviewer: (label, one.report) for one, label in reversed(same) if one.reviewer}
     return newest if len({label for label, _ in newest.values()}) > 1 else {}
 
@@ -89,7 +89,7 @@ def _elsewhere(precedent: Precedent) -> str:
 
 
 def _same_failure(facts: Facts, precedent: Precedent) -> bool:
-    """Return whether step and error are equal; for an error in people's own words, a shared name or rule is enough."""
+    """Return whether step and error are equal. If people described the error, a shared name or rule is enough."""
     if precedent.step and facts.evidence.eval.failed_step and precedent.step != facts.evidence.eval.failed_step:
         return False
     if precedent.cause and precedent.error:
@@ -99,7 +99,7 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 
 def _same_error(facts: Facts, theirs: str) -> bool:
-    """Compare errors quoted by our reports: a shared name does not make them equal, and a stock message equals none."""
+    """Return whether an error quoted by our report equals one of these. A stock message equals none."""
     if log.is_stock(theirs):
         return False
     earlier = log.normalise_error(theirs)
@@ -120,9 +120,9 @@ SAID = people_said_before.__name__.replace("_", "-")
 
 
 def beside_others(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
-    """Make the verdict uncertain if it blames this model for what at least half of the models fail.
+    """Make a verdict uncertain if it blames this model and at least half of the models fail this eval in the same way.
 
-    A human label of this very failure stays: people could take more into account than a count.
+    A human label of the same failure stays certain: people see more than this count.
     """
     if across is None or not across.most_fail or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
         return verdict

@@ -16,9 +16,9 @@ from evalscribe.text import contrast
 
 LONGEST = 90
 PROGRAMS = (".py", ".sh", ".js", ".ts", ".mjs", ".rb", ".go", ".rs", ".java", ".c", ".cpp", ".pl", ".r")
-"""Endings of programs."""
+"""File name suffixes of programs."""
 FOLDED = 24
-"""Minimum characters between braces of a type that is folded."""
+"""Longest object type in characters, with its braces, that is not folded."""
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
@@ -35,12 +35,12 @@ def is_code(document: Document) -> bool:
 
 
 def sentence(why: str) -> str:
-    """Return a summary as a sentence, so that a report can tell that the two say the same."""
+    """Return a summary as a sentence. A report recognises that it repeats the summary."""
     return f"{why[:1].upper()}{why[1:].rstrip('.')}."
 
 
 def whole_or(text: str, shorter: str) -> str:
-    """Return a text if it fits the report's table, else a shorter one."""
+    """Return `text` if it fits in the report's table, else `shorter`."""
     return text if text and len(text) <= LONGEST else shorter
 
 
@@ -57,7 +57,7 @@ def brief(text: str) -> str:
 
 
 def _end(text: str, start: int) -> int:
-    """Return the offset where the braces that open at `start` are closed, else the end."""
+    """Return the offset after the brace that closes the one at `start`; the end of the text if none does."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -76,23 +76,23 @@ SERVED = (
     re.compile(r"\b(?:listening|serving|running) (?:on|at)\b", re.IGNORECASE),
     re.compile(r"^\[\w+\] .*https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0):\d+"),
 )
-"""Log lines with the address at which the code under test is served, the most telling first."""
+"""Log lines with the address at which the code under test is served, most reliable first."""
 EXPECTS = re.compile(r"\b(?:expect(?:\.\w+)*|assert\w*)\s*[( ]")
 COMPARED = 400
 """Maximum reference lines compared with one output line, and maximum characters of each line."""
 RANKED = 12
-"""Maximum lines that are also ranked by similarity to the reference."""
+"""Maximum lines ranked by similarity to the reference."""
 LONGEST_STATEMENT = 6
-"""Maximum lines of a statement that is quoted whole; of a longer one only the line in question is."""
+"""Maximum lines of a statement that is quoted in full; of a longer one, only one line is quoted."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
 KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
 DECLARES = re.compile(
     r"(?:export\s+)?(?:default\s+)?(?:const|let|var|function|class|def|async def)\s+([A-Za-z_$][\w$]*)"
 )
 ALIKE = 0.6
-"""Minimum similarity of a reference line to be the counterpart of an output line."""
+"""Minimum similarity of two lines that are counterparts."""
 RENAMED = 0.75
-"""Minimum similarity of two lines with different keys for the key to be what is wrong."""
+"""Minimum similarity of two lines with different keys at which the key is suspected."""
 LOCAL = re.compile(
     r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)"
     r"|([A-Za-z_$][\w$]*)\)?\s*=>|\b(?:const|let|var)\s*[\[{]([^\]}=]*)[\]}]\s*="
@@ -101,9 +101,9 @@ LOCAL = re.compile(
 CONTEXT = frozenset({"ctx", "args", "await", "async", "const", "let", "return", "export", "as", "self", "new"})
 OPERATOR = re.compile(r"[<>=!]=+|[<>](?![\w\"'])|\bnot\b")
 SAME_PLACE = 0.9
-"""Similarity of two lines that assign the same key below lines that are alike."""
+"""Similarity of two lines that assign the same key in similar blocks."""
 SHORT_KEY = 4
-"""Maximum characters of a key that is not looked for inside other lines."""
+"""Maximum characters of a short key, which is not searched for inside other lines."""
 SAME_KEY = 0.3
 """Added to the similarity of two lines that assign the same key."""
 OPENERS = ("{", "(", "[", "=>", ":")
@@ -123,7 +123,7 @@ def note(note_: GapNote) -> Citation:
 
 
 def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
-    """Quote the first line of the task that satisfies `says`; nothing if it spans several lines."""
+    """Quote the first line of the task that satisfies `says`; nothing if no single line does."""
     for document in facts.evidence.of("task"):
         for number, text in enumerate(document.lines, 1):
             if says(text):
@@ -132,9 +132,9 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
 
 
 def cells(facts: Facts, *roles: Role) -> tuple[Citation, ...]:
-    """Quote what an item or a row has in these roles: its input, output or expected output.
+    """Quote input, output or expected output of an item or a row, by role.
 
-    Of an output and an expected output that are longer, the lines from their first difference on.
+    A long output and expected output are quoted from their first difference on.
     """
     documents = [d for role in roles for d in facts.evidence.of(role) if cell_name(d) in CELLS and d.text.strip()]
     compared = [d.lines for d in documents if d.role != "task"]
@@ -162,7 +162,7 @@ def log(facts: Facts) -> tuple[Citation, ...]:
 
 
 def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote the log line of an error's details that contains a name, else the error itself, else what `log` quotes."""
+    """Quote `about`, else the log lines of the first error, test or detail with the name, else what `log` quotes."""
     if about and about.citation:
         return (short(facts, about.citation),)
     if facts.first and name in facts.first.error:
@@ -194,22 +194,22 @@ def short(facts: Facts, citation: Citation) -> Citation:
 
 
 def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote the output lines that the errors, or one of them, point to, each with its counterpart in the reference.
+    """Quote the output lines to which the errors, or `error`, point, each with its counterpart in the reference.
 
-    A line that only opens a block shows nothing: compilers report the first line of a function for anything in it.
+    Lines that only open a block are left out: compilers report the first line of a function for any error in it.
     """
     lines = facts.blamed if error is None else facts.lines_of(error)
     return pairs(facts, [line for line in lines if _enclosing(facts, line)][:longest])
 
 
 def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]:
-    """Quote the model's own lines with the name that an error is about."""
+    """Quote lines that only the output has and that contain a name."""
     own = (line for line in facts.introduced if subject and subject in code.names(line.text))
     return pairs(facts, [line for line in own if not is_bare(line.text)][:longest])
 
 
 class QuotedStatement(NamedTuple):
-    """Lines of one document that are quoted together, and their text without white space."""
+    """Lines of one document that are quoted together, and their folded text."""
 
     document: Document
     first: int
@@ -222,7 +222,7 @@ class QuotedStatement(NamedTuple):
 
 
 def is_bare(text: str) -> bool:
-    """Return whether a line shows nothing on its own: `handler: async (ctx, args) => {`, `http.route({`, `name,`."""
+    """Return whether a line means little on its own: `handler: async (ctx, args) => {`, `http.route({`, `name,`."""
     if LITERAL.search(text) or DECLARES.match(text):
         return False
     words = [word for word in WORD.findall(text) if word not in STRUCTURAL_WORDS]
@@ -238,7 +238,7 @@ def _depth(text: str) -> int:
 
 
 def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
-    """Return the statement that begins on a line, or only the line if it is longer than is quoted."""
+    """Return the statement that begins on a line, or only the line if the statement is too long to quote."""
     lines, depth = facts.code_of(line.document), 0
     for last in range(line.number, min(len(lines), line.number + LONGEST_STATEMENT - 1) + 1):
         depth += _depth(lines[last - 1])
@@ -250,7 +250,7 @@ def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
 
 
 def _enclosing(facts: Facts, line: CodeLine) -> QuotedStatement | None:
-    """Return the statement to quote for a line: if the line is bare, the one around it; None if that is too long."""
+    """Return the statement to quote for a line. For a bare line, that is the one around it; None if it is too long."""
     own = _statement(facts, line)
     if not is_bare(line.text) or own.last > own.first:
         return own
@@ -264,7 +264,7 @@ def _enclosing(facts: Facts, line: CodeLine) -> QuotedStatement | None:
 
 
 def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
-    """Quote lines of the output or the reference, each beside its counterpart where the two differ."""
+    """Quote lines of the output or the reference, each with its counterpart unless the two are equal."""
     found: dict[tuple[Role, str, int], Citation] = {}
     for line in lines:
         if any(
@@ -285,7 +285,7 @@ def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
 
 
 def _continues(text: str) -> bool:
-    """Return whether a line is quoted with those that follow: it is bare, or has an open bracket but no open block."""
+    """Return whether a line is quoted with the next ones: it is bare, or ends with an open parenthesis or bracket."""
     return is_bare(text) or (_depth(text) > 0 and text.endswith(("(", "[")))
 
 
@@ -305,7 +305,7 @@ def alone(line: CodeLine) -> tuple[Citation, ...]:
 
 
 def difference(facts: Facts, line: CodeLine) -> str:
-    """Render an output line beside the reference's, without their common start; empty if one only extends the other."""
+    """Render how a line differs from its counterpart, without the common start; empty if one only extends the other."""
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
         return ""
@@ -319,7 +319,7 @@ def difference(facts: Facts, line: CodeLine) -> str:
 
 
 def _from_key(text: str, other: str) -> str:
-    """Return a line from the key on that another line begins with, up to the end of its value."""
+    """Return the part of `other` that assigns the key with which `text` begins, else all of `other`."""
     key = KEY.match(text)
     inside = re.search(rf"(?<=[{{,(\s]){re.escape(key[1])}\s*:[^,}})]*", other) if key and key[2] == ":" else None
     return inside[0] if inside and inside.start() > 0 else other
@@ -331,8 +331,7 @@ def _alike(one: str, other: str) -> int:
 
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the first line of the counterpart of a line of the output or the reference, in the file that answers
-    its own."""
+    """Return the first line of the counterpart of an output or reference line in the file paired with its own."""
     place = (line.document.role, line.document.path, line.number)
     if place not in facts.counterparts:
         facts.counterparts[place] = _counterpart(facts, line)
@@ -362,9 +361,9 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
             continue
         whole = _statement(facts, other).folded
         if not bonus and other.folded != line.folded and whole.rstrip(",") in ours:
-            continue  # what both sides have answers itself
+            continue  # a statement on both sides is its own counterpart
         score = max(likeness.to(whole, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
-        if score > highest:  # of equals the nearest, which comes first
+        if score > highest:  # of equal scores, the nearest line came first
             best, highest = other, score
     return best if highest >= ALIKE else None
 
@@ -380,7 +379,7 @@ def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
 def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
     """Quote the output lines that differ most from reference and task, if no error names a line.
 
-    Only lines that use something which the reference does not, or that use something else in its place.
+    Only lines that use a name which the reference never uses, or other names than their counterpart.
     """
     whole = code.fold(" ".join(line.text for line in facts.expected_lines))
     spoken = [line for line in facts.introduced if code.NAME.search(line.text) and not is_bare(line.text)]
@@ -391,12 +390,12 @@ def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
 
 
 def _says_words(text: str) -> bool:
-    """Return whether a line only prints or raises a text, or imports."""
+    """Return whether a line prints, raises or imports."""
     return text.startswith(("throw", "raise", "console.", "print", "log", "import", "from "))
 
 
 def _swaps(facts: Facts, line: CodeLine) -> bool:
-    """Return whether a line and its counterpart use different names, apart from those that either side declares."""
+    """Return whether a line and its counterpart use different keys, operators, or names that neither side declares."""
     other = counterpart(facts, line)
     if other is None or _plain(other.text) == _plain(line.text):
         return False
@@ -413,7 +412,7 @@ def _swaps(facts: Facts, line: CodeLine) -> bool:
 
 
 def declarations(facts: Facts, line: CodeLine) -> tuple[Citation, ...]:
-    """Quote the declarations of what a line uses, where the reference declares it in another way."""
+    """Quote the declaration of a name that a line uses, if the reference declares it differently."""
     used = code.names(line.text)
     top = (one for one in facts.introduced if not facts.code_of(one.document)[one.number - 1].startswith((" ", "\t")))
     own = (one for one in top if (named := DECLARES.match(one.text)) and named[1] in used)
@@ -434,7 +433,7 @@ def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
 
 
 def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
-    """Quote the grader's lines that a message names as `file:line`, else the assertion that failed, if it is known."""
+    """Quote the grader's lines that a message names as `file:line`, else the failed assertion, if it is known."""
     found = []
     for document in facts.evidence.of("grader"):
         name = re.escape(document.path.rsplit("/", 1)[-1])
@@ -444,7 +443,7 @@ def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation
 
 
 def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
-    """Quote the assertion of a failed test whose values its message has, or the only one that the test makes."""
+    """Quote the assertion of a failed test that shares most values with its message, or the only assertion."""
     wanted = _values(test.message)
     for document, first, text in bodies(facts, test):
         lines = [(first + n, line) for n, line in enumerate(text.split("\n")) if EXPECTS.search(line)]
@@ -455,7 +454,7 @@ def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
 
 
 def _values(text: str) -> frozenset[str]:
-    """Return the numbers and the words in quotes of an assertion or a message."""
+    """Return the numbers and quoted texts of an assertion or a message."""
     return frozenset(re.findall(r"-?\d[\d.]*", text)) | {word for _, word in re.findall(r"([\"'`])([^\"'`]+)\1", text)}
 
 
@@ -487,7 +486,7 @@ def _strangeness(facts: Facts, line: CodeLine) -> float:
 
 
 def _change(facts: Facts, line: CodeLine) -> float:
-    """Return the share of a line that the reference also has: a changed line is more informative than a new one."""
+    """Return a line's similarity to its counterpart, since a changed line tells more than a new one."""
     other = counterpart(facts, line)
     if other is None:
         return 0.0
@@ -506,7 +505,7 @@ def _plain(text: str) -> str:
 
 
 def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
-    """Score two lines that declare the same name or assign the same key as counterparts, however much they differ."""
+    """Score two lines as counterparts because they declare the same name or assign the same key; else 0."""
     declares = DECLARES.match(line.text), DECLARES.match(other.text)
     if declares[0] and declares[1] and declares[0][1] == declares[1][1]:
         return 1.0
@@ -539,7 +538,7 @@ def _last_line(facts: Facts) -> tuple[Citation, ...]:
 
 
 class _Likeness:
-    """Similarity of one line to others as a share; values below `ALIKE` are not computed."""
+    """Similarity of one line to others, from 0 to 1. Values below `ALIKE` are returned as 0."""
 
     def __init__(self, text: str) -> None:
         self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)

@@ -1,4 +1,4 @@
-"""Rules about tests of an agent's work, and about how the reference answer fared in the same tests."""
+"""Rules for tests of an agent's work, which use the results of the reference answer in the same tests."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from evalscribe.model.reference_runs import (
 from evalscribe.text import pluralise
 
 ENOUGH = 2
-"""Trials of the reference answer that rule out a single accident."""
+"""Minimum trials of the reference answer that rule out an accident."""
 SHOWN = 6
 """Maximum lines of a verifier's output that are quoted."""
 NOT_LOADED = re.compile(
@@ -33,18 +33,18 @@ VALUES = re.compile(
     rf"^\W*(?P<label>{_WANTED})\b\s*[:=]?\s*(?P<wanted>\S.*?),?\s+(?:but )?(?:{_GOT})\b\s*[:=]?\s*(?P<got>\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What a verifier prints of the value that it wants and the one that it finds, on one line or on two."""
+"""Expected and actual value as a verifier prints them, on one line or on two."""
 MOST_VALUE = 40
 """Maximum characters of a value that is named in a sentence."""
 ABOVE = 8
-"""Maximum lines between a condition and the message that it leads to."""
+"""Maximum lines from a condition down to the message that it prints."""
 CONDITION = re.compile(r"^\s*(?:\}?\s*(?:el)?if\b|elif\b|assert\b|case\b|while\b|\[\[? )")
 ENDINGS = ("limit", "agent")
-"""Steps about the end of the agent's work, which no test is."""
+"""Ends of the names of steps that are not tests but record how the agent ended."""
 
 
 def reference_fails(facts: Facts) -> RuleDecision | None:
-    """The reference answer fails the same tests in every trial, so nothing that they say is about the model."""
+    """The reference answer fails the same tests in every trial, so these tests show nothing about the model."""
     reference = _graded(facts, "reference answer")
     if reference is None or reference.passed or facts.evidence.eval.status != "failed":
         return None
@@ -110,7 +110,7 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
             f"This is the reference answer itself, which passes only {passes}: chance decides these tests."
             if reference.judged
             else f"The reference answer passes only {passes}, and fails with the same message. Chance decides these "
-            "tests; whether this answer is right as well, they cannot tell."
+            "tests, so they cannot tell whether this answer is right as well."
         ),
         citations=(
             *_deciding(facts),
@@ -140,7 +140,7 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
         reasoning="The file of the tests could not be loaded, so no test ran. Either it is broken, or it imports "
         f"something that the answer should have provided. {_fairness(_graded(facts, 'reference answer'))}",
         citations=(cite_lines(log, line, min(line + 2, len(log.lines))),) if log and line else (),
-        fix="load the answer inside the tests, so that a broken answer fails a test and a broken test file is seen",
+        fix="load the answer inside the tests, so that a broken answer fails a test, not the test file",
     )
 
 
@@ -180,7 +180,7 @@ def _graded(facts: Facts, kind: AnswerKind) -> GradedAnswer | None:
 
 
 def _prints_as(facts: Facts, answer: GradedAnswer | None) -> bool:
-    """Return whether the verifier printed the same for one of the answer's trials."""
+    """Return whether the verifier printed the same for this answer and a trial of the other one."""
     return any(prints_the_same(_output(facts), trial.output) for trial in answer.trials) if answer else False
 
 
@@ -189,7 +189,7 @@ def _failed(facts: Facts) -> tuple[str, ...]:
 
 
 def _named(facts: Facts) -> str:
-    """Return the failed test, or what a verifier that names no tests printed."""
+    """Return the failed test, or what the verifier printed if it names no tests."""
     step = facts.step
     return (facts.first.error if facts.first else step) if step.endswith(VERIFIER) else step
 
@@ -201,7 +201,7 @@ def _output(facts: Facts) -> str:
 
 def _fairness(reference: GradedAnswer | None) -> str:
     if reference is None:
-        return "Whether the tests ask for more than the task says, no rule can tell."
+        return "No rule can tell whether the tests ask for more than the task says."
     if not reference.passed:
         return "The reference answer fails as well, in another way."
     if reference.passed < reference.total:
@@ -219,13 +219,13 @@ def _of_the_empty_answer(facts: Facts) -> str:
 
 
 def _own_words(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the verifier's output: the whole if it is short, else around the failure's line."""
+    """Quote the verifier's output: all of it if it is short, else the lines about the failure."""
     log = first_log(facts.evidence)
     return _around(log, _named(facts), facts.first.error if facts.first else "") if log else ()
 
 
 def _values(facts: Facts) -> tuple[str, str] | None:
-    """Return the value that the verifier wants and the one that it found, as code, if it prints both."""
+    """Return the expected and the actual value as code, if the verifier prints both."""
     found = VALUES.search(_output(facts))
     values = (found["wanted"].strip(), found["got"].strip()) if found else ("", "")
     if values[0] == values[1] or any("`" in value or len(value) > MOST_VALUE for value in values):
@@ -234,7 +234,7 @@ def _values(facts: Facts) -> tuple[str, str] | None:
 
 
 def _deciding(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's line that computes the value it wants, else the condition that leads to its message."""
+    """Quote the grader's line that computes the expected value, else the condition before its message."""
     label = VALUES.search(_output(facts))
     message = re.sub(r"^\W*(?:FAIL(?:ED)?|ERROR)\b\W*", "", _named(facts))[:30]
     for document in facts.evidence.of("grader"):
@@ -257,7 +257,7 @@ def _line_like(document: Document, pattern: str) -> int | None:
 
 
 def _their_words(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tuple[Citation, ...]:
-    """Quote what the verifier printed for another answer; only how many trials passed if `failed` is not True."""
+    """Quote what the verifier printed for another answer; unless `failed` is true, only how many trials passed."""
     document = facts.evidence.document("log", PATH)
     if document is None or _graded(facts, kind) is None:
         return ()

@@ -15,7 +15,7 @@ REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
 
 
 def reference_fails_alike(facts: Facts) -> RuleDecision | None:
-    """The code equals the reference line for line, and its tests fail: something else broke."""
+    """The code equals the reference line for line but fails its tests, so something else broke."""
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None
     said = facts.outcome.failures and not facts.outcome.silent
@@ -24,7 +24,7 @@ def reference_fails_alike(facts: Facts) -> RuleDecision | None:
         "same-code-as-reference",
         "the code is the reference's line for line, and its tests fail",
         f"{_what_failed(facts)}, and the output's code is the reference's line for line: it would fail alike. "
-        f"{limits(facts) or 'Think of ports, the network and the state that tests leave behind.'}"
+        f"{limits(facts) or 'Ports, the network or state that tests leave behind may be the cause.'}"
         + ("" if said else " The log has no message of a failed test."),
     )
 
@@ -237,13 +237,13 @@ def _misses_a_file(facts: Facts) -> RuleDecision | None:
 
 
 def _files(facts: Facts) -> str:
-    """Name up to three of the output's files of code."""
+    """Return the names of up to three code files of the output."""
     paths = [d.path for d in facts.original.of("output") if not d.path.endswith((*PROSE, *MANIFESTS))]
     return ", ".join(f"`{path}`" for path in paths[:3]) or "no code"
 
 
 def ends_left_open(facts: Facts) -> RuleDecision | None:
-    """Results differ by one element at an end of a range, and the task does not say whether the ends are included."""
+    """A result differs by one element at an end of a range, and the task does not say whether the ends are included."""
     if facts.check != "tests" or not RANGE.search(facts.task) or DECIDED.search(facts.task):
         return None
     test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
@@ -271,7 +271,7 @@ def _line(said: tuple[Citation, ...]) -> str:
 
 
 def _names_in_question(facts: Facts) -> list[str]:
-    """Return names that the failed tests quote, then names on reference lines that the output lacks."""
+    """Return names that the errors quote, then names on reference lines that the output lacks."""
     said = "\n".join(e.error for e in facts.errors)
     missing = [name for line in facts.left_out for name in code.NAME.findall(line.text) if code.SHAPED.search(name)]
     return list(dict.fromkeys([*QUOTED_NAME.findall(said), *missing]))

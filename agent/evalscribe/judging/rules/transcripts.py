@@ -26,7 +26,7 @@ class LocatedTurn:
     turn: TranscriptTurn
 
     def quoted(self, lines: int = MOST_QUOTED) -> Citation:
-        """Quote its first non-blank lines without the header, up to a blank line."""
+        """Quote the turn's first paragraph without its header, at most `lines` lines."""
         texts = self.document.lines
         below = range(self.turn.first + 1, self.turn.last + 1)
         said = list(takewhile(lambda n: texts[n - 1].strip(), dropwhile(lambda n: not texts[n - 1].strip(), below)))
@@ -100,7 +100,7 @@ class Transcripts:
         return tuple(Action(said.turn.name or "", said.turn.arguments) for said in self.expected)
 
     def first_saying(self, text: str, turns: Iterable[LocatedTurn]) -> Citation | None:
-        """Return the first line in some turns that contains a text."""
+        """Quote the first line in these turns that contains a text."""
         for said in turns:
             for number in range(said.turn.first + 1, said.turn.last + 1):
                 if text in said.document.lines[number - 1]:
@@ -109,7 +109,7 @@ class Transcripts:
 
 
 def _made(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
-    """Assign each tool answer to the first open call of its name; an answer without a name to the first open call."""
+    """Return the calls with their answers. An answer belongs to the first open call, if possible of the same name."""
     waiting: list[LocatedTurn] = []
     answers: dict[int, LocatedTurn] = {}
     calls = []
@@ -128,7 +128,7 @@ def _made(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
 
 
 def _expected(document: Document) -> Iterator[LocatedTurn]:
-    """Yield calls as written by `render_calls`, or from a JSON list of objects with a name and arguments."""
+    """Return the calls in a document: as written by `render_calls`, or a JSON list of names and arguments."""
     turns = parse_calls(document.text) or tuple(_listed(document))
     return (LocatedTurn(document, turn) for turn in turns)
 
@@ -165,6 +165,6 @@ def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[st
 
 
 def _line_with(document: Document, text: str, after: int) -> int:
-    """Return the next line with a text; the same line if there is none."""
+    """Return the number of the next line that contains a text; `after` if there is none."""
     found = (n for n, line in enumerate(document.lines[after:], after + 1) if text in line)
     return next(found, max(1, after))
