@@ -16,7 +16,7 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.run import Run
 from evalscribe.replay.tau_bench import CORRECTED, TauGrader, open_tau_bench
-from evalscribe.replay.tau_tasks import Trajectory, grade, read_corrections, read_trajectory
+from evalscribe.replay.tau_tasks import RecordedTrial, grade, read_corrections, read_trajectory
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
 from evalscribe.store.records import RunStore, open_collection_records
@@ -54,7 +54,7 @@ def imported(file: Path, store: Path) -> Iterator[tuple[RunStore, Run, list[Reco
         archive.close()
 
 
-def trajectories(file: Path) -> list[Trajectory]:
+def trajectories(file: Path) -> list[RecordedTrial]:
     records = [one for one in open_records(file, RunOverrides()).read() if isinstance(one, Record)]
     return [trial for record in records if (trial := read_trajectory(record))]
 

@@ -28,11 +28,11 @@ from evalscribe.replay.tau_tasks import (
     DATABASE,
     JUDGED,
     OUTPUTS,
-    Correction,
+    CorrectedExpectation,
     Expectation,
     Graded,
     Json,
-    Trajectory,
+    RecordedTrial,
     grade,
     is_trial,
     read_corrections,
@@ -81,7 +81,7 @@ class TauGrader:
         run_id: str,
         evals: Sequence[Eval],
         toolset: Toolset,
-        corrections: Mapping[str, Correction],
+        corrections: Mapping[str, CorrectedExpectation],
     ) -> None:
         """Run nothing yet.
 
@@ -103,6 +103,8 @@ class TauGrader:
         trial = self._trial(evidence.eval.id)
         if trial is None:
             return ReplayPlan(note="there is no graded trajectory")
+        if "[redacted:" in json.dumps([trial.calls, trial.expected.actions]):
+            return ReplayPlan(note="a value of a call was redacted")
         correction = self._corrections.get(trial.task)
         jobs = [ReplayJob("output", self._key(trial, trial.expected))]
         if correction:
@@ -137,11 +139,11 @@ class TauGrader:
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:  # noqa: ARG002 - another result is broken
         return replay.model_copy(update={"alike": replay.answer == "output"})
 
-    def _trial(self, eval_id: str) -> Trajectory | None:
+    def _trial(self, eval_id: str) -> RecordedTrial | None:
         record = self._archive.record(eval_id, run_id=self._run_id)
         return read_trajectory(record) if record else None
 
-    def _key(self, trial: Trajectory | None, expected: Expectation) -> str:
+    def _key(self, trial: RecordedTrial | None, expected: Expectation) -> str:
         return content_id([METHOD, self._toolset.digest, trial, expected])
 
     async def _answers(self, eval_id: str) -> Mapping[str, Json]:
@@ -211,7 +213,7 @@ def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[s
     return {name: one if isinstance(one := answers.get(name), dict) and one else unread for name in series}
 
 
-def _series(trial: Trajectory | None, expected: Expectation) -> Json:
+def _series(trial: RecordedTrial | None, expected: Expectation) -> Json:
     """Return what the driver executes: the calls of a trial, or those that were expected."""
     initial = expected.initial if isinstance(expected.initial, dict) else None
     if trial is not None:
@@ -231,7 +233,7 @@ def _series(trial: Trajectory | None, expected: Expectation) -> Json:
     return {"initial": initial, "history": history, "calls": list(expected.actions)}
 
 
-def _name(trial: Trajectory | None, expected: Expectation) -> str:
+def _name(trial: RecordedTrial | None, expected: Expectation) -> str:
     return content_id(_series(trial, expected))
 
 
@@ -260,7 +262,7 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
     )
 
 
-def _difference(trial: Trajectory, graded: Graded) -> str:
+def _difference(trial: RecordedTrial, graded: Graded) -> str:
     """Return how a replay's result differs from the recorded one: then it was graded with other tools or data."""
     if (graded.failed and trial.passed) or (not graded.failed and not trial.passed):
         return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
@@ -310,9 +312,8 @@ def _differences(made: Json, wanted: Json) -> Iterator[str]:
 
 
 def is_of_tau_bench(archive: "RunStore", run: Run) -> bool:
-    """Return whether the run is one of tau-bench or tau2-bench, by the first failure that was imported."""
-    records = (archive.record(eval.id, run_id=run.id) for eval in run.failures)
-    first = next((record for record in records if record is not None), None)
+    """Return whether the run is one of tau-bench or tau2-bench, by its first failure."""
+    first = archive.record(run.failures[0].id, run_id=run.id) if run.failures else None
     return first is not None and is_trial(first)
 
 

@@ -32,10 +32,11 @@ MAX_SHOWN = 200
 """How many changes are shown, and how many characters of a value. All of them are compared."""
 
 
-class Tau2:
+class Tau2Domain:
     """A domain of tau2-bench: pydantic models, and for some domains tools of the simulated user."""
 
     def __init__(self, request: dict[str, Any]) -> None:
+        empty_package("tau2", os.path.join(request["path"], "tau2"))
         module = importlib.import_module(f"tau2.domains.{request['domain']}.environment")
         self._env = module.get_environment()
         if request["database"] is not None:
@@ -90,21 +91,19 @@ class Tau2:
         return getattr(self._user() if env_type == "user" else self._env.tools, name)
 
 
-class TauBench:
+class TauBenchDomain:
     """A domain of tau-bench: plain dictionaries and one class for each tool."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        # The packages import the simulated user and with it a client of model providers, which tools do not need.
         folder = os.path.join(request["path"], "tau_bench")
-        for name in ("tau_bench", "tau_bench.envs", f"tau_bench.envs.{request['domain']}"):
-            package = types.ModuleType(name)
-            package.__path__ = [os.path.join(folder, *name.split(".")[1:])]
-            sys.modules[name] = package
-        tools = importlib.import_module(f"tau_bench.envs.{request['domain']}.tools").ALL_TOOLS
+        domain = f"tau_bench.envs.{request['domain']}"
+        for name in ("tau_bench", "tau_bench.envs", domain):
+            empty_package(name, os.path.join(folder, *name.split(".")[1:]))
+        tools = importlib.import_module(f"{domain}.tools").ALL_TOOLS
         self._tools = {tool.get_info()["function"]["name"]: tool for tool in tools}
         self._data = request["database"]
         if self._data is None:
-            self._data = importlib.import_module(f"tau_bench.envs.{request['domain']}.data").load_data()
+            self._data = importlib.import_module(f"{domain}.data").load_data()
 
     def start(self, series: dict[str, Any]) -> None:
         if series.get("initial"):
@@ -124,6 +123,13 @@ class TauBench:
 
     def state(self) -> dict[str, Any]:
         return {"": self._data}
+
+
+def empty_package(name: str, folder: str) -> None:
+    """Let a package be imported without its `__init__`: those import agents, and with them clients of providers."""
+    package = types.ModuleType(name)
+    package.__path__ = [folder]
+    sys.modules[name] = package
 
 
 def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
@@ -165,7 +171,7 @@ def as_text(value: Any) -> str:
     return "nothing" if value is MISSING else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
 
 
-def execute(domain: Tau2 | TauBench, series: dict[str, Any], pristine: dict[str, Any]) -> dict[str, Any]:
+def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> dict[str, Any]:
     """Execute a series. Returns its answer."""
     domain.start(series)
     errors = []
@@ -190,7 +196,7 @@ def execute(domain: Tau2 | TauBench, series: dict[str, Any], pristine: dict[str,
     }
 
 
-def forked(domain: Tau2 | TauBench, series: dict[str, Any], pristine: dict[str, Any]) -> tuple[int, int]:
+def forked(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> tuple[int, int]:
     """Start a process that executes a series; returns its id and where its answer can be read."""
     reads, writes = os.pipe()
     child = os.fork()
@@ -223,7 +229,7 @@ def main(request_file: str, result_file: str) -> None:
         request = json.load(file)
     sys.path.insert(0, request["path"])
     try:
-        domain = (Tau2 if request["benchmark"] == "tau2" else TauBench)(request)
+        domain = (Tau2Domain if request["benchmark"] == "tau2" else TauBenchDomain)(request)
         pristine = copy.deepcopy(domain.state())
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"[:1000]}

@@ -44,7 +44,7 @@ class Expectation(NamedTuple):
     """State that the task starts from, if it is not the domain's own."""
 
 
-class Trajectory(NamedTuple):
+class RecordedTrial(NamedTuple):
     """One trial as it was recorded."""
 
     task: str
@@ -73,7 +73,7 @@ def is_trial(record: Record) -> bool:
     return record.metadata.keys() >= {"task_id", "task", "info"}
 
 
-def read_trajectory(record: Record) -> Trajectory | None:
+def read_trajectory(record: Record) -> RecordedTrial | None:
     """Return the trajectory of an imported eval; None if it is none of these benchmarks, or has no task or reward."""
     info = _object(record.metadata.get("info"))
     task, graded = _object(info.get("task")), _object(info.get("reward_info"))
@@ -90,7 +90,7 @@ def read_trajectory(record: Record) -> Trajectory | None:
     for part, name in ((DATABASE, "r_actions"), (OUTPUTS, "r_outputs")):
         if (score := _score(recorded.get(name))) is not None:
             parts[part] = score
-    return Trajectory(
+    return RecordedTrial(
         task=str(record.metadata.get("task")),
         user_id=str(task.get("user_id") or ""),
         request=next((one.text for one in record.documents if one.role == "task"), ""),
@@ -184,7 +184,7 @@ class Graded(NamedTuple):
         return tuple(name for name, passed in self.parts.items() if not passed)
 
 
-def grade(trial: Trajectory, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]) -> Graded:
+def grade(trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]) -> Graded:
     """Grade a trial as the benchmark does, given what its calls did to the database."""
     said = [reply.lower().replace(",", "") for reply in trial.replies]
     unsaid = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in said))
@@ -217,7 +217,7 @@ def _only(arguments: Json, names: set[str]) -> Json:
     return {name: value for name, value in arguments.items() if name in names}
 
 
-class Correction(NamedTuple):
+class CorrectedExpectation(NamedTuple):
     """What a task should have expected."""
 
     expected: Expectation
@@ -243,7 +243,7 @@ class _NewTask(NamedTuple):
 ANOTHER = "made for another request"
 
 
-def read_corrections(file: Path, trials: Iterable[Trajectory]) -> dict[str, Correction]:
+def read_corrections(file: Path, trials: Iterable[RecordedTrial]) -> dict[str, CorrectedExpectation]:
     """Return corrected expectations, by the task of the trials; tasks whose expectation is the same have none.
 
     Args:
@@ -296,21 +296,21 @@ def _new_task(task: Json) -> _NewTask | None:
     )
 
 
-def _correction(trial: Trajectory, task: _NewTask) -> Correction:
+def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
     expected = task.expected
     if not task.request:
         if task.before == task.expected:
-            return Correction(trial.expected)
+            return CorrectedExpectation(trial.expected)
         # Such a file says only which calls and texts are expected.
         expected = trial.expected._replace(actions=expected.actions, outputs=expected.outputs)
-        return Correction(expected, "" if task.same_request else ANOTHER)
+        return CorrectedExpectation(expected, "" if task.same_request else ANOTHER)
     if expected.initial != trial.expected.initial:
-        return Correction(expected, "made for another state of the world")
+        return CorrectedExpectation(expected, "made for another state of the world")
     before, now = (
         sorted(set(_WORD.findall(_prose(_parsed(one) or one).lower()))) for one in (trial.request, task.request)
     )
     missing = [word for word in before if _says_something(word) and not get_close_matches(word, now, 1, ALIKE)]
-    return Correction(expected, f"whose request no longer says {join_first(missing, 2)}" if missing else "")
+    return CorrectedExpectation(expected, f"whose request no longer says {join_first(missing, 2)}" if missing else "")
 
 
 _WORD = re.compile(r"[a-z0-9_]+")
@@ -333,10 +333,10 @@ def _prose(value: JsonValue) -> str:
     return " ".join(map(_prose, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
 
 
-def _matched(trials: Mapping[str, Trajectory], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
+def _matched(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
     """Find the task of each trial: by ids where the file has the run's, else by user, request and expected calls."""
     found: dict[str, _NewTask] = {}
-    by_user: dict[str, list[Trajectory]] = {}
+    by_user: dict[str, list[RecordedTrial]] = {}
     for name, trial in trials.items():
         of_id = [one for one in tasks if one.ids[trial.newer] == name and _same_user(trial, one)]
         if len(of_id) == 1:
@@ -349,7 +349,7 @@ def _matched(trials: Mapping[str, Trajectory], tasks: Sequence[_NewTask]) -> dic
     return found
 
 
-def _same_user(trial: Trajectory, task: _NewTask) -> bool:
+def _same_user(trial: RecordedTrial, task: _NewTask) -> bool:
     return not trial.user_id or task.user_id is None or task.user_id == trial.user_id
 
 
@@ -359,7 +359,7 @@ LIKE_ENOUGH, LIKER = 0.3, 0.1
 """Lowest similarity of a task, and by how much one that is left over has to be less similar."""
 
 
-def _assigned(trials: Sequence[Trajectory], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
+def _assigned(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
     """Assign tasks to trials one to one, so that they are most similar altogether. Leaves out what is not certain.
 
     Similarity alone misleads: of two tasks of one user, the longer one has all words of the shorter.
@@ -381,7 +381,7 @@ def _assigned(trials: Sequence[Trajectory], tasks: Sequence[_NewTask]) -> dict[s
     }
 
 
-def _similarity(trial: Trajectory, task: _NewTask) -> float:
+def _similarity(trial: RecordedTrial, task: _NewTask) -> float:
     """Return how alike two tasks are, from 0 to 1: half by their words, half by their expected calls."""
     words, others = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
     same = 2 * (words & others).total() / max(1, words.total() + others.total())
