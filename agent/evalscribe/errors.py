@@ -16,7 +16,7 @@ that the other evals continue.
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
@@ -43,10 +43,14 @@ class EvalscribeError(Exception):
 
     def text(self, write_field: Callable[[str], str]) -> str:
         """Return the message with its fields as a surface writes them: a flag, a parameter."""
-        text = str(self)
-        for field in self.fields:
-            text = text.replace(f"`{field}`", write_field(field))
-        return text
+        return write_fields(str(self), self.fields, write_field)
+
+
+def write_fields(text: str, fields: Sequence[str], write_field: Callable[[str], str]) -> str:
+    """Return a text with its fields, which are in backticks, as a surface writes them."""
+    for field in fields:
+        text = text.replace(f"`{field}`", write_field(field))
+    return text
 
 
 def flag(field: str) -> str:

@@ -83,7 +83,7 @@ async def test_what_goes_wrong_with_one_subject_is_a_failure_with_every_provider
         (vendor.refusal, "the model refused to judge this subject"),
         (vendor.too_long, "the subject is too long for the model"),
         (vendor.says("", vendor.cut_off), "the answer was cut off at 16384 tokens"),
-        (vendor.failure(400, text="no such thing"), "turned the question away"),
+        (vendor.failure(400, text="no such thing"), "rejected the request"),
     ):
         result, _ = await judged(vendor, script, monkeypatch, agent_run)
         assert result.result_type is ResultType.FAILURE

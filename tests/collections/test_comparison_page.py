@@ -71,20 +71,20 @@ def test_what_fails_in_both_is_listed_by_its_reason() -> None:
     assert "\nFails in both: 4 evals.\n" in page
     assert "- leaves out `args` (model): x/1, x/2\n- no reason known: x/3, x/4" in page
     page = comparison_page(compare_sides([base], [replace(candidate, findings=said[1])]))
-    assert "Fails in both: 4 evals, 2 for another reason than before." in page
+    assert "Fails in both: 4 evals, 2 for a different reason than before." in page
     assert "- leaves out `args` (model) → no await (model): x/1, x/2" in page
 
 
 def test_evals_that_only_pass_more_often_are_not_called_fixed() -> None:
     page = comparison_page(compare_sides([make_run("a", {"x/1": "pff"})], [make_run("b", {"x/1": "ppf"})]))
-    assert "## Fixed\n- x/1 only passes more often: passed 1 of 3, then passed 2 of 3" in page
+    assert "## Fixed\n- x/1 passes more often, but not always: passed 1 of 3, then passed 2 of 3" in page
 
 
 def test_a_run_that_no_report_explains_is_named_with_its_command() -> None:
     base, candidate = make_run("a", {"x/1": "p"}), make_run_of_failures("cand0001", ["x/1"], 3)
     failed = tuple(one.eval for one in candidate.graded)
     unread = replace(candidate, run=candidate.run.model_copy(update={"failures": failed}))
-    told = "not known yet: run `evalscribe analyze cand0001`, then"
+    told = "no known cause yet: run `evalscribe analyze cand0001`, then"
     assert told in comparison_page(compare_sides([base], [unread]))
     read = replace(unread, findings={"x/1": FindingSummary(eval="x/1", cause="c", cause_kind="model")})
     assert "not known yet" not in comparison_page(compare_sides([base], [read]))
@@ -94,7 +94,7 @@ def test_a_reference_run_is_said_to_be_none_of_a_model() -> None:
     oracle = make_run("a", {"x/1": "p"})
     oracle = replace(oracle, run=oracle.run.model_copy(update={"provider": "harbor", "model": "oracle"}))
     page = comparison_page(compare_sides([oracle], [make_run("b", {"x/1": "f"})]))
-    assert "The base is no model: `oracle` gives every task its reference answer." in page
+    assert "The base is not a model: `oracle` submits the reference answer to every task." in page
 
 
 def test_evals_that_no_source_names_and_never_completed_are_counted() -> None:

@@ -60,7 +60,7 @@ def test_what_the_harness_broke_is_no_regression() -> None:
         "x/1": "base passed; candidate: the harness broke: 1 is wrong",
         "x/2": "base passed; candidate: it never completed: 2 is wrong",
         "x/3": "base passed; candidate: its report blames the infrastructure (no endpoint)",
-        "x/4": "base passed; candidate: its work was never reached: 4 is wrong",
+        "x/4": "base passed; candidate: the model's work was never reached: 4 is wrong",
     }
     assert changes(found) == {"x/5": "regressed"}, "the try that was judged counts"
 

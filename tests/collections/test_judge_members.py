@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Sequence
 from typing import cast
 
 from evalscribe.collections.judge import judge_all
@@ -68,7 +69,7 @@ class _Weak(Record):
 
 
 class Silent:
-    def say(self, line: str) -> None: ...
+    def say(self, line: str, fields: Sequence[str] = ()) -> None: ...
 
 
 async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:

@@ -1,6 +1,7 @@
 """What names mean: stored runs by prefix without any source, evals behind their run, files."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ class Silent:
     def started(self, run: Run) -> None: ...
     def fetched(self, done: int, total: int) -> None: ...
     def judged(self, event: object) -> None: ...
-    def say(self, line: str) -> None:
+    def say(self, line: str, fields: Sequence[str] = ()) -> None:
         self.said.append(line)
 
 
@@ -68,7 +69,7 @@ async def test_a_stored_run_is_found_by_its_id_or_how_it_begins(name: str, finde
 
 
 async def test_a_beginning_that_several_runs_share_is_refused(finder: SubjectFinder) -> None:
-    with pytest.raises(UsageError, match="'jn7a' fits 2 runs; choose one by its id: jn7aaaa1, jn7aaaa2"):
+    with pytest.raises(UsageError, match="'jn7a' matches 2 runs; choose one by its id: jn7aaaa1, jn7aaaa2"):
         await finder.found(["jn7a"])
 
 

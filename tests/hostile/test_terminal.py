@@ -73,8 +73,8 @@ def test_a_report_on_a_terminal_holds_only_our_own_codes(tmp_path: Path) -> None
 def test_the_command_that_is_proposed_runs_nothing_but_evalscribe(tmp_path: Path) -> None:
     run = snapshot(tmp_path / f"run {SHELL.replace('/', '')}", {"e1": payload(failed("e1", name=SHELL))})
     done = evalscribe(tmp_path, "analyze", str(run), "--judge", "rules")
-    line = next(line for line in done.stdout.decode().splitlines() if line.startswith("Go on: "))
-    proposed = line.removeprefix("Go on: `").partition("`, or correct")[0]
+    line = next(line for line in done.stdout.decode().splitlines() if line.startswith("Next: "))
+    proposed = line.removeprefix("Next: `").partition("`, or correct")[0]
     assert shlex.split(proposed) == ["evalscribe", "explain", str(run), f"cat/{SHELL}", "--judge", "rules"]
 
 

@@ -202,7 +202,7 @@ async def test_a_question_that_the_batch_forgot_concerns_that_question_only(sess
     sessions.server.lines = lambda batch: lines(batch)[:-1]  # type: ignore[method-assign]
     first, second = await sessions.ask(make_request("q0"), make_request("q1"))
     assert isinstance(first, BatchNotAnswered)
-    assert "says nothing" in first.reason
+    assert "no result" in first.reason
     assert not first.free
     assert isinstance(second, Reply)
 
@@ -322,7 +322,7 @@ async def test_with_intents_every_model_that_is_opened_asks_in_batches(
 
 
 def test_other_providers_have_no_batches(sessions: BatchSessions) -> None:
-    with pytest.raises(UsageError, match=r"`batch` is for models of anthropic, not for openai/gpt-5\.3"):
+    with pytest.raises(UsageError, match=r"`batch` needs a model of anthropic, not openai/gpt-5\.3"):
         served(sessions).open("openai/gpt-5.3", "judge")
 
 

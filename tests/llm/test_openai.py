@@ -272,7 +272,7 @@ async def test_a_service_that_refuses_everything_is_not_asked_for_ever() -> None
     answer = failure(400, None, "Unsupported: max_tokens, max_completion_tokens, reasoning_effort")
     with ChatServer(answer) as server:
         model = OpenAIModel("test", KEY, OPENAI, server.url)
-        with pytest.raises(Exception, match="turned the question away"):
+        with pytest.raises(Exception, match="rejected the request"):
             await model.complete(changed(effort="max"))
         await model.close()
     efforts = [call.body.get("reasoning_effort") for call in server.calls]

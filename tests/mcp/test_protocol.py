@@ -157,6 +157,18 @@ async def test_no_link_leads_an_import_out_of_the_workspace(place: ServerWorkspa
     assert not place.has_store(), "what is only read makes no store"
 
 
+@pytest.fixture
+def odd_table(place: ServerWorkspace) -> str:
+    Path("odd.csv").write_text("qestion,model_answer,correct\nq,a,0\n")
+    return "odd.csv"
+
+
+async def test_a_tool_names_an_argument_and_not_an_option(odd_table: str) -> None:
+    async with client() as connected:
+        (note,) = [one for one in (await said(connected, "analyze", run=odd_table))["notes"] if "qestion" in one]
+    assert note.endswith("did you mean `map` input=qestion?")
+
+
 async def test_slow_sql_stops_nobody(place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collections, "TIMEOUT_S", 2.0)
     slow = (

@@ -45,7 +45,7 @@ def test_only_the_text_is_required() -> None:
     [
         pytest.param({"rubric_text": " \n"}, "rubric_text", "is empty", id="no-text"),
         pytest.param({"rubric_text": 5}, "rubric_text", "string, not 5", id="text-is-a-number"),
-        pytest.param({"rollout_type": "single_turn"}, "rollout_type", "unknown; there is: rubric_text", id="unknown"),
+        pytest.param({"rollout_type": "single_turn"}, "rollout_type", "unknown; fields: rubric_text", id="unknown"),
         pytest.param({"output_schema": {"type": "string"}}, "output_schema.type", "object", id="schema"),
         pytest.param({"judge_model": "gpt-5"}, "judge_model", "provider/name", id="model-without-provider"),
         pytest.param({"judge_model": "acme/x"}, "judge_model.provider", "anthropic, openai", id="provider"),

@@ -6,7 +6,7 @@ import pytest
 
 from evalscribe.judging.pack import case_of
 from evalscribe.model.evidence import Document, Evidence
-from evalscribe.model.finding import Failure, Proof, Replay, ReplayedAnswer
+from evalscribe.model.finding import CORRECTED, Failure, Proof, Replay, ReplayedAnswer, fixes
 from evalscribe.model.reference_runs import GradedAnswer, GradedTrial, reference_document
 from evalscribe.model.run import Eval, Step
 from evalscribe.replay.conclusions import (
@@ -100,20 +100,17 @@ def test_the_table_of_conclusions(reference: str, output: str, outcome: str, bas
 
 
 def test_a_changed_expectation_that_lets_the_output_pass_is_proof() -> None:
-    change = "the corrected expectation"
+    change = CORRECTED
     fixed = concluded(replays("output", "a"), replays("output", "p", change))
     assert (fixed.outcome, fixed.why) == ("fixed by change", f"passes with {change}")
     assert fixed.verdict is not None
     assert fixed.verdict.would_pass
     no_help = concluded(replays("reference", "p"), replays("output", "a"), replays("output", "a", change))
     assert no_help.outcome == "reproduced"
-    breaks_the_reference = concluded(
-        replays("reference", "p"),
-        replays("output", "a"),
-        replays("output", "p", change),
-        replays("reference", "o", change),
-    )
-    assert breaks_the_reference.outcome == "reproduced"
+    proposed = concluded(replays("reference", "p"), replays("output", "a"), replays("output", "p", "another change"))
+    assert proposed.outcome == "reproduced", "that a proposed change helps says nothing about the fault"
+    assert fixes(proposed, "another change")
+    assert not fixes(proposed, change)
 
 
 def test_another_grader_proves_nothing_and_an_unknown_one_is_said() -> None:

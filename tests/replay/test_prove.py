@@ -102,7 +102,7 @@ def test_nothing_is_run_twice_unless_it_is_asked_for(inside: InProcessCommand) -
     first = stored_logs(inside.folder)
     assert len(first) == 3 * (1 + 2 + 1 + 1 + 1), "an output that equals the reference answer is not run again"
     grader = inside.folder / "suite" / "sums" / "002-fair" / "test.sh"
-    grader.write_text("exit 1\n")  # only this eval's replays are others now
+    grader.write_text("exit 1\n")
     told = inside.run("prove", "run", "--json").out
     assert outcomes(told) == PROVED | {"sums/002-fair": "inconclusive"}
     assert "the grader has changed since the run" in told

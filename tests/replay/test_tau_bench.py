@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import DataError, UsageError
+from evalscribe.model.finding import CORRECTED
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.run import Run
-from evalscribe.replay.tau_bench import CORRECTED, TauGrader, open_tau_bench
+from evalscribe.replay.tau_bench import TauGrader, open_tau_bench
 from evalscribe.replay.tau_tasks import RecordedTrial, grade, read_corrections, read_trajectory
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records

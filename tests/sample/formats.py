@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from evalscribe.sources.formats import FORMATS
+from evalscribe.sources.formats import formats
 from evalscribe.sources.recognition import Format
 
 PAGE = Path(__file__).parents[2] / "agent/docs/formats.md"
@@ -31,8 +31,8 @@ def _fields(one: Format) -> Iterator[str]:
 def table() -> str:
     """What each format becomes, between the marks of the page."""
     lines = ["| format | name | a run is | an eval is | passed | versions tested |", "|---|---|---|---|---|---|"]
-    lines += [*map(_summary, FORMATS), "", "## What each field becomes", ""]
-    lines += [line for one in FORMATS if one.fields for line in _fields(one)]
+    lines += [*map(_summary, formats()), "", "## What each field becomes", ""]
+    lines += [line for one in formats() if one.fields for line in _fields(one)]
     return "\n".join([START, "", *lines, END])
 
 

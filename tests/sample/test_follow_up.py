@@ -14,6 +14,7 @@ from sample.remake import eval_id, silent_index
 from support.command import InProcessCommand, Workspace
 from support.messages_server import MessagesServer
 from support.report_pages import report_at
+from support.requirements import skip_or_fail
 from support.suite_repository import SuiteRepository, patch
 
 EVAL = "style/002-loop"
@@ -90,3 +91,30 @@ def test_where_the_eval_fails_again_it_did_not_hold(
     assert about(report, EVAL).outcome == "did not hold"
     (entry,) = [entry for entry in report.entries if EVAL in entry.paths]
     assert entry.recurrence.kind == "fix-in-doubt"
+
+
+def test_a_change_is_proved_before_it_is_agreed_to(workspace: Workspace, tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        skip_or_fail("bubblewrap")
+    suite = SuiteRepository(tmp_path / "suite")
+    workspace.run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
+    with MessagesServer(patch()) as server:
+        access = {
+            "ANTHROPIC_API_KEY": "key",
+            "ANTHROPIC_BASE_URL": server.url,
+            "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        }
+        shown = workspace.run("apply", "smp7q2ka", "R2", "--repo", suite.root, "--prove", **access).out
+        assert "Proved: with this change 1 eval would pass." in shown
+        assert (
+            f"  {EVAL}: with this change the reference passes 3 of 3 times and the output passes 3 of 3 times" in shown
+        )
+        workspace.run("apply", "smp7q2ka", "R2", "--repo", suite.root, "--yes", **access)
+    report = next(path for path in workspace.reports if path.name.startswith("smp7q2ka"))
+    assert ", proved by replay, commit `" in report.read_text()
+    workspace.run("analyze", "sample", "--judge", "rules", "--quiet")
+    assert "+1 (proved)" in report.read_text()
+    assert "reproduced by replay" in report.read_text()
+    held = about(next_report(workspace, another_run(tmp_path / "run", without=EVAL)), EVAL)
+    assert held.outcome == "held"
+    assert "proved by replay" in held.text

@@ -18,7 +18,7 @@ CLOSING = (
     "or would you like to discuss specific failures in more detail?"
 )
 """Ends the presentation of an analysis in a terminal."""
-NEXT = "Go on: "
+NEXT = "Next: "
 """Begins the last line of the presentation elsewhere."""
 
 

@@ -244,7 +244,7 @@ def test_done_once_is_done(analyzed: Workspace, suite: SuiteRepository, report: 
         apply(analyzed, suite, server, "--yes")
         told, files = report.read_bytes(), suite.fingerprint()
         again = apply(analyzed, suite, server, "--yes")
-        assert "R2 is done already" in again.out
+        assert "R2 is already applied" in again.out
         assert (report.read_bytes(), suite.fingerprint()) == (told, files)
         assert len(server.calls) == 1
 
@@ -467,7 +467,7 @@ def test_no_such_repository(analyzed: Workspace, tmp_path: Path) -> None:
     assert said.startswith(f"evalscribe: {tmp_path} is not in a git repository with a working tree.\n")
     assert said.endswith(" --repo DIR.\n")
     none = analyzed.run("apply", "smp7q2ka", "R2", "--repo", tmp_path / "none", code=64).err
-    assert "none is not a folder.\nThe eval suite's folder is named with --repo DIR.\n" in none
+    assert "none is not a folder.\nName the eval suite's folder with --repo DIR.\n" in none
 
 
 def test_another_repository_has_nothing_that_it_concerns(analyzed: Workspace, suite: SuiteRepository) -> None:
@@ -476,7 +476,7 @@ def test_another_repository_has_nothing_that_it_concerns(analyzed: Workspace, su
     with MessagesServer(patch()) as server:
         ended = apply(analyzed, suite, server, code=65)
         assert server.calls == []
-    assert "nothing that R2 concerns" in ended.err
+    assert "no files for R2" in ended.err
 
 
 def test_without_a_store_it_goes_on_with_the_reports_words(analyzed: Workspace, suite: SuiteRepository) -> None:

@@ -89,7 +89,7 @@ def test_json_is_short_for_the_format_in_every_command_that_has_either(inside: I
     short, long = (inside.run("rubrics", "list", *form).out for form in (("--json",), ("--format", "json")))
     assert short == long
     assert inside.run("datasets", "list", "--json").out == "[]\n"
-    assert "--format 'xml' is none of text, json" in inside.run("rubrics", "list", "--format=xml", code=64).err
+    assert "--format 'xml' is not one of text, json" in inside.run("rubrics", "list", "--format=xml", code=64).err
     assert "--json and --format jsonl" in inside.run("datasets", "list", "--json", "--format=jsonl", code=64).err
 
 

@@ -120,7 +120,7 @@ def test_the_command_that_explains_a_finding_needs_no_consent(
     """`analyze` proposes a command with the judge that decided."""
     for consent, calls in (((), 0), (("--yes",), 8)):
         out = workspace.run("analyze", made, *consent, "--fresh", **access(anthropic)).out
-        proposed = out.partition("Go on: `evalscribe ")[2].partition("`")[0].split(" ")
+        proposed = out.partition("Next: `evalscribe ")[2].partition("`")[0].split(" ")
         workspace.run(*proposed, **access(anthropic))
         assert len(anthropic.calls) == calls
 
@@ -135,7 +135,7 @@ def test_a_dry_run_needs_no_key(filled: InProcessCommand, made: Path, anthropic:
     ("name", "words"),
     [
         ("claude-opus-5.5", "names no model (did you mean anthropic/claude-opus-5-5?)"),
-        ("anthropic/claude-opus-55", "has no price here (did you mean anthropic/claude-opus-5-5?)"),
+        ("anthropic/claude-opus-55", "has no known price (did you mean anthropic/claude-opus-5-5?)"),
         ("antropic/claude-opus-5-5", "names no model (did you mean anthropic/claude-opus-5-5?)"),
     ],
 )

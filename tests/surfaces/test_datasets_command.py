@@ -33,9 +33,7 @@ def test_ids_are_alone_on_standard_output(inside: InProcessCommand) -> None:
     assert made.out.strip().startswith("ds-")
     assert made.out.count("\n") == 1
     assert inside.run("datasets", "add-example", made.out.strip(), "--input", "hi", "--key", "one").out == "one\n"
-    assert (
-        "so it is a text" in inside.run("datasets", "add-example", "tickets", "--input", "{name}", "--key", "one").err
-    )
+    assert "stored as text" in inside.run("datasets", "add-example", "tickets", "--input", "{name}", "--key", "one").err
     first = inside.run("datasets", "publish", "tickets", "--description", "first")
     again = inside.run("datasets", "publish", "tickets")
     assert first.out == again.out
@@ -52,6 +50,7 @@ def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: InProcessC
     done = inside.run("datasets", "upload", "tickets", "f.jsonl")
     assert done.out == "tickets: 4 items of f.jsonl: 4 new; 1 line left out. 1 secret hidden.\n"
     assert done.err.startswith("f.jsonl:4: `inptu` is unknown; fields: key, input, ")
+    assert "such as --map input=inptu" in done.err
     assert secret not in inside.run("datasets", "examples", "list", "tickets", "--include-payload").out
     told = json.loads(inside.run("datasets", "upload", "tickets", "f.jsonl", "--format", "json").out)
     assert (told["added"], told["skipped"]) == ({"new": 0, "changed": 0, "same": 4}, 1)
@@ -96,7 +95,7 @@ def test_lists_for_people_and_for_programs(tickets: InProcessCommand) -> None:
     assert json.loads(tickets.run("datasets", "list", "--search", "nope", "--format", "json").out) == []
     assert tickets.run("datasets", "list", "--search", "nope").out.startswith("No dataset has 'nope' in its name")
     shown = tickets.run("datasets", "show", "tickets").out
-    assert "Draft: 3 items, as version 1; 1 expect an output" in shown
+    assert "Draft: 3 items, as version 1; 1 with an expected output" in shown
     assert json.loads(tickets.run("datasets", "show", "tickets", "--format", "json").out)["splits"] == {"dev": 1}
     assert len(_jsonl(tickets, "versions", "list", "tickets")) == 1
     assert [json.loads(one)["key"] for one in _jsonl(tickets, "examples", "list", "tickets", "--split", "dev")] == ["a"]
@@ -106,11 +105,11 @@ def test_lists_for_people_and_for_programs(tickets: InProcessCommand) -> None:
 
 
 def test_duplicates_are_shown_and_taken_out(tickets: InProcessCommand) -> None:
-    assert "1 item may go, 1 group" in tickets.run("datasets", "dedup", "preview", "tickets").err
+    assert "1 item can be removed, 1 group" in tickets.run("datasets", "dedup", "preview", "tickets").err
     (group,) = json.loads(tickets.run("datasets", "dedup", "preview", "tickets", "--format", "json").out)
     assert group["others"][0]["key"] == group["kept"]["key"] + "-2"
     tickets.run("datasets", "dedup", "apply", "tickets", "--remove-item-id", "a", code=64)
-    assert "1 duplicate taken out" in tickets.run("datasets", "dedup", "apply", "tickets").out
+    assert "1 duplicate removed" in tickets.run("datasets", "dedup", "apply", "tickets").out
     assert _jsonl(tickets, "dedup", "apply", "tickets") == ['{"dataset":"tickets","items":0}']
     assert "-2" in tickets.run("datasets", "examples", "list", "tickets", "--version", "1").out
 
@@ -179,8 +178,8 @@ def test_items_out_of_an_analysed_run(inside: InProcessCommand) -> None:
         store.put_evidence("abcdef0123", UnreadableEvidence(eval=evals[2], reason="gone"))
     done = inside.run("datasets", "add-run", "room", "abcdef", "--failed")
     assert "1 item of run abcdef0123: 1 new." in done.out
-    assert "1 item did not pass, and the run does not say what was expected: nothing is." in done.err
-    assert "2 evals left out, of which the run does not say what they were asked: c/n1, c/n2" in done.err
+    assert "1 item did not pass: no expected output, because the run has none." in done.err
+    assert "2 evals left out, because the run does not have their input: c/n1, c/n2" in done.err
     item = Item.model_validate_json(_payloads(inside)[0])
     assert (item.key, item.input, item.expected_output) == ("c/n0", "Do it", None)
 

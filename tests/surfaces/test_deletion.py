@@ -47,7 +47,7 @@ def test_a_run_an_experiment_and_its_dataset_are_deleted(tried: InProcessCommand
     gone = tried.run("datasets", "delete", "items", "--yes").out
     assert gone == "Deleted dataset items: 2 draft items, 1 version.\n"
     assert (listed(tried, "datasets"), listed(tried, "experiments"), logs(tried.folder)) == ([], [], [])
-    assert "Forgot 2 of runs" in tried.run("gc").out
+    assert "Deleted runs: 2" in tried.run("gc").out
     assert json.loads(tried.run("collections", "list", "--json").out) == {"collections": []}
     tried.run(*RUN, "--name", "one")
 

@@ -15,7 +15,7 @@ def line_about(name: str, out: str) -> str:
 
 def test_doctor_tries_both_functions_and_reads_nothing(workspace: Workspace, deployment: Deployment) -> None:
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
-    assert line_about("Convex", out).endswith(f"Convex: {deployment.url} answers and takes the key")
+    assert line_about("Convex", out).endswith(f"Convex: {deployment.url} answers and accepts the key")
     assert [path for path, _, _ in deployment.requests] == ["/api/query", "/api/action"]
 
 
@@ -30,7 +30,7 @@ def test_doctor_on_a_deployment_that_withholds_reasons(workspace: Workspace, dep
     """Another deployment's tables have other numbers, so it refuses the ids that doctor asks for."""
     deployment.answer = lambda path, args: failure("")
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
-    assert f"{deployment.url} answers and takes the key; it hides the reasons" in line_about("Convex", out)
+    assert f"{deployment.url} answers and accepts the key; it hides the reasons" in line_about("Convex", out)
     out = workspace.run("doctor", "--deployment", deployment.url, code=77).out
     assert "no key was sent" not in out, "one line for each check"
     assert line_about("Convex", out).startswith("NOT OK")
@@ -39,7 +39,7 @@ def test_doctor_on_a_deployment_that_withholds_reasons(workspace: Workspace, dep
 def test_doctor_where_ids_are_another_tables(workspace: Workspace, deployment: Deployment) -> None:
     deployment.answer = lambda path, args: failure(FOREIGN if path == "/api/query" else MALFORMED)
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
-    assert line_about("Convex", out).endswith("answers and takes the key")
+    assert line_about("Convex", out).endswith("answers and accepts the key")
 
 
 @pytest.mark.parametrize(

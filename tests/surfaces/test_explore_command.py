@@ -277,7 +277,7 @@ def test_without_a_model_failures_are_put_together_by_cause(orders: Workspace) -
     ended = orders.run("explore", QUESTION, "--judge", "rules")
     page = orders.report.read_text()
     assert "20 of 30 agent runs failed." in page
-    assert "- Nothing said of 10 agent runs that passed." in page
+    assert "- Nothing observed in 10 agent runs that passed." in page
     assert re.search(r"### 1\. [A-Z][\w ]+: \d+ agent runs", page)
     assert re.search(r"`expected actions:\d", page), "what was expected is cited by its lines"
     assert "No model was asked, so the question is not answered" in page
@@ -335,7 +335,7 @@ def test_what_people_edited_is_kept(orders: Workspace) -> None:
     edited = orders.report
     edited.write_text(edited.read_text() + "\nSee the ticket.\n")
     ended = orders.run("explore", QUESTION, "--judge", "rules")
-    assert "this exploration stands beside it" in ended.out
+    assert "this exploration is beside it" in ended.out
     assert "See the ticket" in edited.read_text()
 
 

@@ -158,6 +158,7 @@ def test_items_with_other_names_are_mapped(workspace: Workspace, folder: Path) -
     run = ("experiments", "run", "--target", "agent:answer", "--scorer", "exact_match", "--data")
     said = workspace.run(*run, "rows.jsonl", code=65).err
     assert said.startswith("evalscribe: rows.jsonl:1: `n`, `double` are unknown; fields: key, input, expected_output,")
+    assert said.splitlines()[0].endswith("; name columns, such as --map input=n")
     assert said.splitlines()[1:] == ["and 1 more", "No run was created."]
     assert (
         "has no field `m`; its fields: `id`, `n`, `double`"

@@ -115,7 +115,7 @@ def test_a_label_that_is_withdrawn_or_changed_is_so_in_the_draft_and_in_no_versi
     own = ("--key", "own", "--input", '"x"', "--expected-output", '"KNOWN_GAP"')
     reviewed.run("datasets", "add-example", "reviewed", *own)
     taken = reviewed.take("--publish")
-    assert "Taken out: 1 item whose failure has no label any more" in taken.err
+    assert "Removed: 1 item whose failure no longer has a label" in taken.err
     labels = {one["key"]: one["expected_output"] for one in export(reviewed, "2")}
     assert len(labels) == 2
     assert labels.pop("own") == "KNOWN_GAP"
@@ -132,7 +132,7 @@ def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_la
     reviewed.says(1, "KNOWN_GAP", "--note", "we know")
     reviewed.merge()
     taken = reviewed.take("--all", "--publish", "--train", "0.5", "--test", "0.5")
-    assert "with a label that only a judge gave: no proof of that judge" in taken.err
+    assert "with a label that only a judge gave: no evidence about that judge" in taken.err
     items = reviewed.items().values()
     assert len(items) > 1
     judged = [one for one in items if "reviewer" not in one["source"]]

@@ -1,4 +1,4 @@
-"""`evalscribe gc` forgets what no collection has, and says so."""
+"""`evalscribe gc` deletes what no collection has, and says so."""
 
 import json
 
@@ -20,10 +20,10 @@ def filled(inside: InProcessCommand) -> InProcessCommand:
 
 
 def test_what_no_collection_has(filled: InProcessCommand) -> None:
-    assert filled.run("gc").out == "There is nothing to forget.\n"
+    assert filled.run("gc").out == "There is nothing to delete.\n"
     filled.run("collections", "remove", "r1")
     would = filled.run("gc", "--dry-run").out
-    assert "Would forget 3 of evals" in would
+    assert "Would delete evals: 3" in would
     told = json.loads(filled.run("gc", "--json").out)
     assert told["dry_run"] is False
     assert {one["kind"]: one["rows"] for one in told["forgotten"] if one["rows"]} == {
@@ -33,11 +33,11 @@ def test_what_no_collection_has(filled: InProcessCommand) -> None:
         "documents": 3,
         "texts": 1,
     }
-    assert filled.run("gc").out == "There is nothing to forget.\n"
+    assert filled.run("gc").out == "There is nothing to delete.\n"
     assert filled.run("import", "runs.jsonl").out
 
 
 def test_what_was_analysed_stays(filled: InProcessCommand) -> None:
     filled.run("analyze", "r1", "--judge", "rules")
     filled.run("collections", "remove", "r1")
-    assert filled.run("gc").out == "There is nothing to forget.\n"
+    assert filled.run("gc").out == "There is nothing to delete.\n"

@@ -13,7 +13,7 @@ import pytest
 from support.command import InProcessCommand, Workspace, end
 from support.waiting import wait_until
 
-UNSAID = "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again).\n"
+UNSAID = "The file does not name the model: give --model PROVIDER/MODEL and import again.\n"
 
 
 def trials(number: int, **more: Any) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def test_where_it_goes(inside: InProcessCommand, file: Path) -> None:
     run_id = collections(inside)[0]["runs"][0]["id"]
     assert inside.run("collections", "remove", run_id[:6], "--collection", "mine").out == (
         f"Run {run_id} is no longer in airline run\n"
-        "`evalscribe gc` forgets runs that are in no collection and were not analysed.\n"
+        "`evalscribe gc` deletes runs that are in no collection and were not analysed.\n"
     )
     assert [len(one["runs"]) for one in collections(inside)] == [1, 0]
     assert "has no run 'zzz'" in inside.run("collections", "remove", "zzz", "--collection", "c-1", code=66).err
@@ -98,7 +98,9 @@ def test_a_dry_run_stores_nothing(inside: InProcessCommand, file: Path) -> None:
     assert not (inside.folder / ".evalscribe").exists()
     assert "  would come in: 2 failed, 2 passed\n" in said
     assert said.endswith("Nothing was stored (--dry-run).\n")
-    assert inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` makes one.\n"
+    assert (
+        inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` creates one.\n"
+    )
 
 
 def test_a_folder(inside: InProcessCommand, file: Path, made: Path) -> None:
@@ -122,10 +124,12 @@ def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file
     ended = inside.run("import", file.name, "notes.md", code=65)
     assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
     assert collections(inside) == []
+    (inside.folder / "results.yaml").write_text("evalId: e\nresults:\n  version: 3\n")
+    assert "it is YAML. promptfoo writes the same as JSON" in inside.run("import", "results.yaml", code=65).err
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
     (inside.folder / "only" / "notes.md").write_text("# notes")
-    assert "no file there contains runs" in inside.run("import", "only", code=65).err
+    assert "none of the files contains runs" in inside.run("import", "only", code=65).err
 
 
 def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
@@ -133,10 +137,44 @@ def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
     assert "torn.json: invalid JSON: Expecting value at line 1, column 383" in ended.err
-    assert ended.err.endswith("What stands before it is kept.\n")
+    assert ended.err.endswith("Everything before it is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "evals"),
+    [
+        ("claude_code/tool_call_conversation.jsonl", 2, 1),
+        ("codex/rollout-*.jsonl", 200, 1),
+        ("lm_eval/two_filters/samples_sums_*.jsonl", 3, 6),
+        ("every_eval_ever/converted/inspect/ai2_arc/ollama/qwen2.5-0.5b/*_samples.jsonl", 2, 2),
+        ("promptfoo/echo/results.jsonl", 12, 23),
+    ],
+)
+def test_a_damaged_line_of_a_real_file_is_told(
+    inside: InProcessCommand, real_data: Path, name: str, line: int, evals: int
+) -> None:
+    (whole,) = (real_data / "formats").glob(name)
+    lines = whole.read_text().splitlines(keepends=True)
+    torn = lines[line - 1][: len(lines[line - 1]) // 2] + "\n"
+    (inside.folder / whole.name).write_text("".join([*lines[: line - 1], torn, *lines[line:]]))
+    ended = inside.run("import", whole.name, "--json", code=65)
+    (one,) = json.loads(ended.out)["imports"].values()
+    assert (sum(one["statuses"].values()), one["added"]["new"]) == (evals, evals)
+    assert (one["runs"][0]["unread"], len(one["lost"])) == (one["lost"], 1)
+    assert "1 x a " in ended.err
+    assert ended.err.endswith("The rest is kept.\n")
+
+
+@pytest.mark.parametrize("name", ["claude_code/tool_call_conversation.jsonl", "codex/rollout-*.jsonl"])
+def test_a_session_that_an_agent_is_still_writing_is_not_damaged(
+    inside: InProcessCommand, real_data: Path, name: str
+) -> None:
+    (whole,) = (real_data / "formats").glob(name)
+    (inside.folder / whole.name).write_text(whole.read_text().rstrip("\n")[:-20])
+    assert "  left out: 1 x a last line that is not finished (first: " in inside.run("import", whole.name).out
 
 
 def test_an_export_is_imported_again(inside: InProcessCommand, file: Path) -> None:
@@ -177,7 +215,7 @@ def test_a_collection_is_deleted_with_what_it_holds(inside: InProcessCommand, fi
     assert [(one["name"], len(one["runs"])) for one in collections(inside)] == [("second", 1)]
     inside.run("collections", "delete", "second", "--yes")
     assert collections(inside) == []
-    assert "Forgot 1 of runs" in inside.run("gc").out
+    assert "Deleted runs: 1" in inside.run("gc").out
 
 
 def test_a_collection_becomes_the_default(inside: InProcessCommand, file: Path) -> None:

@@ -58,7 +58,7 @@ def test_an_unknown_run_is_answered_with_the_nearest(workspace: Workspace) -> No
     (workspace.folder / "result.json").write_text("{}")
     assert "Nearest: result.json." in workspace.run("analyze", "results.json", code=66).err
     both = workspace.run("analyze", "room-desk", code=64).err
-    assert "'room-desk' fits 2 runs; choose one by its id: room-desk-c1, room-desk-c2" in both
+    assert "'room-desk' matches 2 runs; choose one by its id: room-desk-c1, room-desk-c2" in both
 
 
 @pytest.mark.parametrize("run", ["jn7em9ag4xxa9s37nhh83rxw913phxtt", "https://x.example/experiment/default/run/jn7x"])
@@ -158,6 +158,24 @@ def test_a_file_that_holds_no_run_is_65(workspace: Workspace) -> None:
     file = workspace.folder / "notes.txt"
     file.write_text("nothing of the kind")
     assert "`evalscribe import --help` lists the formats" in workspace.run("analyze", file, code=65).err
+
+
+@pytest.mark.parametrize("name", ["lm_eval/two_filters/samples_sums_*.jsonl", "harbor/jobs/model", "helm/mmlu-*"])
+def test_a_threshold_is_kept(workspace: Workspace, real_data: Path, name: str) -> None:
+    (path,) = (real_data / "formats").glob(name)
+
+    def brought(*words: str) -> tuple[dict[str, int], int]:
+        (one,) = json.loads(workspace.run("import", str(path), "--json", *words).out)["imports"].values()
+        return one["statuses"], one["added"]["changed"]
+
+    before, _ = brought()
+    assert before["failed"]
+    lenient, changed = brought("--threshold", "0")
+    assert not lenient.get("failed")
+    assert changed >= before["failed"]
+    assert brought() == (lenient, 0)
+    assert "evals passed. Nothing was written." in workspace.run("analyze", str(path), "--judge", "rules").out
+    assert brought("--threshold", "1") == (before, changed)
 
 
 def test_real_trajectories_are_analysed(workspace: Workspace, real_data: Path) -> None:

@@ -168,7 +168,7 @@ def test_what_is_there_stays_and_what_it_lacks_is_printed(workspace: Workspace) 
         (workspace.folder / name).write_bytes(text.encode())
     said = workspace.run("init", *EVERY).out
     assert {name: (workspace.folder / name).read_bytes().decode() for name in theirs} == theirs
-    kept = said.partition("Kept as they are")[2]
+    kept = said.partition("Not overwritten")[2]
     assert [name for name in theirs if f"  {name}" not in kept] == []
     assert "\n      .env\n" in kept
     snippets = [json.loads(text) for text in re.findall(r"mcp\.json   add to it:\n((?: {6}.*\n)+)", kept)]

@@ -204,7 +204,7 @@ def test_doctor_takes_no_other_server_for_a_deployment(workspace: Workspace, dep
     deployment.answer = lambda path, args: success({"hello": "world"})
     environment = {"CONVEX_DEPLOY_KEY": "prod:panther-1|c2VjcmV0LWtleQ=="}
     out = workspace.run("doctor", "--deployment", deployment.url, code=69, **environment).out
-    assert "takes the key" not in out
+    assert "accepts the key" not in out
     assert any(line.startswith("NOT OK") and "Convex" in line for line in out.splitlines())
 
 

@@ -77,7 +77,7 @@ def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Worksp
     assert lines[0] == "# sample-model-2: 8 of 16 evals failed"
     assert lines[-1].startswith(NEXT)
     assert f"Report: {workspace.report} (unchanged)" in lines
-    (how,) = [line for line in lines if line.startswith("Go on: ")]
+    (how,) = [line for line in lines if line.startswith("Next: ")]
     assert f"`evalscribe explain {made} " in how
     assert "2 uncertain: anthropic/claude-opus-5-5 would take about" in how
     assert "$" in how
@@ -90,7 +90,7 @@ def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Worksp
 
 def test_the_command_it_proposes_works(workspace: Workspace, made: Path) -> None:
     out = workspace.run("analyze", made, "--judge", "rules").out
-    (how,) = [line for line in out.splitlines() if line.startswith("Go on: ")]
+    (how,) = [line for line in out.splitlines() if line.startswith("Next: ")]
     proposed = how.partition("`evalscribe ")[2].partition("`")[0].split(" ")
     assert proposed[-2:] == ["--judge", "rules"]
     assert "003-mutations/003-task_3: MODEL_FAULT (model), uncertain" in workspace.run(*proposed).out
@@ -104,7 +104,7 @@ def test_quiet_says_only_where(workspace: Workspace, made: Path) -> None:
 
 def test_a_dry_run_writes_no_report(workspace: Workspace, made: Path) -> None:
     ended = workspace.run("analyze", made, "--judge", "rules", "--dry-run")
-    assert "Verdicts needed: 8, of which 0 are known" in ended.out
+    assert "Verdicts needed: 8, of which 0 are stored" in ended.out
     assert "rules@" in ended.out
     assert workspace.reports == []
     assert NEXT not in ended.out

@@ -148,7 +148,7 @@ def test_an_edit_of_a_person_on_the_branch_is_kept(desk: Desk, tmp_path: Path) -
 
 def taken_over(desk: Desk, said: str) -> None:
     """Do what the command advises, with a file that git does not know yet."""
-    (advice,) = re.findall(r"Take it over: (.*)", said)
+    (advice,) = re.findall(r"To get them: (.*)", said)
     assert desk.report.name in advice
     subprocess.run(advice, shell=True, cwd=desk.work.folder, check=True, capture_output=True)
 
@@ -331,9 +331,9 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
     free = desk.work.folder / "reports/free.md"
     free.write_text("# Why did it fail\n\nNobody knows.\n")
     said = desk.workspace.run("publish", str(free), code=65).err
-    assert "free.md is a report that people wrote; evalscribe publishes its own.\nCommit it with git" in said
+    assert "free.md is a report that people wrote; evalscribe publishes only its own.\nCommit it with git" in said
     free.write_text(desk.report.read_text())
-    assert "is not a report of evalscribe's that can be read" in desk.workspace.run("publish", str(free), code=65).err
+    assert "cannot be read as a report of evalscribe" in desk.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"
     outside.write_text(desk.report.read_text())
     outside.with_suffix(".json").write_text(desk.report.with_suffix(".json").read_text())

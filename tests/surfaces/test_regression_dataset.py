@@ -104,7 +104,7 @@ def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: InProcessCo
 def test_without_a_failure_nothing_is_made(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("pppp", name="pr-1")
     told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out
-    assert "nothing failed, so nothing was made" in told
+    assert "nothing failed, so nothing was created" in told
     assert made.datasets.find("refunds") is None
     assert made.definitions.experiment("refunds") is None
 
@@ -123,7 +123,7 @@ def test_what_does_not_fit_together_is_refused(inside: InProcessCommand, made: S
     assert "--reviewed-only needs --classification" in refused(inside, "pr-1", "--reviewed-only")
     assert "--wait waits for a run" in refused(inside, "pr-1", "--wait")
     assert "--deployment-id needs --start-run" in refused(inside, "pr-1", "--deployment-id", "dep-1")
-    assert "is none of MODEL_FAULT" in refused(inside, "pr-1", "--classification", "MODEL_FAULTS")
+    assert "is not one of MODEL_FAULT" in refused(inside, "pr-1", "--classification", "MODEL_FAULTS")
     assert "evalscribe analyze" in refused(inside, "pr-1", "--classification", "MODEL_FAULT", code=66)
     assert "deployment 'x'" in refused(inside, "pr-1", "--start-run", "--deployment-id", "x", code=66)
     assert "run 'nobody' not found" in refused(inside, "nobody", code=66)

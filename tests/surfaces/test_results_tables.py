@@ -95,7 +95,7 @@ def test_a_folder_of_several_tables_is_refused_before_it_is_stored(inside: InPro
         (folder / f"{name}.csv").write_text(f"question,output,correct\n{name},x,0\n")
     said = inside.run("analyze", "tables", "--judge", "rules", code=64).err
     assert "tables contains several runs; choose one of its files:\n  tables/a.csv: " in said
-    assert "nothing to forget" in inside.run("gc", "--dry-run").out
+    assert "nothing to delete" in inside.run("gc", "--dry-run").out
 
 
 def test_the_columns_of_a_file_are_explained(inside: InProcessCommand) -> None:
@@ -104,7 +104,8 @@ def test_the_columns_of_a_file_are_explained(inside: InProcessCommand) -> None:
     assert "    model_answer (output) -> last message\n    gold (expected) -> document `expected`\n" in said
     assert "    qestion, tag -> metadata\n" in said
     assert "document `task`" not in said
-    assert "no column input; did you mean `--map input=qestion`?" in said
+    assert "no column input; did you mean --map input=qestion?" in said
+    assert "did you mean --map input=qestion?" in inside.run("analyze", "odd.csv", "--judge", "rules").err
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, ma
         "experiments", "scores", "list", "--since", "2026-02-01", "--until", "2026-01-01", code=64
     ).err
     assert "--since must be before --until" in turned
-    assert "No score is like that" in workspace.run("experiments", "scores", "list", "--run-id", "pr-2", "--failed").out
+    assert "No score matches" in workspace.run("experiments", "scores", "list", "--run-id", "pr-2", "--failed").out
     assert "so none can be flaky" in workspace.run("experiments", "runs", "failures", "pr-1", "--flaky").err
     assert (
         "--page 2: 1 experiment in total, 50 per page"

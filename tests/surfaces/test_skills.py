@@ -201,7 +201,7 @@ def test_the_triage_script_plans_for_free_asks_once_and_runs_again_for_nothing(d
     assert first.endswith("They all stop early [A0].\n")
     assert re.search(rf"^stops-early +As it says \[T0B1\]\. +{failed}$", first, re.M)
     assert len(desk.model.calls) == 2 * failed + 1, "tagged, looked at, summed up"
-    assert f"0 errors, {failed} citations hold, 0 are unverified; spent $0.00, {failed * 1100:,} tokens" in first
+    assert f"0 errors, {failed} citations found, 0 unverified; spent $0.00, {failed * 1100:,} tokens" in first
     again = desk.script("--budget", "2")
     assert again.count("spent $0.00, 0 tokens") == 3
     assert again.endswith("They all stop early [A0].\n")
@@ -219,7 +219,7 @@ def test_the_triage_script_says_what_is_wrong_in_one_line(desk: Desk, monkeypatc
         desk.script("--budget", "1")
     script = desk.workspace.folder / "triage.py"
     script.write_text(script.read_text().replace("f.status = 'failed'", "f.status = 'none'"))
-    with pytest.raises(SystemExit, match="triage: RUNS chooses no agent run"):
+    with pytest.raises(SystemExit, match="triage: RUNS selects no agent run"):
         desk.script()
 
 

@@ -32,7 +32,7 @@ CAUSES = [
     pytest.param(failure(401, "authentication_error", "no"), (), 77, "refused the key", id="key"),
     pytest.param(submit(), ("--budget", "0.01"), 64, "raise --budget", id="budget"),
     pytest.param(says("I cannot say."), (), 65, "the model gave no verdict", id="no verdict"),
-    pytest.param(failure(400, "invalid_request_error", "no"), (), 65, "turned the question", id="refused"),
+    pytest.param(failure(400, "invalid_request_error", "no"), (), 65, "rejected the request", id="refused"),
 ]
 
 

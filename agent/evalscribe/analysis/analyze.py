@@ -36,14 +36,13 @@ from evalscribe.ids import share_field_names
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
-from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, undecided
+from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, by_rules, undecided
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
 from evalscribe.reports.history import ReportHistory, follow_up_actions
 from evalscribe.reports.outline import compose_report
 from evalscribe.sample import earlier_reports
-from evalscribe.settings import RULES
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
@@ -81,7 +80,7 @@ async def analyze(
         The report, unless nothing failed or only the plan was asked for.
 
     Raises:
-        EvalscribeError: The whole analysis failed; results before that are in the store.
+        EvalscribeError: The analysis failed as a whole. Verdicts decided before that are in the store.
     """
     if dry_run:
         workspace.estimate_only()
@@ -168,7 +167,7 @@ class RunAnalysis:
         return self._result
 
     def close(self) -> None:
-        """Let others analyse the run."""
+        """Unlock the run for other processes."""
         self._opened.close()
 
     async def load(self) -> Run:
@@ -194,7 +193,7 @@ class RunAnalysis:
         return self._history
 
     async def prepared(self) -> PreparedRun:
-        """Read the evidence of every failure, and store what other runs are compared with."""
+        """Read the evidence of every failure, and store its fingerprints, with which other runs are compared."""
         async with self._turn:
             if self._prepared is None:
                 run, past, store = await self.load(), await self.history(), self._workspace.store.analyses
@@ -209,7 +208,7 @@ class RunAnalysis:
         return self._prepared
 
     async def prepare(self) -> JudgeQueue:
-        """Queue the groups of failures, and say what judging them will take."""
+        """Queue the groups of failures, and announce the cost of judging them."""
         prepared = await self.prepared()
         if self._queue is None:
             if self._analyst.own_prompts:
@@ -224,7 +223,7 @@ class RunAnalysis:
     def _require_no_model_verdicts(self, prepared: PreparedRun) -> None:
         """Raise `ConsentError` if the rules would replace verdicts of a model."""
         standing = report_target(self._workspace, prepared.run, self._date).standing()
-        models = {verdict.judge for verdict in standing.values() if not verdict.judge.startswith(RULES)}
+        models = {verdict.judge for verdict in standing.values() if not by_rules(verdict.judge)}
         if self._writes and models:
             judges = join_first(sorted(models), 3)
             raise ConsentError(
@@ -241,12 +240,12 @@ class RunAnalysis:
         """
         if self._collated is None:
             queue = await self.prepare()
-            await queue.work()  # an analysis that is resumed here was judged elsewhere: the store has its verdicts
+            await queue.work()  # after a resume, all verdicts may already be in the store
             self._collated = _collate(await self.prepared(), queue, self._date, writes=self._writes)
         return self._collated.findings
 
     async def write(self) -> str | None:
-        """Write the report with what people wrote into the last one. Returns its name, None if nothing is written."""
+        """Write the report, keeping people's edits. Returns its name, or None if nothing is written."""
         await self.collate()
         assert self._collated is not None
         if self._result is None:
@@ -301,7 +300,7 @@ def _add_sample_reports(reports: ReportsFolder) -> None:
 
 
 def nothing_failed(run: Run) -> str:
-    """Describe a run without failures. It says that all passed only if every eval of a completed run did."""
+    """Describe a run without failures. Claims that all passed only if every eval of a completed run passed."""
     if run.all_passed:
         return f"All {run.total} evals passed. Nothing was written."
     so_far = _so_far(run)
@@ -321,7 +320,7 @@ _STATES = {
 
 
 def _so_far(run: Run) -> str:
-    """Render the passed evals out of those that started, because the total of an unfinished run counts no others."""
+    """Render how many evals passed. The total of an unfinished run counts only the evals that have started."""
     if not run.total:
         return "no eval was started"
     of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were started"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from evalscribe.analysis.prepare import PreparedRun
-from evalscribe.errors import ConsentError, flag
+from evalscribe.errors import ConsentError
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
@@ -30,12 +30,12 @@ class NothingFailed(Frozen):
 
     @property
     def analysis(self) -> Analysis:
-        """The same document as of any analysis, without a finding."""
+        """The document that every analysis prints, here without findings."""
         return Analysis(run=analyzed_run(self.run), changed=False, usage=CostSummary())
 
 
 class StagePlan(Frozen):
-    """What one stage of a cascade would be asked at most."""
+    """The most that one stage of a cascade would have to judge."""
 
     stage: Stage
     judge: str
@@ -44,7 +44,7 @@ class StagePlan(Frozen):
 
 
 class AnalysisPlan(Frozen):
-    """What would be judged, by whom, and what it would take."""
+    """The groups to judge, their judge, and the estimated cost."""
 
     run: Run
     judge: str
@@ -53,11 +53,11 @@ class AnalysisPlan(Frozen):
     """Groups whose verdict is in the store already."""
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
-    """Of a cascade: each stage with something to decide."""
+    """Stages of a cascade that have something to decide."""
 
 
 class AnalysisAdvice(Frozen):
-    """What a model would take for the failures that the rules are not sure of."""
+    """Estimated cost of asking a model about the failures on which the rules are uncertain."""
 
     judge: str
     estimate: Estimate
@@ -74,7 +74,7 @@ class AnalysisResult(Frozen):
     state: Literal["new", "updated", "unchanged"]
     analysis: Analysis
     notes: tuple[str, ...] = ()
-    """What the user should know about where the report went, or what could not be read."""
+    """Notes for the user on where the report was written and what could not be read."""
     uncertain: tuple[str, ...] = ()
     """Paths of the evals whose verdict is uncertain."""
     unclassified: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
 
 
 def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
-    """Plan the stages: the cheap one for all that rules are uncertain of, then at worst the expensive one."""
+    """Plan the worst case: where the rules are uncertain, the cheap model and then the expensive one are asked."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in asked:
         for stage, estimate in (stages or {"rules": Estimate()}).items():
@@ -144,7 +144,7 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
     except ConsentError as error:
         if not rules_instead:
             raise
-        watcher.say(f"The rules judge: {error.text(flag)}")
+        watcher.say(f"The rules judge: {error}", error.fields)
         return replace(prepared, analyst=FailureJudge(judge=RulesJudge()))
     return prepared
 
@@ -173,7 +173,7 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
 def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> AnalysisAdvice | None:
     """Estimate the default model's cost for these findings; None if a model judged, or without findings.
 
-    Also None if the target broke in all of them: a model sees no more than the exception, which the rules quote.
+    Also None if the target failed in all of them: a model sees no more than the exception, which the rules quote.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]

@@ -40,7 +40,7 @@ class ExplainedFailure(Frozen):
     case: Failure | UnreadableEvidence
     analysis: Analysis
     reviewed: FindingSummary | None = None
-    """What a person made of it in the run's report."""
+    """The finding as a person reviewed it in the run's report."""
 
 
 async def explain(
@@ -59,8 +59,8 @@ async def explain(
     Args:
         workspace: Workspace for verdicts; needs `async with`.
         run: As for `analyze`.
-        eval: The eval's id, its path, the source's name of the trial, or a bare name where no other failure has it; of
-            several trials of one task the first that failed.
+        eval: The eval's id, its path, the source's name of the trial, or a bare name that only one failure has. If
+            several trials of one task have it, the first failed one is explained.
         watcher: Receives progress.
         rubric: As for `analyze`.
         cascade: As for `analyze`.
@@ -86,7 +86,7 @@ async def explain(
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
         prepared = announce_plan(prepared, watcher, rules_instead=False)
-        case = prepared.case(prepared.groups[0])  # what was computed for it goes with its verdict
+        case = prepared.case(prepared.groups[0])  # before judging, which discards what was computed
         queue = judge_queue(prepared, watcher.judged)
         await queue.work()
     (finding,) = with_context(prepared, queue.findings())
@@ -112,12 +112,12 @@ def _failure_named(workspace: Workspace, run: Run, name: str) -> Eval:
     try:
         return find_failure(run, name)
     except NotFoundError as error:
-        for record in workspace.store.runs.records(run.id):
-            if name not in (record.eval.id, record.eval.path, record.metadata.get("trial_name")):
+        for graded in workspace.store.runs.graded(run.id):
+            if name not in (graded.eval.id, graded.eval.path, graded.trial_name):
                 continue
-            if record.eval.status == "passed":
-                raise NotFoundError(f"{record.eval.path} passed, so there is no failure to explain") from None
-            return find_failure(run, record.eval.id)
+            if graded.eval.status == "passed":
+                raise NotFoundError(f"{graded.eval.path} passed, so there is no failure to explain") from None
+            return find_failure(run, graded.eval.id)
         raise error
 
 

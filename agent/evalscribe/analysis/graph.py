@@ -3,8 +3,8 @@
     load ──▶ history ──▶ prepare ──Send──▶ judge 1…n ──▶ collate ──▶ write
 
 Nodes call one stage and return. State holds ids, counts and status, never evidence. The store decides what is left to
-judge, not the checkpoint: LangGraph keeps the result of a branch only when the branch ends, so four workers that take
-failures from a shared queue and store each verdict at once lose nothing when the process is killed, while one branch
+judge, not the checkpoint, because LangGraph keeps the result of a branch only when the branch ends. Four workers take
+failures from a shared queue and store each verdict at once, so nothing is lost when the process is killed. One branch
 for each failure would lose finished ones and take quadratic time (measured: 95 s for 10,000 branches, 0.9 s here).
 """
 
@@ -45,7 +45,7 @@ ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 
 
 class GraphInput(Frozen):
-    """What a client of a LangGraph server sends as context. A thread is started and resumed with the same."""
+    """Context that a client of a LangGraph server sends, the same to start and to resume a thread."""
 
     run: str
     """A run's address or id, a snapshot folder, or `sample`."""
@@ -63,7 +63,7 @@ class WorkerRow(TypedDict):
 
     worker: int
     start: str
-    """Which process it belonged to: a resumed thread has workers of several."""
+    """Id of the process that it ran in: a resumed thread has workers of several processes."""
     counts: dict[str, int]
 
 
@@ -84,7 +84,7 @@ class GraphState(TypedDict, total=False):
 
 
 class WorkerInput(TypedDict):
-    """What `Send` gives to one worker: only its number, because failures come from the shared queue."""
+    """Input of one worker, sent with `Send`: only its number, because failures come from the shared queue."""
 
     number: int
 
@@ -92,8 +92,8 @@ class WorkerInput(TypedDict):
 class AnalysisStages(Protocol):
     """The work behind the nodes: `RunAnalysis` has the real stages, tests script theirs.
 
-    Each stage is computed once per process, whoever asks first. An analysis resumed in another process starts in
-    the middle of the graph, without the stages before.
+    Each stage is computed once per process, when it is first needed. An analysis that another process resumes starts
+    in the middle of the graph, so a stage runs the earlier ones that it needs.
     """
 
     async def load(self) -> Run:
@@ -116,7 +116,7 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
     """Build the graph over the stages of one run. No node has a retry policy: models retry their own calls."""
     start = uuid4().hex
 
-    async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph asks for the name
+    async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph requires this name
         run = await stages.load()
         return {"run_id": run.id, "failures": len(run.failures), "status": "loaded"}
 
@@ -171,9 +171,9 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
 
 
 def total_counts(rows: list[WorkerRow]) -> Counts:
-    """Add up the counts of the start that answered most.
+    """Return the counts of the start that answered the most groups.
 
-    After a resume the last start also met, as cached, all that was answered before it.
+    The counts of a resumed start include the verdicts of earlier starts as cached, so starts are not added up.
     """
     starts: dict[str, Counts] = {}
     for row in rows:
@@ -184,8 +184,8 @@ def total_counts(rows: list[WorkerRow]) -> Counts:
 async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> Counts:
     """Run the graph to its end, with checkpoints in a file or a database. Returns how the groups were answered.
 
-    A start after a kill plans anew, with whatever concurrency it has: checkpoints of earlier starts are dropped, or
-    they would add up. Raises `EvalscribeError` for what concerns all failures.
+    Checkpoints of an earlier start that was killed are dropped: this start may have another concurrency, and both
+    would be counted. Raises `EvalscribeError` for an error that concerns all failures.
     """
     async with open_checkpoints(place) as saver:
         await saver.adelete_thread(thread)
@@ -199,7 +199,7 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Keep LangGraph from posting its state: with `LANGSMITH_TRACING=true` in the environment it would (seen)."""
+    """Keep LangGraph from posting its state: `LANGSMITH_TRACING=true` in the environment makes it do so."""
     hidden = {name: os.environ.pop(name) for name in ANCIENT_TRACERS if name in os.environ}
     token = tracing_v2_callback_var.set(None)
     try:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class ReconnectingSaver(AsyncPostgresSaver):
-    """Writes again what was on its way when the connection broke: each write puts the same rows however often."""
+    """Repeats a write that a broken connection interrupted, which is safe because writes are idempotent."""
 
     async def aput(
         self,
@@ -53,7 +53,7 @@ async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
     _silence()
     with translate_server_errors(without_password(url)):
         given = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-        # Not the pool's own first connection: of its failure a pool reports only a timeout.
+        # Connect before opening the pool, which reports a failed connection only as a timeout.
         connection: Connection = await AsyncConnection.connect(**given)
         async with connection:
             await _choose_schema(connection)
@@ -95,7 +95,7 @@ async def _choose_schema(connection: Connection) -> None:
 async def _set_up(saver: AsyncPostgresSaver, connection: Connection) -> None:
     """Create the tables in one process at a time.
 
-    Nobody waits inside a statement, because some indexes are created only after all other statements have ended.
+    Processes poll for the lock, because Postgres creates some indexes only after all running statements have ended.
     """
     while not await _taken(connection):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(PAUSE_S)

@@ -1,4 +1,4 @@
-"""Prepare the failures of a run, with the labels that bear on them, and queue them for the judge."""
+"""Prepare the failures of a run, with the human labels that apply to them, and queue them for the judge."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class RunLabels:
             return case
         now = self._looks.get(sighting.eval_id)
         if now is None:
-            # Only examples are matched by cause, and without labels there are none.
+            # The cause only selects examples, and without labels there are none.
             now = self._looks[sighting.eval_id] = _look(case, sighting, cause=_cause(case) if self.labels else None)
         return case.model_copy(
             update={
@@ -149,7 +149,7 @@ class PreparedRun:
         return self.proved(group) or self.case(group)
 
     def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
-        """The case of the member that stands for a group, read from the store."""
+        """Return the case of the group's first member, read from the store."""
         eval = self._evals[group.eval_ids[0]]
         found = self.workspace.store.analyses.get_evidence(self.run.id, eval.id)
         if found is None:
@@ -272,7 +272,7 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
 
     def judged(event: JudgedGroup) -> None:
         certain = isinstance(event.verdict, Verdict) and not event.verdict.uncertain
-        if certain and not prepared.analyst.cascade:  # other cases are read again, for advice or for what was saved
+        if certain and not prepared.analyst.cascade:  # other cases are needed again, for advice or savings
             prepared.computed.pop(event.group.eval_ids[0], None)
         on_event(event)
 
@@ -327,7 +327,7 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Evidence that the source no longer has; a phrase that applies to only some of the evals names them."""
+    """Yield phrases on evidence that the source no longer has; one that concerns only some of the evals names them."""
     concerned: dict[str, list[str]] = {}
     for eval in evals:
         for phrase in missing.get(eval.id, ()):
@@ -337,7 +337,7 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
 
 
 def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
-    """Return the models' own count, which includes calls that broke off; without models, what the verdicts report."""
+    """Return the usage that the models counted, including failed calls; without models, that of the verdicts."""
     if prepared.analyst.models:
         return prepared.workspace.models.spent()
     return {"judge": reported} if reported != Usage() else {}

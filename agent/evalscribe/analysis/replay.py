@@ -1,22 +1,26 @@
 """Find what grades the evals of a run, and replay its failures."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from evalscribe.analysis.prepare import PreparedRun, known_proofs
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ids import Frozen
+from evalscribe.judging.pack import case_of
 from evalscribe.judging.verdicts import AnalysisWatcher
-from evalscribe.model.finding import Failure, Proof
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Failure, Proof, counted, fixes
 from evalscribe.model.run import Eval, Run
-from evalscribe.replay.grader import Grader, open_command
+from evalscribe.replay.grader import CommandGrader, Grader, open_command
 from evalscribe.replay.replays import REPEAT, Replays
-from evalscribe.replay.sandbox import require_sandbox
+from evalscribe.replay.sandbox import readable_copy, require_sandbox
 from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
+from evalscribe.reports.apply import PatchOffer, SuiteFolder
 from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
 from evalscribe.settings.config import CONFIG_NAME
 from evalscribe.workspace import Workspace
@@ -51,7 +55,7 @@ async def prove_failures(
         case = prepared.case(group)
         return case if isinstance(case, Failure) else None
 
-    async with open_grader(workspace, run, evals, options) as grader:
+    async with open_grader(workspace, run, options, evals) as grader:
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -78,11 +82,76 @@ async def prove_failures(
     return replace(prepared, proofs=known_proofs(workspace, run, prepared.digests))
 
 
+class TriedChange(Frozen):
+    """What a replay with a proposed change shows about one eval."""
+
+    eval: str
+    """Path."""
+    fixes: bool
+    """Whether the reference answer and the stored output pass every time with the change."""
+    why: str
+
+
+async def prove_change(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer) -> tuple[TriedChange, ...]:
+    """Replay the evals of a proposed patch with the grader as the patch leaves it.
+
+    Returns:
+        What each shows; empty if nothing says how to grade an answer.
+
+    Raises:
+        UnavailableError: A sandbox cannot be made here.
+    """
+    store, options = workspace.store.analyses, ReplayOptions()
+    run = store.get_run(offer.patch.run)
+    if run is None:
+        return ()
+    async with AsyncExitStack() as opened:
+        grader = await opened.enter_async_context(open_grader(workspace, run, options))
+        if not isinstance(grader, CommandGrader):
+            return ()
+        changed = opened.enter_context(_changed_suite(grader, suite, offer))
+        replays = Replays(store=store, run_id=run.id, grader=grader)
+        found = []
+        for eval in run.failures:
+            evidence = store.get_evidence(run.id, eval.id) if eval.path in offer.recommendation.evals else None
+            if isinstance(evidence, Evidence):
+                proof = await replays.try_change(case_of(evidence), offer.recommendation.text, changed)
+                found.append(_tried(eval.path, proof, offer.recommendation.text))
+        return tuple(found)
+
+
+def _tried(path: str, proof: Proof | None, change: str) -> TriedChange:
+    if proof is None:
+        return TriedChange(eval=path, fixes=False, why="nothing could be run")
+    counts = {answer: counted(proof.replays, answer, change) for answer in ("reference", "output")}
+    told = [f"the {answer} passes {passed} of {total} times" for answer, (passed, total) in counts.items() if total]
+    why = f"with this change {' and '.join(told)}; without it: {proof.why}" if told else "no replay came to its end"
+    return TriedChange(eval=path, fixes=fixes(proof, change), why=why)
+
+
+@contextmanager
+def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer) -> Iterator[CommandGrader]:
+    """Open the grader over the suite as the patch leaves it: the files of the commit, with its changes."""
+    root = suite.repository.root.resolve()
+    within = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.within
+    below = f"{within}/" if within not in ("", ".") else ""
+    changes = {change.path: change.after for change in offer.patch.changes}
+    with TemporaryDirectory(prefix="evalscribe-suite-") as folder:
+        for path in {*suite.repository.files(offer.patch.base), *changes}:
+            text = changes.get(path) or suite.repository.read(offer.patch.base, path)
+            if path.startswith(below) and text is not None:
+                target = Path(folder, path.removeprefix(below))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, "utf-8")
+        with readable_copy(Path(folder)) as copy:
+            yield grader.over(copy)
+
+
 @asynccontextmanager
 async def open_grader(
-    workspace: Workspace, run: Run, evals: Sequence[Eval], options: ReplayOptions
+    workspace: Workspace, run: Run, options: ReplayOptions, evals: Sequence[Eval] = ()
 ) -> AsyncIterator[Grader | None]:
-    """Open what grades these failures of the run; None if nothing can be run."""
+    """Open what grades the run's failures, these first; None if nothing can be run."""
     async with AsyncExitStack() as opened:
         if is_of_tau_bench(workspace.store.runs, run):
             await require_sandbox()

@@ -1,6 +1,6 @@
-"""The analysis graph for a LangGraph server, which runs it itself; `langgraph.json` names `make_graph`."""
+"""The analysis graph for a LangGraph server, which opens it with `make_graph` (named in `langgraph.json`)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from evalscribe.workspace import Workspace
 async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
     """Compile without a checkpointer, because the server brings its own.
 
-    The server also opens the graph only to show it; then there is no run to analyse.
+    The server also opens the graph just to display it, without a run to analyse.
     """
     given = runtime.execution_runtime
     if given is None:
@@ -36,7 +36,7 @@ async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
 
 
 class StudioStages:
-    """Stages of a graph that is shown and not run."""
+    """Stages of a graph that is only displayed."""
 
     async def load(self) -> Run:
         raise NotImplementedError
@@ -62,4 +62,4 @@ class StudioWatcher:
     def replayed(self, proof: Proof, done: int, total: int) -> None: ...
     def judged(self, event: JudgedGroup) -> None: ...
     def imported(self, evals: int, progress: float) -> None: ...
-    def say(self, line: str) -> None: ...
+    def say(self, line: str, fields: Sequence[str] = ()) -> None: ...

@@ -112,12 +112,12 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
 
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
-"""Function that builds the report as if new, with patterns and recommendations that follow the corrections by path."""
+"""Builds the report as if it were the first. Patterns and recommendations follow the given corrections, by path."""
 
 
 @dataclass(frozen=True)
 class ReportTarget:
-    """The file for a run's report, and what is known of its earlier text."""
+    """The file for a run's report, and the earlier versions of its text."""
 
     where: ReportPlacement
     files: tuple[ReportFile, ...]
@@ -199,7 +199,7 @@ def _notes(where: ReportPlacement, merged: MergedReport) -> Iterator[str]:
         yield where.message
     if where.current is not None and merged.changed and not has_data(where.current.text):
         yield (
-            f"{where.name} was written by an earlier version: it has the new form now, with people's labels, "
+            f"{where.name} was written by an earlier version; it now has the new form and keeps people's labels, "
             "`Reviewer:` lines, notes and actions"
         )
 

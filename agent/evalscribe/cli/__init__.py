@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Replace streams that were closed before the start by empty ones, so that no file gets their numbers."""
+    """Replace streams that were closed at the start with empty ones, so that no opened file takes their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open as long as we run)

@@ -23,13 +23,12 @@ from evalscribe.collections.runs import eval_named
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import run_id_prefix
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.finding import Failure
+from evalscribe.model.finding import Failure, by_rules
 from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.reports.page import first_screen
 from evalscribe.settings import RULES, Options, Settings
 from evalscribe.settings.config import COMMAND_LINE
 from evalscribe.sources.formats import recognise_folder
-from evalscribe.sources.harbor import NAME as HARBOR
 from evalscribe.text import pluralise, printable
 from evalscribe.workspace import Workspace
 
@@ -60,7 +59,7 @@ def analyze(
     tasks: options.Tasks = None,
     reference_run: options.ReferenceRun = None,
     commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else, to git.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again instead of using stored verdicts.")] = False,
     prove: Annotated[
         bool, typer.Option("--prove", help="First replay answers through the graders, in a sandbox.")
     ] = False,
@@ -82,7 +81,7 @@ def analyze(
 ) -> int:
     """Find out why evals of a run failed, and whose fault it was."""
     if discuss and (as_json or quiet or dry_run):
-        raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
+        raise UsageError("--discuss needs a person to talk to: leave out --json, --quiet and --dry-run")
     quiet = quiet or is_quiet()
     checked_date = options.checked_date(date)
     given = options.workspace_options(locals())
@@ -161,7 +160,7 @@ def _explain_command(
     words = ["evalscribe", "explain", run, example]
     if settings.judge.origin.trust == COMMAND_LINE and settings.judge.value:
         words += ["--judge", settings.judge.value]
-    elif settings.judge_name != RULES and all(judge.startswith(RULES) for judge in outcome.report.judges):
+    elif settings.judge_name != RULES and all(map(by_rules, outcome.report.judges)):
         words += ["--judge", RULES]  # without consent to call the model, `explain` would be refused
     words += ["--rubric", rubric] if rubric else []
     words += ["--cascade"] if cascade else []
@@ -178,7 +177,7 @@ def _more_commands(
     report = run_id_prefix(outcome.run.id)
     more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
     found = recognise_folder(Path(run)) if Path(run).is_dir() else None
-    if found and found.format.name == HARBOR:
+    if found and found.format.name == "harbor":  # of Terminal-Bench, whose tasks are pull requests
         write_up = ["evalscribe", "reports", "show", report, *folder, "--format", "agent-run-analysis"]
         more.append(f"Write-up for a task's pull request: `{join(write_up)}`")
     if workspace.reports.in_repository:
@@ -195,7 +194,7 @@ def print_analysis(
     quiet: bool,
     full: bool = False,
 ) -> None:
-    """Print an analysis, with the commands to go on. Notes go to standard error if programs read the output."""
+    """Print an analysis, with commands for the next steps. Notes go to standard error if programs read the output."""
     if isinstance(outcome, AnalysisPlan):
         print_json(outcome) if as_json else _planned(outcome)
     elif isinstance(outcome, NothingFailed):
@@ -228,7 +227,7 @@ def _analyzed(done: AnalysisResult, explain: str, more: Sequence[str], *, full: 
 
 
 def _how_to_go_on(done: AnalysisResult, commands: str) -> str:
-    line = f"Go on: {commands}"
+    line = f"Next: {commands}"
     if done.unclassified:
         line += f"; {len(done.unclassified)} could not be judged: run this again"
     if done.advice:
@@ -239,7 +238,7 @@ def _how_to_go_on(done: AnalysisResult, commands: str) -> str:
 def _planned(plan: AnalysisPlan) -> None:
     asked = plan.groups - plan.known
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
-    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
+    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are stored")
     for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {plan.estimate.summary}"]:
         say(line)
     say("Nothing was judged and no report written.")

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from shlex import quote
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from evalscribe.analysis.replay import TriedChange, prove_change
 from evalscribe.cli import options
 from evalscribe.cli.output import aside, in_terminal, print_json, say, usage_line
 from evalscribe.cli.reports import Name
@@ -47,6 +48,7 @@ def apply_recommendation(
     *,
     run: RunCoroutine,
     yes: bool = False,
+    prove: bool = False,
     as_json: bool = False,
     shared: Workspace | None = None,
 ) -> int:
@@ -59,6 +61,7 @@ def apply_recommendation(
         id: Id of the recommendation.
         run: Runs coroutines.
         yes: True if the user has already agreed.
+        prove: Replay the evals with the change before asking.
         as_json: Print a document, and ask nothing.
         shared: The caller's workspace; the caller closes it and reports its usage.
 
@@ -71,7 +74,8 @@ def apply_recommendation(
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
     offered: PatchOffer | AppliedPatch
     workspace = shared or Workspace(options, ask=paying_user())
-    offered, another = run(_offered(workspace, repo, report, id, owned=shared is None, shows=not as_json))
+    offering = _offered(workspace, repo, report, id, owned=shared is None, shows=not as_json, proves=prove)
+    offered, another = run(offering)
     if isinstance(offered, AppliedPatch):
         print_json(AppliedDocument.of(offered)) if as_json else _done(offered, repo)
         return 0
@@ -101,7 +105,7 @@ def apply_recommendation(
 
 
 async def _offered(
-    workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool, shows: bool
+    workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool, shows: bool, proves: bool
 ) -> tuple[PatchOffer | AppliedPatch, bool]:
     """Show and return the proposal, with True if another patch was shown before.
 
@@ -120,6 +124,8 @@ async def _offered(
             return offered, False
         if shows:
             _show(offered)
+        if proves:
+            say_change(await prove_change(workspace, suite, offered), offered, say if shows else aside)
         return offered, await ask_approval(workspace, offered)
 
 
@@ -127,6 +133,20 @@ async def _settled(options: Options, repo: Path, offer: PatchOffer, *, yes: bool
     async with Workspace(options) as workspace:
         with open_suite(repo) as suite:
             return await commit_patch(workspace, suite, offer, yes=yes)
+
+
+def say_change(tried: Sequence[TriedChange], offer: PatchOffer, say: Callable[[str], None]) -> None:
+    """Print what replays with the proposed change show."""
+    if not tried:
+        say("Not replayed: nothing says how an answer is graded (`[replay]` in evalscribe.toml).")
+        return
+    fixed = [one.eval for one in tried if one.fixes]
+    if len(fixed) == len(offer.recommendation.evals):
+        say(f"Proved: with this change {pluralise(len(fixed), 'eval')} would pass.")
+    else:
+        say(f"Not proved: {len(fixed)} of {pluralise(len(offer.recommendation.evals), 'eval')} would pass.")
+    for one in tried:
+        say(f"  {one.eval}: {one.why}")
 
 
 def _show(offer: PatchOffer) -> None:
@@ -148,15 +168,15 @@ def _question(offer: PatchOffer, repo: Path) -> str:
 def _done(applied: AppliedPatch, repo: Path) -> None:
     folder = quote(str(repo))
     if not applied.new:
-        say(f"{applied.recommendation} is done already; {applied.report} says:")
+        say(f"{applied.recommendation} is already applied; {applied.report} says:")
         say(applied.line)
-        say("Remove that line, and its branch, to have it proposed again. Nothing was changed.")
+        say("To have it proposed again, remove that line and the branch. Nothing was changed.")
         return
-    say(f"Committed as {(applied.commit or '')[:12]} on {applied.branch}; your branch and files are as they were.")
+    say(f"Committed as {(applied.commit or '')[:12]} on {applied.branch}; your branch and files are unchanged.")
     base = applied.base[:12] if applied.base else f"{applied.branch}^"
-    say(f"Look at it:  git -C {folder} diff {base} {applied.branch}")
-    say(f"Take it:     git -C {folder} merge {applied.branch}")
-    say(f"Told in {applied.report}, which is not committed:")
+    say(f"Show it:   git -C {folder} diff {base} {applied.branch}")
+    say(f"Merge it:  git -C {folder} merge {applied.branch}")
+    say(f"Recorded in {applied.report}, which is not committed:")
     say(applied.line)
 
 
@@ -177,7 +197,10 @@ def apply(
     ] = Path(),
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="Commit without asking, after a person agreed. Refused in a terminal, which asks."),
+        typer.Option("--yes", help="Commit without asking, once a person agreed. Not allowed in a terminal."),
+    ] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Replay the evals with the change, in a sandbox, before asking.")
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask for a new patch instead of reusing the last one.")
@@ -196,7 +219,9 @@ def apply(
 ) -> int:
     """Propose the change that a recommendation asks for, and commit it to a new branch once you agree.
 
-    With --json nothing is asked: it is committed only with --yes.
+    With --json there is no question, and the change is committed only with --yes.
     """
     given = options.workspace_options(locals())
-    return apply_recommendation(given, repo, report, recommendation, yes=yes, as_json=as_json, run=run_until_signal)
+    return apply_recommendation(
+        given, repo, report, recommendation, yes=yes, prove=prove, as_json=as_json, run=run_until_signal
+    )

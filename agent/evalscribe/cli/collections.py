@@ -53,7 +53,7 @@ def list_all(as_json: options.Json = False) -> int:
         evals = sum(run.total for run in one.runs)
         output.say(f"{collection_line(one)}: {pluralise(len(one.runs), 'run')}, {pluralise(evals, 'eval')}")
     if not there:
-        output.say("There is no collection yet: `evalscribe import FILE` makes one.")
+        output.say("There is no collection yet: `evalscribe import FILE` creates one.")
     return 0
 
 
@@ -109,7 +109,7 @@ def remove(
             workspace.store.runs.remove(one.id, each.id)
     for each in gone:
         output.say(f"Run {each.id} is no longer in {one.name}")
-    output.hint("`evalscribe gc` forgets runs that are in no collection and were not analysed.")
+    output.hint("`evalscribe gc` deletes runs that are in no collection and were not analysed.")
     return 0
 
 
@@ -176,11 +176,11 @@ def gc(
 
 def _lines(done: DeletedCounts) -> Iterator[str]:
     found = [one for one in done.forgotten if one.rows]
-    would = "Would forget" if done.dry_run else "Forgot"
+    would = "Would delete" if done.dry_run else "Deleted"
     for one in found:
-        yield f"{would} {one.rows:,} of {one.kind}, {_size(one.bytes)}"
+        yield f"{would} {one.kind}: {one.rows:,} ({_size(one.bytes)})"
     if not found:
-        yield "There is nothing to forget."
+        yield "There is nothing to delete."
     if done.given_back:
         yield f"The store is {_size(done.given_back)} smaller."
 
@@ -233,7 +233,7 @@ def show_results(
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show the results of a set, and whether their citations hold."""
+    """Show the results of a set, and whether their citations were verified."""
     with Workspace() as workspace:
         made = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
         results = complete_results(workspace.store.results, made, include_incomplete=incomplete)

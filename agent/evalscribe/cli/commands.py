@@ -82,8 +82,8 @@ PROMPTS = GroupEntry(
         "show": CommandEntry("target_prompts", "show", "Show a prompt, or one version of it."),
     },
 )
-WAIT = CommandEntry("experiment_runs", "wait", "Wait for a run; exit as its gate says.")
-GATE = CommandEntry("experiment_runs", "gate", "Print the gate of a run; exit as it says.")
+WAIT = CommandEntry("experiment_runs", "wait", "Wait for a run; exit with its gate's code.")
+GATE = CommandEntry("experiment_runs", "gate", "Print the gate of a run; exit with its code.")
 FAILURES = CommandEntry("experiments", "failures", "Show which trials of a run did not pass, and why.")
 SUMMARY = CommandEntry("experiments", "summary", "Show pass rate, scorers, cost and gate of a run.")
 EXPORT = CommandEntry("experiments", "export", "Write a run as CSV, JSON, JUnit, Markdown, HTML.")
@@ -178,7 +178,7 @@ COMMANDS: CommandTable = {
                         "experiment_runs", "regression_dataset", "Turn the failures of a run into a dataset."
                     ),
                     "delete": CommandEntry("experiments", "delete_run", "Delete a run, after asking."),
-                    "work": CommandEntry("experiment_runs", "work", "Do what is left of a run.", hidden=True),
+                    "work": CommandEntry("experiment_runs", "work", "Execute the trials left in a run.", hidden=True),
                 },
             ),
             "scorers": SCORERS,
@@ -216,7 +216,7 @@ COMMANDS: CommandTable = {
                 {
                     "list": CommandEntry("datasets", "list_versions", "List the versions of a dataset."),
                     "compare": CommandEntry("datasets", "compare", "Show what changed between two versions."),
-                    "restore-draft": CommandEntry("datasets", "restore_draft", "Replace the draft by a version."),
+                    "restore-draft": CommandEntry("datasets", "restore_draft", "Replace the draft with a version."),
                     "export": CommandEntry("datasets", "export", "Write the items of a version."),
                 },
             ),

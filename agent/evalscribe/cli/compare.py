@@ -33,9 +33,9 @@ def compare(
     ] = False,
     collection: options.Collection = None,
     judge: options.Judge = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again instead of using stored verdicts.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would cost; ask no model and write nothing.")
+        bool, typer.Option("--dry-run", help="Show what it would cost; call no model and write nothing.")
     ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
@@ -101,7 +101,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
     if not within and len(sides) < 2:
         raise UsageError("compare with what? `evalscribe compare BASE CANDIDATE`, or `compare --within RUN`")
     if as_csv and (as_json or len(sides) < 3):
-        raise UsageError("--csv is the matrix of three runs or more, in place of --json")
+        raise UsageError("--csv prints the matrix of three or more runs, in place of --json")
 
 
 def print_comparison(done: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
@@ -136,4 +136,4 @@ def _tell(done: WrittenComparison, *, dry_run: bool, programs: bool) -> None:
             (aside if programs else hint)(f"Note: {done.put.note}")
         tell(f"Report: {done.put.path} ({done.put.state})")
     if dry_run and done.estimate is not None:
-        tell(f"Asking would take {done.estimate.summary}, less what is known.")
+        tell(f"Asking would take {done.estimate.summary}, less for stored answers.")

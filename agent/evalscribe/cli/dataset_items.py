@@ -13,7 +13,7 @@ import typer
 from evalscribe.cli import options, output, tables
 from evalscribe.cli.datasets import Named
 from evalscribe.cli.tables import Format
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError, UsageError, flag, write_fields
 from evalscribe.experiments.datasets import (
     AddedItem,
     Duplicates,
@@ -31,8 +31,8 @@ from evalscribe.experiments.datasets import (
 )
 from evalscribe.json_data import to_text
 from evalscribe.model.dataset import Item
+from evalscribe.sources.address import parse_columns
 from evalscribe.sources.items import ITEM_NAMES, CsvColumns, ItemFile, open_csv, open_items
-from evalscribe.sources.results_table import parse_columns
 from evalscribe.store.lookup import find_dataset, find_dataset_version
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
@@ -103,7 +103,7 @@ def add_example(
         one = find_dataset(datasets, dataset)
         done = add_item(datasets, one, example)
     state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
-    text = " Its input is not JSON, so it is a text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
+    text = " Its input is not JSON: stored as text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
     told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
     tables.print_id(done.item.key, done.item, told, form)
     return 0
@@ -142,14 +142,14 @@ def upload_csv(
         typer.Option(
             "--input-column",
             metavar="COLUMN",
-            help="Column with the input. Repeat it to build an object from several.",
+            help="Column with the input. Repeat the option to build an object from several columns.",
             show_default=False,
         ),
     ],
     expected_column: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Column with the expected output; empty cells expect nothing.", show_default=False
+            metavar="COLUMN", help="Column with the expected output; an empty cell means none.", show_default=False
         ),
     ] = None,
     metadata_columns: Annotated[
@@ -212,7 +212,8 @@ def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], part
     with Workspace() as workspace, _item_file(file, open) as (name, opened):
         datasets = workspace.store.datasets
         done = upload_items(datasets, find_dataset(datasets, dataset), name, opened, partial=partial)
-    for line in upload_problems(done):
+    for problem in upload_problems(done):
+        line = write_fields(problem, ("map",), flag)
         output.say(line, file=sys.stderr) if done.stopped else output.aside(line)
     tables.print_document(done, lambda: (_uploaded(done),), form)
     return DataError.exit_code if done.stopped else 0
@@ -239,7 +240,7 @@ def _delimiter(text: str) -> str:
     """Return the cell delimiter. Raises `UsageError` if it is invalid."""
     one = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):
-        raise UsageError(f"--delimiter {text!r} is not a single character that can stand between cells")
+        raise UsageError(f"--delimiter {text!r} is not a single character that can separate cells")
     return one
 
 
@@ -277,7 +278,7 @@ def list_examples(
         one = find_dataset(datasets, dataset)
         held = datasets.items(find_dataset_version(datasets, one, version).id) if version else datasets.draft(one.id)
         chosen = list_items(held, split)
-        none = f"No item is here: `evalscribe datasets upload {one.name} FILE` puts some into the draft."
+        none = f"No item is here: `evalscribe datasets upload {one.name} FILE` adds some to the draft."
         if include_payload:
             tables.print_list(chosen, (*HEADS, "metadata", "events"), _whole, form, none)
         else:
@@ -295,7 +296,7 @@ def remove(
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         done = remove_items(datasets, find_dataset(datasets, dataset), keys)
-    told = f"{pluralise(done.items, 'item')} taken out of the draft of {done.dataset}"
+    told = f"{pluralise(done.items, 'item')} removed from the draft of {done.dataset}"
     tables.print_document(done, lambda: (told,), form)
     return 0
 
@@ -315,9 +316,15 @@ def preview(dataset: Named, form: Format = "table") -> int:
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         groups = find_duplicates(datasets.draft(find_dataset(datasets, dataset).id))
-    tables.print_list(groups, ("stays", "may go", "splits"), _cells, form, none="No two items ask and expect the same.")
+    tables.print_list(
+        groups,
+        ("stays", "may go", "splits"),
+        _cells,
+        form,
+        none="There are no duplicates.",
+    )
     number = sum(len(group.others) for group in groups)
-    output.aside(f"{pluralise(number, 'item')} may go, {pluralise(len(groups), 'group')}.")
+    output.aside(f"{pluralise(number, 'item')} can be removed, {pluralise(len(groups), 'group')}.")
     return 0
 
 
@@ -336,7 +343,7 @@ def apply(
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         done = remove_duplicates(datasets, find_dataset(datasets, dataset), items or ())
-    told = f"{pluralise(done.items, 'duplicate')} taken out of the draft of {done.dataset}"
+    told = f"{pluralise(done.items, 'duplicate')} removed from the draft of {done.dataset}"
     tables.print_document(done, lambda: (told,), form)
     return 0
 

@@ -63,12 +63,10 @@ def _taken(done: AddedRunItems) -> str:
 
 def _taken_notes(done: AddedRunItems) -> None:
     if done.unknown:
-        told = (
-            f"{pluralise(done.unknown, 'item')} did not pass, and the run does not say what was expected: nothing is."
-        )
+        told = f"{pluralise(done.unknown, 'item')} did not pass: no expected output, because the run has none."
         output.aside(told)
     if done.unusable:
-        told = f"{pluralise(len(done.unusable), 'eval')} left out, of which the run does not say what they were asked: "
+        told = f"{pluralise(len(done.unusable), 'eval')} left out, because the run does not have their input: "
         output.aside(told + ", ".join(done.unusable[:5]))
 
 
@@ -120,15 +118,15 @@ def _told(done: FromReviews) -> str:
 
 def _left_out(done: FromReviews) -> Iterator[str]:
     if done.unreviewed:
-        yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no proof of that judge"
+        yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no evidence about that judge"
     if done.alike:
-        yield f"Left out: {done.alike:,} that one label answers for together with a failure that is in it"
+        yield f"Left out: {done.alike:,} that share one label with a failure that is included"
     if done.contradicted:
         yield f"Left out: {done.contradicted:,} that two reports of their run label differently"
     if done.withdrawn:
-        yield f"Taken out: {pluralise(done.withdrawn, 'item')} whose failure has no label any more"
+        yield f"Removed: {pluralise(done.withdrawn, 'item')} whose failure no longer has a label"
     if done.missing:
         number, runs = pluralise(sum(done.missing.values()), "labelled failure"), list(done.missing)
         of = f"of {pluralise(len(runs), 'run')}: {join_first(runs, MOST_RUNS)}"
         yield f"Left out: {number} whose evidence is not in the store, {of}"
-        yield "Bring it in and do it again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."
+        yield "Import it and run this again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."

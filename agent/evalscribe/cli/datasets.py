@@ -75,7 +75,7 @@ def list_versions(dataset: Named, form: Format = "table") -> int:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)
         there = datasets.versions(one.id)
-    none = f"Nothing was published yet: `evalscribe datasets publish {one.name}` makes a version."
+    none = f"Nothing was published yet: `evalscribe datasets publish {one.name}` creates a version."
     tables.print_list(
         there, ("number", "id", "items", "provenance", "created", "description"), _version_cells, form, none
     )
@@ -92,7 +92,7 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
 
 
 def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
-    """Replace the draft by a version. Unpublished items of the draft are lost."""
+    """Replace the draft with a version. Unpublished items of the draft are lost."""
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -157,7 +157,7 @@ def _comparison_lines(done: VersionComparison) -> Iterator[str]:
     if len(told) > MOST_TOLD:
         yield f"  and {len(told) - MOST_TOLD:,} more; --format json has all"
     if done.moved:
-        yield "Items that both have stand in another order."
+        yield "Items that both versions have are in a different order."
 
 
 def create(
@@ -174,7 +174,7 @@ def create(
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         dataset = create_dataset(datasets, name, description, workspace.now())
-    add = "`evalscribe datasets upload` and `add-example` put items into its draft, `publish` makes a version."
+    add = "`evalscribe datasets upload` and `add-example` put items into its draft, `publish` creates a version."
     tables.print_id(dataset.id, dataset, f"Made dataset {dataset.name}: {add}", form)
     return 0
 
@@ -192,7 +192,7 @@ def list_all(
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         there = list(list_datasets(datasets, search))
-    makes = "There is no dataset yet: `evalscribe datasets create --name N` makes one."
+    makes = "There is no dataset yet: `evalscribe datasets create --name N` creates one."
     none = f"No dataset has {search!r} in its name or description." if search else makes
     tables.print_list(there, ("id", "name", "draft", "versions", "latest", "created"), _cells, form, none)
     return 0
@@ -254,8 +254,8 @@ def _lines(one: DatasetSummary) -> Iterator[str]:
     yield f"{one.name}  {one.id}  made {one.created_at[:10]}"
     if one.description:
         yield one_line(one.description)
-    state = f", as version {one.draft_is}" if one.draft_is else ", not published as it is" if one.draft_items else ""
-    yield f"Draft: {pluralise(one.draft_items, 'item')}{state}; {one.with_expected:,} expect an output"
+    state = f", as version {one.draft_is}" if one.draft_is else ", with unpublished changes" if one.draft_items else ""
+    yield f"Draft: {pluralise(one.draft_items, 'item')}{state}; {one.with_expected:,} with an expected output"
     if one.splits:
         yield "Splits: " + ", ".join(f"{name} {number:,}" for name, number in one.splits.items())
     if one.clusters:

@@ -97,7 +97,7 @@ def list_deployments(form: Format = "table") -> int:
     with Workspace() as workspace:
         there = workspace.store.experiments.deployments()
     heads = ("id", "name", "build", "components", "created")
-    none = "There is no deployment yet: `evalscribe experiments deployments create --component …` makes one."
+    none = "There is no deployment yet: `evalscribe experiments deployments create --component …` creates one."
     print_list(there, heads, _cells, form, none)
     return 0
 

@@ -24,7 +24,7 @@ State = Literal["ok", "not set", "NOT OK"]
 
 
 class NotConfigured(Frozen):
-    """Result of a check if nothing is configured that could be tried."""
+    """Result of a check whose subject is not configured."""
 
     detail: str
 
@@ -170,7 +170,7 @@ async def _convex_answers(settings: Settings) -> str | NotConfigured:
         in_doubt = await check_deployment(functions)
     finally:
         await functions.close()
-    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}{in_doubt}"
+    return f"{access.url} answers{' and accepts the key' if access.key else ', without a key'}{in_doubt}"
 
 
 async def _judge_is_known(workspace: Workspace) -> str:
@@ -178,7 +178,7 @@ async def _judge_is_known(workspace: Workspace) -> str:
     if name == RULES:
         return "the rules judge"
     workspace.models.open(name, "judge")
-    return f"{name} has what it needs"
+    return f"{name} is ready"
 
 
 async def _engine_is_known(workspace: Workspace) -> str:
@@ -195,7 +195,7 @@ async def _provider_answers(settings: Settings, provider: Provider) -> str | Not
         await model.check()
     finally:
         await model.close()
-    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
+    return f"{access.url} answers{' and accepts the key' if access.key else ', without a key'}"
 
 
 async def _github_answers(settings: Settings) -> str | NotConfigured:
@@ -211,4 +211,4 @@ async def _github_answers(settings: Settings) -> str | NotConfigured:
         forge.check()
     finally:
         forge.close()
-    return f"{access.url} answers and takes the token"
+    return f"{access.url} answers and accepts the token"

@@ -46,7 +46,7 @@ def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> i
     except (KeyboardInterrupt, typer.Abort):
         return _say("Interrupted; what is finished is kept.", InterruptError.exit_code)
     except (BrokenPipeError, SystemExit):
-        # Click converts one into the other, and nothing else here raises it.
+        # Click converts a broken pipe into `SystemExit`, which nothing else here raises.
         _mute()
     except OSError as error:
         if error.errno in DISK_FULL:

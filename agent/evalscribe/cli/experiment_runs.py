@@ -4,19 +4,20 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import BaseModel
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from evalscribe.cli import options, output
 from evalscribe.cli.experiments import RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
-from evalscribe.cli.terminal import RunDisplay, paying_user
+from evalscribe.cli.terminal import Bar, paying_user
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.experiments.control import (
     cancel_run,
@@ -46,7 +47,15 @@ from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.experiments.spec import ExperimentSpec, ensure_experiment, is_spec_file, read_spec
 from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.experiment import PREVIOUS, ExperimentRun, ExperimentVersion, Gate, RunReport, RunSummary
+from evalscribe.model.experiment import (
+    PREVIOUS,
+    ExperimentRun,
+    ExperimentVersion,
+    Gate,
+    ItemVerdict,
+    RunReport,
+    RunSummary,
+)
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
@@ -66,7 +75,7 @@ FailOnGate = Annotated[
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(min=0, metavar="USD", help="Most to spend, in US dollars. Default: 5.", show_default=False),
+    typer.Option(min=0, metavar="USD", help="Maximum to spend, in US dollars. Default: 5.", show_default=False),
 ]
 EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
@@ -110,7 +119,7 @@ def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> 
     """
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:
-        return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe experiments runs wait {run.id}"
+        return TIMED_OUT, f"run {name} is {run.state} still; to wait longer: evalscribe experiments runs wait {run.id}"
     if run.state != "completed":
         how = "was cancelled" if run.state == "cancelled" else run.state
         return RUN_FAILED, f"run {name} {how}{f': {run.reason}' if run.reason else ''}"
@@ -170,6 +179,22 @@ def _next_commands(workspace: Workspace, run: ExperimentRun, found: RunSummary) 
             yield f"What changed:  evalscribe experiments runs compare {base.id} {run.id}"
 
 
+class RunDisplay(Bar):
+    def __init__(self) -> None:
+        super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._task = self._bar.add_task("", total=None)
+
+    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
+        """Show how many trials are done, and how many of them did not pass."""
+        done = sum(tally.values())
+        others = done - tally.get("passed", 0)
+        told = f"{run.state}, {others:,} not passed" if others else run.state
+        self._bar.update(self._task, description=told, completed=done, total=run.tries)
+
+    def rescored(self, done: int, total: int) -> None:
+        self._bar.update(self._task, description="Scoring", completed=done, total=total)
+
+
 def await_end(
     workspace: Workspace,
     run_id: str,
@@ -189,7 +214,7 @@ def await_end(
             done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
     except (InterruptError, TerminatedError) as stopped:
         again = f"`evalscribe experiments runs wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
-        raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
+        raise type(stopped)(f"no longer waiting; run {run_id} continues: {again}") from None
     return print_run_result(
         workspace,
         done or run_named(workspace, run_id),
@@ -290,12 +315,12 @@ def run(
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Run an experiment in a process of its own.
+    """Run an experiment in a separate process.
 
     A new one needs `--target python:agent:answer --data items.jsonl --scorer
-    exact_match`, or a file with these. What exists is used again.
+    exact_match`, or a file with these. Existing objects are reused.
 
-    While it waits: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
+    If it waits, exit codes: 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 timed out.
 
     Keys of --config: passed_threshold, min_pass_rate, max_failed_items, min_pass_rate_lower_bound,
     no_new_failures_vs, max_regressions, baseline, max_error_rate, min_scored_fraction, min_balanced_accuracy,
@@ -395,14 +420,14 @@ def print_started(
 def _own_prompts(workspace: Workspace, run: ExperimentRun) -> list[str]:
     """Return notes on prompt templates that the workspace overrides: the folder may be someone else's."""
     own = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
-    return [f"scorers ask by the workspace's own prompts: {', '.join(own)}"] if own else []
+    return [f"scorers use the workspace's own prompts: {', '.join(own)}"] if own else []
 
 
 T = TypeVar("T")
 
 
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
-    """Do what is left of a run, in this process."""
+    """Execute the remaining trials of a run in this process."""
     # Standard output is the run's log: who reads it, or kills this process, finds each line there at once.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with Workspace(options.workspace_options(locals())) as workspace:
@@ -462,11 +487,11 @@ def resume(
         again = resume_run(workspace, stopped, budget)
         if (now := changed_build(workspace, again)) is not None:
             output.print_notes(
-                [f"the code in {now.folder} has changed since the run began; the rest runs as it is now"]
+                [f"the code in {now.folder} has changed since the run began; the remaining trials run the new code"]
             )
         done = sum(workspace.store.experiment_runs.tally(again.id).values())
         start_run(workspace, again)
-        told = f"Run {again.id} goes on: {done:,} of {pluralise(again.tries, 'trial')} are done"
+        told = f"Run {again.id} continues: {done:,} of {pluralise(again.tries, 'trial')} are done"
         return print_started(
             workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
         )
@@ -509,7 +534,7 @@ def rescore(
     told = (
         f"Scored {pluralise(done.tries, 'stored trial')} of run {done.run.id} again: "
         f"{pluralise(done.scores, 'new score')}, {pluralise(done.changed, 'verdict')} changed.",
-        f"`evalscribe experiments runs gate {done.run.id}` tells its gate.",
+        f"`evalscribe experiments runs gate {done.run.id}` prints its gate.",
     )
     print_document(done, lambda: told, form)
     return 0
@@ -552,7 +577,7 @@ def regression_dataset(
 ) -> int:
     """Turn the failures of a run into a published dataset and an experiment that every item must pass.
 
-    Of a run that was imported or analysed, only the dataset is created.
+    For a run that was imported or analysed, only the dataset is created.
     """
     validate_format(form)
     if wait and not start_run:
@@ -595,16 +620,16 @@ def _classifications(text: str | None) -> tuple[Classification, ...]:
     given = [part.strip() for part in (text or "").split(",") if part.strip()]
     for one in given:
         if one not in CLASSIFICATIONS:
-            raise UsageError(f"--classification {one!r} is none of {', '.join(CLASSIFICATIONS)}")
+            raise UsageError(f"--classification {one!r} is not one of {', '.join(CLASSIFICATIONS)}")
     if text is not None and not given:
-        raise UsageError(f"--classification names none of {', '.join(CLASSIFICATIONS)}")
+        raise UsageError(f"--classification is empty; give some of {', '.join(CLASSIFICATIONS)}")
     return tuple(one for one in CLASSIFICATIONS if one in given)
 
 
 def _dataset_lines(made: RegressionMade, name: str) -> Iterator[str]:
     if made.dataset_id is None:
-        what = "none of its failures is to be taken" if made.left_out else "nothing failed"
-        yield f"Run {made.parent_run_id}: {what}, so nothing was made."
+        what = "none of its failures was selected" if made.left_out else "nothing failed"
+        yield f"Run {made.parent_run_id}: {what}, so nothing was created."
     else:
         yield f"dataset     {made.dataset_id}  {name}, {pluralise(made.items, 'item')} of run {made.parent_run_id}"
         yield f"version     {made.dataset_version_id}"
@@ -642,5 +667,5 @@ def gate(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "tabl
     validate_format(form)
     with Workspace() as workspace:
         found = run_named(workspace, run)
-        require_ended(found, "its gate is decided when it has ended")
+        require_ended(found, "its gate is decided once it has ended")
         return print_run_result(workspace, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)

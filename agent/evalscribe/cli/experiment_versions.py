@@ -106,7 +106,7 @@ def create(
     validate_format(form)
     with Workspace() as workspace:
         experiment, version = create_experiment(workspace, resolve_options(workspace, asked))
-    print_id(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
+    print_id(experiment.id, experiment, f"Created experiment {experiment.name}, version 1 ({version.id})", form)
     return 0
 
 
@@ -173,7 +173,7 @@ def sample(form: Format = "table") -> int:
     with Workspace() as workspace:
         experiment, new = run_until_signal(create_sample(workspace))
     told = (
-        "Made experiment sample: 20 tickets, and the deployments sample-first and sample-second of an agent."
+        "Created experiment sample: 20 tickets, and the deployments sample-first and sample-second of an agent."
         if new
         else "The experiment sample already exists."
     )

@@ -80,7 +80,7 @@ def list_all(
     validate_format(form)
     with Workspace() as workspace:
         rows = list_experiments(workspace, dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
-    none = "There is no such experiment: `evalscribe experiments create` makes one, `experiments sample` a ready one."
+    none = "There is no such experiment: `evalscribe experiments create` creates one, `experiments sample` a sample."
     print_list(rows, EXPERIMENT_HEADS, _experiment_cells, form, none)
     return 0
 

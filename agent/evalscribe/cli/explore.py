@@ -22,11 +22,11 @@ def explore(
     where: options.Where = None,
     judge: options.Judge = None,
     max_runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Most agent runs to read.", show_default=False)
+        int | None, typer.Option(metavar="N", min=1, help="Maximum agent runs to read.", show_default=False)
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again, also what was answered before.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again instead of using stored answers.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would cost; ask no model and write nothing.")
+        bool, typer.Option("--dry-run", help="Show what it would cost; call no model and write nothing.")
     ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
@@ -68,7 +68,7 @@ def print_exploration(done: ExplorationResult, *, as_json: bool) -> int:
     if done.found is None:
         if as_json:
             print_json(done.estimate or Estimate())
-        told = f"{done.estimate.summary}, less what is known" if done.estimate else "nothing: the rules are free"
+        told = f"{done.estimate.summary}, less for stored answers" if done.estimate else "nothing: the rules are free"
         tell(f"Asking would take {told}.")
         return 0
     if as_json:

@@ -17,12 +17,12 @@ from evalscribe.collections.import_all import CollectionImport, import_all
 from evalscribe.collections.importing import FileImport
 from evalscribe.collections.runs import fetch_run as use_case
 from evalscribe.collections.runs import open_source
-from evalscribe.errors import DataError
+from evalscribe.errors import DataError, flag, write_fields
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.record import AddedCounts, TableReading
 from evalscribe.model.run import UNKNOWN
+from evalscribe.sources.address import COLUMNS
 from evalscribe.sources.formats import format_of
-from evalscribe.sources.results_table import COLUMNS
 from evalscribe.sources.snapshot import SnapshotWriter
 from evalscribe.text import join_first, one_line
 from evalscribe.workspace import Workspace
@@ -51,7 +51,7 @@ def print_imports(
         output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
     for name, one in done.imports.items():
         if one.stopped:
-            output.say(f"evalscribe: {one.stopped}\nWhat stands before it is kept.", file=sys.stderr)
+            output.say(f"evalscribe: {one.stopped}\nEverything before it is kept.", file=sys.stderr)
         elif one.damage:
             output.say(f"evalscribe: {name}: {'; '.join(one.damage)}\nThe rest is kept.", file=sys.stderr)
     return DataError.exit_code if any(one.damage for one in done.imports.values()) else 0
@@ -66,7 +66,7 @@ def _lines(done: CollectionImport, *, dry_run: bool, explain: bool) -> Iterator[
             yield f"  and {len(one.runs) - MOST_RUNS} more runs"
         yield f"  {_came_in(one, dry_run=dry_run)}"
         if one.table:
-            yield f"  {one.table.text}"
+            yield f"  {write_fields(one.table.text, ('map',), flag)}"
         yield from _left_out(one)
     for reason in done.passed_over.values():
         yield f"Passed over: {one_line(reason.splitlines()[0])}"
@@ -109,13 +109,13 @@ def _left_out(one: FileImport) -> Iterator[str]:
     for phrase, number in sorted(one.left_out.items(), key=lambda item: -item[1])[:MOST_LEFT]:
         yield f"  left out: {number} x {phrase}"
     if len(one.left_out) > MOST_LEFT:
-        yield f"  left out: {len(one.left_out) - MOST_LEFT} other kinds of things (--json names them)"
+        yield f"  left out: {len(one.left_out) - MOST_LEFT} other kinds of data (--json names them)"
 
 
 def _next(done: CollectionImport, *, dry_run: bool) -> Iterator[str]:
     runs = [run for one in done.imports.values() for run in one.runs]
     if any(run.model == UNKNOWN for run in runs):
-        yield "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again)."
+        yield "The file does not name the model: give --model PROVIDER/MODEL and import again."
     if dry_run:
         yield "Nothing was stored (--dry-run)."
     else:
@@ -163,7 +163,7 @@ def import_runs(
     Reads Harbor jobs, Terminal-Bench 1, ATIF, Claude Code and Codex sessions, SWE-bench, SWE-agent,
     lm-evaluation-harness, Every Eval Ever, HELM, Inspect logs, tau-bench, promptfoo, pydantic-evals, DeepEval,
     OpenTelemetry traces, JUnit XML, agent runs, CSV and JSON tables, snapshots of Convex runs and `evalscribe export`;
-    `--explain` tells how.
+    `--explain` says how each is read.
     """
     given = options.workspace_options(locals())
     dry_run = dry_run or explain

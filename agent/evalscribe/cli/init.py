@@ -183,7 +183,7 @@ def init(
 
 
 def _show(done: "InitResult") -> None:
-    for title, state in (("Wrote", "written"), ("There already", "unchanged"), ("Kept as they are", "kept")):
+    for title, state in (("Wrote", "written"), ("Unchanged", "unchanged"), ("Not overwritten", "kept")):
         some = [one for one in done.files if one.state == state]
         if some:
             say(f"{title}, in {done.folder}:")
@@ -196,12 +196,12 @@ def _show(done: "InitResult") -> None:
 def _show_next(done: "InitResult", *, for_editors: bool) -> None:
     say()
     if for_editors:
-        say(f"Editors start `{quote(done.command)} mcp`. Open the folder in a window of its own.")
+        say(f"Editors start `{quote(done.command)} mcp`. Open the folder in its own window.")
         if find_spec("mcp") is None:
             say("The server needs one more package, in the environment of evalscribe: pip install 'evalscribe[mcp]'")
     else:
         say("For coding agents also: --claude, --cursor, --vscode.")
-    say("Keys go into .env, made from .env.example; rules need none.")
+    say("Put keys into .env (a copy of .env.example); the rules need none.")
     name = OWN_NAME if shutil.which(OWN_NAME) else quote(done.command)
     if name != OWN_NAME:
         say("This shell does not find `evalscribe` by its name: AGENTS.md tells agents the path.")

@@ -79,7 +79,7 @@ Collection = Annotated[
         show_default=False,
     ),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Judge again instead of using stored verdicts.")]
 
 
 def judge(

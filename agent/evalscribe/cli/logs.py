@@ -40,7 +40,7 @@ def is_quiet() -> bool:
 
 
 class Redacted(logging.Formatter):
-    """Hides secrets and control characters of every message and traceback."""
+    """Hides secrets and control characters in every message and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = redacted(super().format(record))
@@ -103,5 +103,5 @@ def _add(handler: logging.Handler) -> None:
     root.setLevel(logging.INFO)
     # Libraries log every HTTP request at this level; at DEBUG some log whole prompts.
     logging.getLogger("evalscribe").setLevel(logging.DEBUG)
-    # Each revision of a new store is a line of its own, and no question was ever about one.
+    # alembic logs each revision of a new store, which nobody needs.
     logging.getLogger("alembic").setLevel(logging.WARNING)

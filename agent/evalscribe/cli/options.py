@@ -42,19 +42,19 @@ Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="Reports folde
 Date = Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the report. Default: today.")]
 Concurrency = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, max=64, help="Calls at the same time. Default: 4.", rich_help_panel=JUDGING),
+    typer.Option(metavar="N", min=1, max=64, help="Maximum concurrent calls. Default: 4.", rich_help_panel=JUDGING),
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(min=0, metavar="USD", help="Most to spend. Default: 5.", rich_help_panel=JUDGING),
+    typer.Option(min=0, metavar="USD", help="Maximum to spend. Default: 5.", rich_help_panel=JUDGING),
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Most tokens to use of models without a price.", rich_help_panel=JUDGING),
+    typer.Option(metavar="N", min=1, help="Maximum tokens for models without a known price.", rich_help_panel=JUDGING),
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="local|ray", help="Where to do the work. Default: local.", rich_help_panel=JUDGING),
+    typer.Option(metavar="local|ray", help="Where judges and imports run. Default: local.", rich_help_panel=JUDGING),
 ]
 RayAddress = Annotated[
     str | None,
@@ -101,7 +101,7 @@ ReferenceRun = Annotated[
     Path | None,
     typer.Option(metavar="RUN", help="Run of the reference answers, to find bad tasks."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without a question.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without asking.")]
 Collection = Annotated[
     str | None, typer.Option(metavar="NAME", help="A collection: name or id. Default: the configured or only one.")
 ]

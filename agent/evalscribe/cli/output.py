@@ -36,11 +36,11 @@ def _price(usage: "UsageSummary") -> str:
 
 
 def may_delete(what: str, held: str, *, yes: bool, rest: str = "") -> bool:
-    """Ask at a terminal whether something goes with what it holds; nothing is asked if it is empty.
+    """Ask at a terminal before deleting an object with its contents; an empty one is deleted without asking.
 
     Args:
         what: Such as `collection first`.
-        held: What it holds, such as `2 runs, 1 rubric`; empty if there is nothing.
+        held: The contents, such as `2 runs, 1 rubric`; empty if there are none.
         yes: True if the user agreed beforehand.
         rest: What stays, as the end of a sentence.
 
@@ -59,7 +59,7 @@ def may_delete(what: str, held: str, *, yes: bool, rest: str = "") -> bool:
 
 
 def page(markdown: str, *, picture_title: str | None = None) -> None:
-    """Print a report as markdown, laid out in a terminal; with a title, print a picture of that (SVG)."""
+    """Print a report as markdown, laid out for a terminal; with a title, print it as a picture (SVG)."""
     text = body(markdown)
     if picture_title is None and not sys.stdout.isatty():
         say(text)

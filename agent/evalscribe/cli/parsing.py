@@ -13,9 +13,9 @@ from evalscribe.errors import UsageError
 
 JSON = "json"
 OTHER_NAMES = frozenset(("--artifact-format", "--out-file", "--reason"))
-"""Names of options that work, too, and are left out of the help."""
+"""Aliases of options, which the help leaves out."""
 FORMS = {"agent-run-analysis": "the write-up for a task's pull request"}
-"""What a format is whose name does not say it."""
+"""Descriptions of formats whose names do not explain them."""
 OUTPUT = "Output"
 """Panel of the options that every command has."""
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no notes.", rich_help_panel=OUTPUT)]
@@ -52,7 +52,7 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
         set_output(quiet=bool(asked[_QUIET] or values.get("quiet")), verbose=bool(asked[_VERBOSE]))
         if asked[_FORM] not in (None, "text"):
             if asked[_FORM] not in forms:
-                raise UsageError(f"--format {asked[_FORM]!r} is none of {', '.join(('text', *forms))}")
+                raise UsageError(f"--format {asked[_FORM]!r} is not one of {', '.join(('text', *forms))}")
             values[f"as_{asked[_FORM].replace('-', '_')}"] = True
         if asked[_JSON] and own is not None:
             if values[own.name] not in (None, own.default, JSON):
@@ -118,7 +118,7 @@ class CommandParser(TyperCommand):
 
 
 def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) -> None:
-    """Write arguments and options, those of one panel together; `apart`: those that every command has."""
+    """Write arguments and options by panel; `apart` puts those that every command has into their own panel."""
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     last = []
     for param in sorted((param for param in params if not param.hidden), key=_rank):

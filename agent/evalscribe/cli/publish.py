@@ -68,15 +68,15 @@ def _told(done: "Publication") -> list[str]:
     if done.richer:
         files = " ".join(quote(relpath(path)) for path in (done.report, done.data) if path)
         lines.append(
-            f"Note: people edited the report on {done.remote}; what is published holds their edits and yours, "
-            f"your file does not have theirs. Take it over: git fetch {done.remote} {there} && "
+            f"Note: people edited the report on {done.remote}; the published report has their edits and yours, "
+            f"but your file lacks theirs. To get them: git fetch {done.remote} {there} && "
             f"git checkout FETCH_HEAD -- {files}"
         )
     if done.missing:
         lines.append(
             f"Note: it links to {', '.join(done.missing)}, which {done.base} of {done.remote} does not have: "
-            "until it is merged there too, `evalscribe reports check` finds a dead link. "
-            "Publish it, or commit it with git where people wrote it."
+            "until that is merged too, `evalscribe reports check` finds a dead link. "
+            "Publish it, or commit it with git if people wrote it."
         )
     return lines
 

@@ -1,4 +1,4 @@
-"""`evalscribe reports check`: check reports, and tell the pull request of a job."""
+"""`evalscribe reports check`: check reports, and comment on the pull request of a job."""
 
 import json
 import os
@@ -133,7 +133,7 @@ def _comment(found: CheckResult, job: Actions | None, settings: Settings, output
     text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
     command(notice(text) if output == "github" else f"notice: {text}", file)
     for line in body.splitlines() if told.url is None else ():
-        say(f"  | {line}", file=file)  # prevents that a runner takes a line of the log for a command
+        say(f"  | {line}", file=file)  # keeps a runner from treating a log line as a command
     return body
 
 

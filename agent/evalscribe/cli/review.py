@@ -77,7 +77,7 @@ def label(
 ) -> int:
     """Correct or confirm the label of a finding, with a `Reviewer:` line.
 
-    Counts and data of the report follow when it is written again.
+    Counts and data of the report are updated when it is written again.
     """
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = cast(CauseKind | None, _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
@@ -95,7 +95,7 @@ def label(
     if not done.changed:
         output.hint("The report already says so. To add your own comment, repeat the command with --note TEXT.")
     output.hint(
-        "The label is in force. The counts and recommendations of the page follow when its run is analysed again."
+        "The label is in force. The page's counts and recommendations are updated when its run is analysed again."
     )
     if done.in_git:
         where = quote(relpath(done.path))
@@ -104,7 +104,7 @@ def label(
 
 
 def _run_in(path: Path) -> str | None:
-    """Return the id of the only run in a file or folder; None for a page, and for anything else."""
+    """Return the id of the only run in a file or folder; None otherwise, such as for a page."""
     try:
         if is_report(path.name) or not path.name or not path.exists():
             return None
@@ -159,7 +159,7 @@ def print_sync(found: SyncResult, *, as_json: bool) -> None:
         return
     say(f"{_held(found)}: {_change(found)}")
     if found.shallow:
-        say("The clone is shallow: what older commits said seems to come from its oldest. Run: git fetch --unshallow")
+        say("The clone is shallow: labels of older commits seem to come from its oldest. Run: git fetch --unshallow")
     _some("People disagree", map(_disagreement, found.disagreements))
     _some("Not merged yet, so no labels", map(_pending, found.pending))
     _some("Not read", (f"{one.report}: {one.problem}" for one in found.unread))
@@ -237,9 +237,9 @@ def _between(pair: ReviewerRow) -> str:
 def print_export(found: ExportedLabels) -> None:
     say(f"{pluralise(found.subjects, 'labelled failure')} in {found.path}")
     if found.alike:
-        say(f"Left out: {found.alike} that one label answers for together with a failure that is in it")
+        say(f"Left out: {found.alike} that share one label with a failure that is included")
     if found.contradicted:
         say(f"Left out: {found.contradicted} that two reports of their run label differently")
     if found.elsewhere:
-        say(f"Left out: {found.elsewhere} whose run is not in the store; analyze it to have them")
+        say(f"Left out: {found.elsewhere} whose run is not in the store; analyze that run to include them")
     hint(f"Next: evalscribe judge-eval failure {found.path} --judge rules")

@@ -17,7 +17,7 @@ def schema(
     """Print the JSON Schema of a document: a report, a rubric or an exploration."""
     schemas = {"report": _report, "rubric": _rubric, "exploration": _exploration}
     if name not in schemas:
-        raise UsageError(f"there is no schema {name!r}; there is: {', '.join(schemas)}")
+        raise UsageError(f"there is no schema {name!r}; schemas: {', '.join(schemas)}")
     print(json.dumps(schemas[name](), indent=2))
     return 0
 

@@ -88,7 +88,7 @@ def list_all(
     with Workspace() as workspace:
         rows = workspace.store.experiments.scorers()
     heads = ("id", "name", "version", "made of", "config")
-    none = "There is no scorer yet: `experiments scorers create` makes one, `--builtin` lists the built-in ones."
+    none = "There is no scorer yet: `experiments scorers create` creates one, `--builtin` lists the built-in ones."
     print_list(rows, heads, _cells, form, none)
     return 0
 
@@ -163,7 +163,7 @@ def _of_scorer(one: Scorer) -> Iterator[str]:
 
 
 def _of_listed(one: ScorerInfo) -> Iterator[str]:
-    model = "; it asks a model" if one.needs_model else ""
+    model = "; it calls a model" if one.needs_model else ""
     yield f"{one.name}: {_line(one)}{model}"
     yield from ([f"other names of its settings: {', '.join(one.aliases)}"] if one.aliases else [])
     required = f" ({', '.join(one.required)} required)" if one.required else ""

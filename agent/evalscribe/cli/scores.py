@@ -53,7 +53,7 @@ def list_all(
     """List scores: what each scorer decided about each trial, and why."""
     validate_format(form)
     if status is not None and status not in get_args(ScoreStatus):
-        raise UsageError(f"--status {status!r} is none of {', '.join(get_args(ScoreStatus))}")
+        raise UsageError(f"--status {status!r} is not one of {', '.join(get_args(ScoreStatus))}")
     query = ScoreQuery(
         run_id=run_id,
         run_item_id=run_item_id,
@@ -66,7 +66,7 @@ def list_all(
         superseded=every,
     )
     with Workspace() as workspace:
-        print_list(list_scores(workspace, query), HEADS, _cells, form, none="No score is like that.")
+        print_list(list_scores(workspace, query), HEADS, _cells, form, none="No score matches.")
     return 0
 
 

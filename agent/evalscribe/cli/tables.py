@@ -67,7 +67,7 @@ T = TypeVar("T", bound="BaseModel")
 def validate_format(form: str) -> str:
     """Check the format's name. Raises `UsageError` for an unknown one."""
     if form not in LIST_FORMATS:
-        raise UsageError(f"--format {form!r} is none of {', '.join(LIST_FORMATS)}")
+        raise UsageError(f"--format {form!r} is not one of {', '.join(LIST_FORMATS)}")
     return form
 
 

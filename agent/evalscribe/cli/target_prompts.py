@@ -45,7 +45,7 @@ def list_prompts(form: Format = "table") -> int:
     """List the prompts and their latest versions."""
     with Workspace() as workspace:
         there = workspace.store.experiments.prompts()
-    none = "There is no prompt yet: `evalscribe experiments prompts create --name N FILE` makes one."
+    none = "There is no prompt yet: `evalscribe experiments prompts create --name N FILE` creates one."
     print_list(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
 

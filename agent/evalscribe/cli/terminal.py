@@ -3,7 +3,7 @@
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from io import StringIO
@@ -27,9 +27,8 @@ from rich.text import Text
 
 from evalscribe.cli.logs import is_quiet
 from evalscribe.cli.streams import can_ask, escaped, unescaped
-from evalscribe.errors import InterruptError, TerminatedError
+from evalscribe.errors import InterruptError, TerminatedError, flag, write_fields
 from evalscribe.judging.verdicts import JudgedGroup
-from evalscribe.model.experiment import ExperimentRun, ItemVerdict
 from evalscribe.model.finding import Proof, Unclassified, Verdict, label_and_confidence
 from evalscribe.model.run import Eval, Run
 from evalscribe.settings import Options
@@ -181,7 +180,7 @@ def _interruptible(outcome: str) -> Iterator[None]:
 
 
 def paying_user() -> Callable[[str], bool] | None:
-    """Return what asks the user before a model is called; None if nobody can be asked."""
+    """Return a function that asks the user before a model is called; None if nobody can be asked."""
     return _agrees_to_pay if can_ask() else None
 
 
@@ -273,8 +272,8 @@ class Display(Bar):
         listed = f", {len(run.failures)} of them listed" if len(run.failures) < run.failed else ""
         self.say(f"{run.model} ({run.provider}), {run.experiment}: {run.failed} of {run.total} evals failed{listed}")
 
-    def say(self, line: str) -> None:
-        self._console.print(Text(one_line(line)))
+    def say(self, line: str, fields: Sequence[str] = ()) -> None:
+        self._console.print(Text(one_line(write_fields(line, fields, flag))))
 
     def imported(self, evals: int, progress: float) -> None:
         what = f"Importing, {pluralise(evals, 'eval')}"
@@ -353,7 +352,7 @@ class ImportDisplay(Bar):
         self._task = self._bar.add_task("", total=1.0, visible=False, evals="")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Show that a file is being read; return what shows how far."""
+        """Show that a file is being read; return a callback for its progress."""
         self._bar.reset(self._task, description=one_line(name)[-40:], completed=0, visible=True, evals="")
         if not self._console.is_terminal:
             self._console.print(Text(f"Reading {one_line(name)}"))
@@ -361,19 +360,3 @@ class ImportDisplay(Bar):
 
     def imported(self, evals: int, progress: float) -> None:
         self._bar.update(self._task, completed=progress, evals=pluralise(evals, "eval"))
-
-
-class RunDisplay(Bar):
-    def __init__(self) -> None:
-        super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._task = self._bar.add_task("", total=None)
-
-    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """Show how many trials are done, and how many of them did not pass."""
-        done = sum(tally.values())
-        others = done - tally.get("passed", 0)
-        told = f"{run.state}, {others:,} not passed" if others else run.state
-        self._bar.update(self._task, description=told, completed=done, total=run.tries)
-
-    def rescored(self, done: int, total: int) -> None:
-        self._bar.update(self._task, description="Scoring", completed=done, total=total)

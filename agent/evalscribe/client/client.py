@@ -117,7 +117,7 @@ class RequestProgress:
             self._shown.stop()
 
     def begun(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
-        """Show how many requests are answered already; return what shows an answer."""
+        """Show how many requests are already answered; return a callback for each answer."""
         if self._shown and self._task is not None:
             self._shown.update(self._task, description=one_line(name), completed=done, total=total)
         return self.answered
@@ -361,7 +361,7 @@ class Client:
         reasoning_effort: Effort | None = None,
         max_concurrency: int | None = None,
     ) -> dict[str, Any]:
-        """Ask a model (`provider/name`) every request, and return when the results are stored.
+        """Send every request to a model (`provider/name`), and return when the results are stored.
 
         Each result is stored at once: after an interruption, the same call continues, and answered requests are not
         asked again. An error of one request is stored in its result, and the same call retries it. If the name is taken
@@ -439,7 +439,7 @@ class Client:
 
     @staticmethod
     def dql_result_to_dicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return each row by column name; of equal names the last one is used."""
+        """Convert each row to a dict by column name; if names are equal, the last one wins."""
         return [dict(zip(result["columns"], row, strict=True)) for row in result["rows"]]
 
     def close(self) -> None:

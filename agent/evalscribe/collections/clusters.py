@@ -21,7 +21,7 @@ from evalscribe.text import cut, one_line, pluralise, prose, slug
 MOST_CLUSTERS = 15
 """Maximum clusters; more are merged."""
 MOST_TOGETHER = 300
-"""Maximum lines in one question, because the answer has to repeat their ids correctly."""
+"""Maximum lines in one question. With more, models repeat ids incorrectly."""
 ROUNDS = 6
 PROGRESS = 0.9
 """Clustering stops after a round that leaves more than this share of the lines."""
@@ -117,7 +117,7 @@ def estimate_subject(batches: int) -> Subject:
 
 
 def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any]]) -> list[ClusterNode]:
-    """Return the groups of an answer, then ungrouped nodes in their order."""
+    """Merge nodes into the groups of an answer. Ungrouped nodes follow in their original order."""
     left = {node.id: node for node in nodes}
     made = []
     for group in groups:
@@ -172,7 +172,7 @@ def _subject(nodes: Sequence[ClusterNode]) -> Subject:
 MOST_PASSAGES = 6
 """Maximum passages of one cluster."""
 MOST_SHARES = 3
-"""Maximum shares of one kind."""
+"""Maximum shares of one kind (model, task or trial) that a cluster lists."""
 
 
 def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> tuple[Cluster, ...]:
@@ -212,7 +212,7 @@ def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
 
 
 def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
-    """Yield the cluster's shares by kind, omitting kinds with only one value overall."""
+    """Yield the cluster's most common models, tasks and trials; a kind with one value in the collection is omitted."""
     for of, name in _KINDS.items():
         among = Counter(map(name, members.values()))
         if len(among) > 1:
@@ -283,8 +283,8 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     """Return the cause of each failure.
 
-    An uncertain failure takes over the most common cause of the same error. A text that several failures share is kept,
-    because one symptom (such as a limit) may have many causes.
+    An uncertain failure gets the most common certain cause of the same error, unless other failures have its cause as
+    well: one symptom (such as a limit) may have many causes.
     """
     shared = Counter(one.cause for one in failures)
     sure: dict[str, Counter[str]] = defaultdict(Counter)
@@ -349,10 +349,7 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
-    """Parse the answer into one line with clusters as `(1)`.
-
-    Also returns the number of its citations that cannot be resolved.
-    """
+    """Return the answer as one line that cites clusters as `(1)`, and its number of unresolved citations."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
     text, wrong = cited["text"], sum(one["status"] == "unverified" for one in cited["citations"])
     parts, at = list[str](), 0

@@ -60,7 +60,7 @@ class RunEvals:
 
     @property
     def names_all(self) -> bool:
-        """True if every eval is named: some sources name only failures."""
+        """True if the run lists every eval; some sources list only failures."""
         return len(self.graded) >= self.run.total
 
 
@@ -71,7 +71,7 @@ class EvalTrials:
     category: str = ""
     judged: list[Trial] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """Reasons why the other trials are no evidence about the model."""
+    """For each other trial, the reason why it says nothing about the model."""
     tasks: set[str] = field(default_factory=set)
     graders: set[str] = field(default_factory=set)
 
@@ -113,7 +113,7 @@ def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
 
 
 def same_suite(one: RunEvals, other: RunEvals) -> bool:
-    """Return whether both runs are of one suite: the same experiment, equally many evals, or a named eval in common."""
+    """Return whether both runs seem to be of one suite: equal experiments or numbers of evals, or a shared eval."""
     if one is other or same_experiment(one.run.experiment, other.run.experiment) or one.run.total == other.run.total:
         return True
     return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
@@ -132,12 +132,12 @@ def _trials(played: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _listed(paths: Sequence[str]) -> list[str]:
-    """Return the paths without trial marks, which `Run.evals` may have."""
+    """Return the paths without the trial suffixes (`#2`) that `Run.evals` may contain."""
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
 def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
-    """Return the trial, or the reason why the model's work was not judged in it."""
+    """Return the trial, or the reason why it says nothing about the model."""
     eval = one.eval
     finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
     error = _error(played, eval, finding)
@@ -151,7 +151,7 @@ def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
         why = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
         return f"its report blames the {finding.cause_kind}{f' ({why})' if why else ''}"
     if finding is None and eval.id in played.unreached:
-        return f"its work was never reached{f': {error}' if error else ''}"
+        return f"the model's work was never reached{f': {error}' if error else ''}"
     return Trial(
         run_id=one.run_id,
         eval_id=eval.id,
@@ -183,7 +183,7 @@ LARGEST = 1e100
 
 
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
-    """Compare pass rates; `unnamed` is the number of evals that passed on both sides without being named."""
+    """Compare pass rates. `unnamed` evals, which no run lists, passed on both sides."""
     one = (Fraction(1),)
     return mean_difference(compare_pairs([*map(_task, pairs), *[Task(one, one)] * unnamed]))
 
@@ -258,7 +258,7 @@ def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -
 
 
 ComparedRuns = Sequence[RunEvals]
-"""The runs of one side, all of one model."""
+"""The runs of one side; all have the same model."""
 STATES = {
     "failed": "did not complete",
     "running": "is still running",
@@ -310,13 +310,13 @@ def _matched(
 
 
 def _differs(before: EvalTrials, after: EvalTrials) -> str:
-    """Return `its task`, `its grader` or both if they differ between the sides, as far as known."""
+    """Return `its task`, `its grader` or both if they are known to differ between the sides."""
     task, grader = len(before.tasks | after.tasks) > 1, len(before.graders | after.graders) > 1
     return " and ".join(name for name, is_so in (("its task", task), ("its grader", grader)) if is_so)
 
 
 def _not_judged(before: EvalTrials, after: EvalTrials) -> Iterator[str]:
-    """Say why a side does not count, and what the other one did."""
+    """For each side, yield why it does not count, or how often it passed."""
     for name, side in (("base", before), ("candidate", after)):
         passed = sum(trial.passed for trial in side.judged)
         if not side.judged:
@@ -342,7 +342,7 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
-    """Return how many evals no run names. They exist only if every run names only its failures; all of them passed."""
+    """Return how many evals no run names: they passed everywhere, in runs that name only their failures."""
     if any(played.names_all or played.run.evals is not None or not same_suite(runs[0], played) for played in runs):
         return 0
     tried = min(played.run.total - played.run.incomplete for played in runs)
@@ -352,7 +352,7 @@ def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
 def build_side(
     side: ComparedRuns, other: ComparedRuns, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0
 ) -> ComparisonSide:
-    """Describe one side, with its run in the name if `other` is the same model."""
+    """Describe one side. Its name includes the run if `other` has the same model."""
     run = side[0].run
     name = "/".join(model_folder(run.provider, run.model))
     same = any(name == "/".join(model_folder(played.run.provider, played.run.model)) for played in other)
@@ -387,12 +387,12 @@ def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[s
     for name, side in (("base", base), ("candidate", candidate)):
         run = side[0].run
         if run.provider == HARBOR and (kind := REFERENCE_AGENTS.get(run.model)):
-            yield f"The {name} is no model: `{run.model}` gives every task its {kind}."
+            yield f"The {name} is not a model: `{run.model}` submits the {kind} to every task."
         partly = [played.run for played in side if not played.names_all]
         if partly:
             never = sum(run.incomplete for run in partly)
-            but = f", or are among the {never} that never completed" if never else ""
-            yield f"The source of the {name} names only failed evals; its other evals passed{but}."
+            but = f" or are among the {never} that never completed" if never else ""
+            yield f"The source of the {name} lists only failed evals; the others passed{but}."
         for run in (played.run for played in side if played.run.status in STATES):
             yield f"Run {run_id_prefix(run.id)} of the {name} {STATES[run.status]}."
 
@@ -451,7 +451,7 @@ def _column(
 
 
 def _name(side: Sequence[RunEvals], sides: Sequence[Sequence[RunEvals]]) -> str:
-    """Return `provider/model`, with the run if another column has the same model."""
+    """Return `provider/model`, and the run if another column has the same model."""
     names = ["/".join(model_folder(one[0].run.provider, one[0].run.model)) for one in sides]
     name = "/".join(model_folder(side[0].run.provider, side[0].run.model))
     return f"{name} ({run_id_prefix(side[0].run.id)})" if names.count(name) > 1 else name
@@ -472,9 +472,9 @@ def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]
     partly = [played.run for side in sides for played in side if not played.names_all]
     if partly:
         told = ", ".join(run_id_prefix(run.id) for run in partly)
-        notes.append(f"{told} name only failures: evals that only other runs name count as passed there.")
+        notes.append(f"{told} list only failures: evals that only other runs list count as passed there.")
     if short := [run_id_prefix(run.id) for run in partly if run.total - run.incomplete > counted]:
         notes.append(
-            f"Evals that no run names are not counted, so {', '.join(short)} passed more often than shown here."
+            f"Evals that no run lists are not counted, so {', '.join(short)} passed more often than shown here."
         )
     return tuple(notes)

@@ -199,7 +199,7 @@ def _quote(quote: Quote, side: str) -> str:
 
 TITLES = {
     "changed": "Task or grader changed in between",
-    "not-judged": "Not counted: one side says nothing about the model",
+    "not-judged": "Not counted: on one side no trial was judged",
     "only-base": "Only in the base",
     "only-candidate": "Only in the candidate",
 }
@@ -241,12 +241,12 @@ def _foremost(found: Comparison) -> Iterator[str]:
     both = found.of("both-failed")
     if both:
         other = sum(pair.cause_changed for pair in both)
-        moved = f", {other} for another reason than before" if other else ""
+        moved = f", {other} for a different reason than before" if other else ""
         yield f"Fails in both: {pluralise(len(both), 'eval')}{moved}."
     unexplained = [side for side in (found.base, found.candidate) if side.unexplained]
     if unexplained:
         runs = [inline.code(one_line(f"evalscribe analyze {run}")) for side in unexplained for run in side.unexplained]
-        yield f"Why evals fail is not known yet: run {join_first(runs, FOREMOST)}, then compare again."
+        yield f"Some failures have no known cause yet: run {join_first(runs, FOREMOST)}, then compare again."
 
 
 def _sides(found: Comparison) -> Iterator[str]:
@@ -256,7 +256,7 @@ def _sides(found: Comparison) -> Iterator[str]:
     yield f"| Model | {' | '.join(inline.cell(inline.name(one_line(model))) for model in models)} |"
     yield f"| Runs | {' | '.join(inline.cell(_runs(side)) for side in sides)} |"
     yield f"| Experiment | {' | '.join(inline.cell(inline.paths(side.experiments)) for side in sides)} |"
-    yield f"| Passed, of what is compared | {' | '.join(f'{side.passed} of {side.trials}' for side in sides)} |"
+    yield f"| Passed, of compared trials | {' | '.join(f'{side.passed} of {side.trials}' for side in sides)} |"
 
 
 def _runs(side: ComparisonSide) -> str:
@@ -327,14 +327,14 @@ def _apart(apart: Sequence[ExcludedEval]) -> Iterator[str]:
 
 
 def _fixed(pairs: Sequence[EvalPair]) -> Iterator[str]:
-    """Name the evals that got better, and of several trials how many passed."""
+    """Name the evals that got better. If not all of their trials pass now, add how many do."""
     whole = [pair for pair in pairs if all(trial.passed for trial in pair.candidate)]
     if whole:
         yield _listed([pair.eval for pair in whole])
     for pair in pairs:
         if pair not in whole:
             name = inline.printed_path(one_line(pair.eval))
-            yield f"- {name} only passes more often: {passed(pair.base)}, then {passed(pair.candidate)}"
+            yield f"- {name} passes more often, but not always: {passed(pair.base)}, then {passed(pair.candidate)}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -364,8 +364,8 @@ def _answer_within(found: WithinRunComparison) -> str:
     failed = found.side.trials - found.side.passed
     never = f"; {pluralise(len(found.without), 'eval')} never passed" if found.without else ""
     return (
-        f"**{found.side.passed} of {pluralise(found.side.trials, 'trial')} passed.** Of {failed} that failed, "
-        f"{len(found.pairs)} are of {pluralise(tasks, 'eval')} that passed another time{never}."
+        f"**{found.side.passed} of {pluralise(found.side.trials, 'trial')} passed.** Of the {failed} failed trials, "
+        f"{len(found.pairs)} belong to {pluralise(tasks, 'eval')} that also passed{never}."
     )
 
 
@@ -391,12 +391,12 @@ def matrix_page(found: Matrix) -> str:
     ]
     telling = [row for row in found.rows if row.discriminates]
     if telling:
-        lines += ["", "## Evals that tell the runs apart", *_table(telling, found.columns)]
+        lines += ["", "## Evals on which the runs differ", *_table(telling, found.columns)]
     for title, rows in (("Passed everywhere", _same(found, 1.0)), ("Failed everywhere", _same(found, 0.0))):
         if rows:
             lines += ["", f"## {title}", _column_names([row.eval for row in rows])]
     if found.changed:
-        lines += ["", "## Task or grader not the same everywhere", _column_names(found.changed)]
+        lines += ["", "## Task or grader differs between runs", _column_names(found.changed)]
     if found.notes:
         lines += ["", "## Limits", *(f"- {prose(note)}" for note in found.notes)]
     runs = [run for column in found.columns for run in column.runs]
@@ -404,7 +404,7 @@ def matrix_page(found: Matrix) -> str:
 
 
 def as_csv(found: Matrix) -> str:
-    """Render the matrix as CSV, one line per eval. A cell is the pass rate, or empty if never tried or judged."""
+    """Render the matrix as CSV, one line per eval. A cell is the pass rate, or empty if no trial was judged."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["eval", *(_cell_text(one_line(column.name)) for column in found.columns), "rate", "discriminates"])
@@ -422,9 +422,9 @@ def _cell_text(text: str) -> str:
 def _matrix_answer(found: Matrix) -> str:
     telling = sum(row.discriminates for row in found.rows)
     flaky = sum(any(cell and 0 < cell[0] < cell[1] for cell in row.cells) for row in found.rows)
-    steady = f"; {pluralise(flaky, 'eval')} passed only sometimes in one of them" if flaky else ""
+    steady = f"; {pluralise(flaky, 'eval')} passed only in some trials of a run" if flaky else ""
     return (
-        f"**{pluralise(telling, 'eval')} of {len(found.rows) + found.unnamed} tell the runs apart**; "
+        f"**The runs differ on {telling} of {pluralise(len(found.rows) + found.unnamed, 'eval')}**; "
         f"{len(_same(found, 1.0)) + found.unnamed} passed "
         f"everywhere, {len(_same(found, 0.0))} failed everywhere{steady}."
     )
@@ -450,7 +450,7 @@ def _table(rows: Sequence[MatrixRow], columns: Sequence[MatrixColumn]) -> Iterat
         cells = " | ".join(_cell(cell) for cell in row.cells)
         yield f"| {inline.cell(inline.printed_path(one_line(row.eval)))} | {cells} | {percent(row.rate or 0.0)} |"
     if len(rows) > MOST_ROWS:
-        yield f"\nAnd {len(rows) - MOST_ROWS} more, which `--csv` and `--json` have."
+        yield f"\nAnd {len(rows) - MOST_ROWS} more; see `--csv` or `--json`."
 
 
 def _cell(cell: tuple[int, int] | None) -> str:

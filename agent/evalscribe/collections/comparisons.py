@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evalscribe.collections import regressions
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.collections.comparison_page import comparison_page, matrix_page, p_value, same_runs, within_page
-from evalscribe.collections.importing import import_file, recall_columns
+from evalscribe.collections.importing import import_file, open_file
 from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.regressions import (
     CompareJudges,
@@ -39,7 +39,7 @@ from evalscribe.model.run import Run
 from evalscribe.reports.documents import PlacedDocument, place_document
 from evalscribe.reports.history import stored_records
 from evalscribe.reports.reading import findings_of_run
-from evalscribe.sources.formats import open_records, recognise_folder
+from evalscribe.sources.formats import recognise_folder
 from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
@@ -62,10 +62,10 @@ class SideReader:
     async def bring(self, path: Path) -> tuple[Run, ...]:
         """Import a file into no collection and return its runs."""
         runs = self.workspace.store.runs
-        records = open_records(path, recall_columns(runs, path, run_overrides(self.workspace)))
-        done = await import_file(runs, None, records, None, self.watcher.imported)
+        opened = open_file(runs, path, run_overrides(self.workspace))
+        done = await import_file(runs, None, opened.records, None, self.watcher.imported)
         if done.table:
-            self.watcher.say(f"{path.name}: {done.table.text}")
+            self.watcher.say(f"{path.name}: {done.table.text}", ("map",))
         if done.stopped:
             self.watcher.say(f"reading {path} stopped early: {done.stopped}")
         return done.runs
@@ -194,13 +194,13 @@ class WrittenComparison(Frozen):
 
     found: Compared
     text: str
-    """The page, with sides named after their files. The page that is written names runs, however they were given."""
+    """The page, with sides named after their files. The written page always names their runs."""
     put: PlacedDocument | None = None
-    """None if nothing was to be written."""
+    """None if no page was requested."""
     estimate: Estimate | None = None
-    """Maximum cost of asking; None if no model would be asked."""
+    """Maximum cost; None if no model would be called."""
     broken: tuple[str, ...] = ()
-    """Conditions that do not hold, a sentence each."""
+    """One sentence for each condition that does not hold."""
 
 
 class ComparisonCondition(NamedTuple):
@@ -212,7 +212,7 @@ class ComparisonCondition(NamedTuple):
     operator: str = ""
     number: float = 0.0
     from_base: bool = False
-    """Whether the number is added to the base's."""
+    """Whether the number is an offset from the base's pass rate."""
 
 
 NO_REGRESSIONS, NOT_WORSE = "no-regressions", "not-worse"
@@ -244,7 +244,7 @@ def parse_condition(text: str) -> ComparisonCondition:
 
 
 def broken_conditions(found: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
-    """Return why conditions do not hold. Without a compared eval, or with an incomplete run, none does."""
+    """Return why conditions do not hold. No condition holds if a run is incomplete or no eval is compared."""
     if not conditions:
         return ()
     unusable = [f"{note} No condition holds." for note in found.notes if note.startswith("Run ")]
@@ -270,7 +270,7 @@ def _broken(found: Comparison, condition: ComparisonCondition) -> str | None:
 
 
 def _named_after_files(found: Compared, names: Sequence[str]) -> Compared:
-    """Name the sides after their files, as far as they were files."""
+    """Name the sides that were read from files after these files."""
     files = [Path(name) if _is_file(name) else None for name in names]
     single = Counter(path.name for path in files if path)
     shown = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]

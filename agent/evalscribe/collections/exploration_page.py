@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalscribe.collections.clusters import words
 from evalscribe.model.exploration import Cluster, ClusterShare, Exploration, Member, Observation, Passage
+from evalscribe.model.finding import by_rules
 from evalscribe.reports import documents, inline
-from evalscribe.settings import RULES
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
 
 MOST_NAMED = 30
@@ -112,13 +112,13 @@ def same_question(text: str, other: str) -> bool:
 
 
 NO_MODEL = (
-    "No model was asked, so the question is not answered: failures are grouped by cause, whatever the question. "
+    "No model was asked, so the question is not answered. Instead, failures are grouped by cause. "
     "`--judge PROVIDER/MODEL` answers it."
 )
 
 
 def _answer(found: Exploration) -> Iterator[str]:
-    if found.judge.startswith(f"{RULES}@"):
+    if by_rules(found.judge):
         yield NO_MODEL
         yield ""
     if found.answer:
@@ -130,7 +130,7 @@ def _answer(found: Exploration) -> Iterator[str]:
 def _headline(found: Exploration) -> str:
     n = len(found.members)
     if not found.clusters:
-        return f"Nothing that speaks to the question was put together from {pluralise(n, 'agent run')}."
+        return f"No observation about the question was found in {pluralise(n, 'agent run')}."
     clustered = {run for cluster in found.clusters for run in cluster.agent_runs}
     clusters = pluralise(len(found.clusters), "cluster")
     return f"{len(clustered)} of {pluralise(n, 'agent run')} ({percent(len(clustered), n)}) are in {clusters}."
@@ -194,7 +194,7 @@ def _told(observations: Sequence[Observation], members: Mapping[str, Member]) ->
 
 
 def _unverified(observations: Sequence[Observation]) -> Iterator[str]:
-    yield "Nothing that was cited for these is there: they count for nothing."
+    yield "None of the quotations cited for these were found, so they are not counted."
     yield ""
     yield from (f"- (unverified) {prose(one.text)}" for one in observations[:MOST_TOLD])
     if len(observations) > MOST_TOLD:
@@ -207,8 +207,8 @@ def _uncovered(found: Exploration, members: Mapping[str, Member]) -> Iterator[st
         yield f"- Not read, {runs}: {prose(gap.reason)} ({named(gap.agent_runs, members)})"
     passed = [run for run in found.silent if members[run].status == "passed"]
     if passed:
-        yield f"- Nothing said of {pluralise(len(passed), 'agent run')} that passed."
+        yield f"- Nothing observed in {pluralise(len(passed), 'agent run')} that passed."
     if failed := [run for run in found.silent if run not in set(passed)]:
-        yield f"- Nothing said of {pluralise(len(failed), 'agent run')} that did not pass: {named(failed, members)}"
+        yield f"- Nothing observed in {pluralise(len(failed), 'agent run')} that did not pass: {named(failed, members)}"
     if found.left_out:
-        yield f"- Left out, beyond the most that were to be read: {pluralise(found.left_out, 'agent run')}"
+        yield f"- Not read because of the limit: {pluralise(found.left_out, 'agent run')}"

@@ -103,7 +103,7 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
 
 @dataclass(frozen=True)
 class ExplorationPlan:
-    """Batches of agent runs that are read together, without their contents."""
+    """Batches of agent runs; each batch is read in one prompt. The contents are loaded later."""
 
     batches: tuple[Batch, ...]
     gaps: tuple[Gap, ...]
@@ -197,7 +197,7 @@ async def _observed(
         said = f"not read: {told}" if isinstance(told, str) else pluralise(len(told), "observation")
         known = "  (known)" if result and judges.knew(result) else ""
         n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
-        watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} from {batch[0].eval} on: {said}{known}")
+        watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {said}{known}")
         await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
@@ -225,7 +225,7 @@ async def _of_batch(
 
 
 def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
-    """Return one gap for each reason."""
+    """Yield a gap for each reason, with the agent runs that could not be read for that reason."""
     unread = defaultdict[str, list[str]](list)
     for number, told in sorted(found.items()):
         if isinstance(told, str):
@@ -236,7 +236,7 @@ def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | s
 async def _answered(
     judges: ExploreJudges, clusters: Sequence[Cluster], explored: int, watcher: AnalysisWatcher
 ) -> tuple[str | None, tuple[str, ...], Usage]:
-    """Return the answer, notes and usage. The answer is None without clusters, or if the model fails."""
+    """Return the answer, notes and usage. The answer is None if there are no clusters or the model fails."""
     if not clusters:
         return None, (), Usage()
     subject = answer_subject(clusters, explored)
@@ -261,7 +261,7 @@ ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 async def explore_by_rules(
     tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Report the cause of every failed agent run as judged by rules; passed ones are left out."""
+    """Report the causes of failed agent runs: those in reports, or else as judged by rules. Passed ones are skipped."""
     known = _findings(tables, collection_id)
     failures, gone = list[CausedFailure](), list[str]()
     failed = [member for member in members if member.failed]
@@ -403,7 +403,7 @@ class ExplorationResult(Frozen):
     """The page."""
     put: PlacedDocument | None = None
     estimate: Estimate | None = None
-    """Maximum cost of asking; None if no model would be asked."""
+    """Maximum cost; None if no model would be called."""
 
 
 async def explore(

@@ -13,8 +13,8 @@ from evalscribe.collections.importing import (
     ShowImport,
     import_file,
     import_source,
+    open_file,
     rare_garbage_collection,
-    recall_columns,
 )
 from evalscribe.collections.lookup import plan_collection
 from evalscribe.collections.runs import SAMPLE, collection_name, open_source, run_overrides
@@ -26,7 +26,7 @@ from evalscribe.model.rubric import Collection
 from evalscribe.remote.engine import LOCAL
 from evalscribe.sample import checkpoints_file
 from evalscribe.sources.address import SUMMARY, RunOverrides
-from evalscribe.sources.formats import open_records, recognise, run_files
+from evalscribe.sources.formats import run_files
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ async def import_all(
             await run_concurrently(opened, one_file, workspace.settings.concurrency.value if readers else 1)
     imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
     if not imports:
-        raise DataError("\n".join(["no file there contains runs:", *list(passed_over.values())[:3]]))
+        raise DataError("\n".join(["none of the files contains runs:", *list(passed_over.values())[:3]]))
     return CollectionImport(collection=into, imports=imports, passed_over=passed_over)
 
 
@@ -159,7 +159,7 @@ def _pass_over(one: _Given, error: DataError, passed_over: dict[str, str]) -> No
 def _given(
     workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
 ) -> Iterator[_Given]:
-    """Yield every file that was named; a name that is not a path is a run. Raises `EvalscribeError`."""
+    """Yield the files and runs that `path` names. Raises `EvalscribeError`."""
     place = Path(path)
     of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
     of_run = partial(_run, workspace, overrides=overrides, dry_run=dry_run)
@@ -199,19 +199,18 @@ def _file(
     in_folder: bool = False,
 ) -> Bring:
     archive = workspace.store.runs if workspace.has_store else None
-    overrides = recall_columns(archive, path, overrides)
-    found = recognise(path, overrides, in_folder=in_folder)
-    records = found.format.open(path, overrides)
+    opened = open_file(archive, path, overrides, in_folder=in_folder)
     whole_path = path.resolve()
 
     async def bring(collection: Collection, show: ShowImport) -> FileImport:
         if readers is None:
             archive, shelf = _parts(workspace, dry_run=dry_run)
-            done = await import_file(archive, shelf, records, collection, show, said=overrides.said)
-            return done.model_copy(update={"recognised_by": found.why})
-        done = await _read_apart(readers, FilePiece(path=whole_path, overrides=overrides, collection=collection))
+            done = await import_file(archive, shelf, opened.records, collection, show, said=overrides.said)
+            return done.model_copy(update={"recognised_by": opened.why})
+        piece = FilePiece(path=whole_path, overrides=opened.overrides, collection=collection)
+        done = await _read_apart(readers, piece)
         show(sum(done.statuses.values()), 1.0)
-        return done.model_copy(update={"recognised_by": found.why})
+        return done.model_copy(update={"recognised_by": opened.why})
 
     return bring
 
@@ -262,9 +261,9 @@ class Importer:
                 archive, shelf = store.runs, store.collections
 
             async def bring(piece: FilePiece) -> FileImport:
-                records = open_records(piece.path, piece.overrides, in_folder=True)  # checked before it was sent
+                opened = open_file(archive, piece.path, piece.overrides, in_folder=True)  # checked before it was sent
                 return await import_file(
-                    archive, shelf, records, piece.collection, show_nothing, said=piece.overrides.said
+                    archive, shelf, opened.records, piece.collection, show_nothing, said=piece.overrides.said
                 )
 
             yield bring

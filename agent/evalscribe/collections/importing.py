@@ -4,9 +4,9 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -17,10 +17,10 @@ from evalscribe.model.protocols import RunSource
 from evalscribe.model.record import AddedCounts, Record, Records, TableReading
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
-from evalscribe.sources.address import RunOverrides
-from evalscribe.sources.formats import EXPLICIT, keep_stated_models, recognise
+from evalscribe.sources.address import RunOverrides, agent_metadata
+from evalscribe.sources.formats import recognise
 from evalscribe.sources.recognition import FileStart
-from evalscribe.sources.results_table import TABLE, first_run_id
+from evalscribe.sources.records import EvalReader, first_run_id
 
 if TYPE_CHECKING:
     from evalscribe.store.collections import CollectionStore
@@ -28,41 +28,66 @@ if TYPE_CHECKING:
 
 MOST_RECORDS = 500
 MOST_UNREAD = 5
-"""Maximum phrases about evals that could not be read which a run keeps."""
+"""Maximum problems with unreadable evals that a run stores."""
 FETCHES = 8
 """Maximum evals requested from a source at once."""
+EXPLICIT = "evalscribe"
+"""The format whose files describe their runs completely."""
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Maximum characters of records written at once: the loss if the process dies, and a bound on memory."""
+"""Maximum characters of records written at once. Bounds memory, and what is lost if the process dies."""
 
 
 ShowImport = Callable[[int, float], None]
-"""Receives the progress of an import: the evals so far, and the part of the file that is read, from 0 to 1."""
+"""Receives the number of evals imported so far, and the fraction of the file that was read (0 to 1)."""
 
 
-def recall_columns(archive: "RunStore | None", path: Path, overrides: RunOverrides) -> RunOverrides:
-    """Add the columns and the threshold with which this table was last read, unless the user names columns.
+class OpenedFile(NamedTuple):
+    """A file or folder of runs, not yet read."""
 
-    Raises `EvalscribeError` if the file cannot be read.
+    name: str
+    records: Records
+    why: str
+    """By what its format was recognised."""
+    overrides: RunOverrides
+    """Those of the user, with the columns of its table."""
+
+
+def open_file(
+    archive: "RunStore | None", path: Path, overrides: RunOverrides, name: str = "", *, in_folder: bool = False
+) -> OpenedFile:
+    """Open a file or folder, with the columns and the threshold of its last reading unless the user gives others.
+
+    Raises the errors of `recognise`.
     """
-    if archive is None or overrides.columns or path.is_dir():
-        return overrides
+    try:
+        found = recognise(path, overrides, in_folder=in_folder)
+        is_table = "map" in found.format.used
+    except DataError:  # without its columns it may be of no known format
+        if archive is None or overrides.columns or path.is_dir() or not _may_be_table(path):
+            raise
+        found, is_table = None, True
+    known = archive.run(first_run_id(path)) if archive and is_table and not overrides.columns else None
+    if known is not None:
+        threshold = known.threshold if overrides.threshold is None else overrides.threshold
+        overrides = overrides.model_copy(update={"columns": dict(known.columns), "threshold": threshold})
+    if found is None or known is not None:
+        found = recognise(path, overrides, in_folder=in_folder)
+    records = found.format.open(path, overrides)
+    if archive and isinstance(records, EvalReader):
+        records.known = archive.run
+    return OpenedFile(name or path.name, records, found.why, overrides)
+
+
+def _may_be_table(path: Path) -> bool:
     start = FileStart(path)
-    if start.is_zip or start.is_sqlite or start.character == "<":
-        return overrides
-    with suppress(DataError):  # without its columns it may be of no known format
-        if recognise(path, overrides, in_folder=True).format.name != TABLE:
-            return overrides
-    if (known := archive.run(first_run_id(path))) is None:
-        return overrides
-    threshold = known.threshold if overrides.threshold is None else overrides.threshold
-    return overrides.model_copy(update={"columns": dict(known.columns), "threshold": threshold})
+    return not (start.is_zip or start.is_sqlite or start.character == "<")
 
 
 class FileImport(Frozen):
     """What was imported from one file."""
 
     collection: Collection | None
-    """None where a single file was imported only to be analysed or compared."""
+    """None if a single file was imported only to be analysed or compared."""
     format: str
     recognised_by: str | None = None
     """What showed the format; None for a run of a deployment."""
@@ -72,7 +97,7 @@ class FileImport(Frozen):
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """What of `left_out` is whole evals."""
+    """What of `left_out` is whole evals, or damaged lines of them."""
     table: TableReading | None = None
     """How the columns of a table of results were read."""
     stopped: str | None = None
@@ -80,13 +105,13 @@ class FileImport(Frozen):
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read of the file's evals."""
+        """Why evals of the file could not be read."""
         return (*((self.stopped,) if self.stopped else ()), *self.lost)
 
 
 class _Batch(Frozen):
     runs: tuple[Run, ...] = ()
-    """Runs, marked as `importing`; the last batch of a file repeats all its runs with their real status."""
+    """Runs, marked as `importing`. The last batch of a file repeats all runs with their final status."""
     records: tuple[Record, ...] = ()
 
 
@@ -99,7 +124,7 @@ async def import_file(
     *,
     said: Sequence[str] = (),
 ) -> FileImport:
-    """Import a file batch by batch. Complete batches stay stored whatever ends the import.
+    """Import a file batch by batch. Complete batches stay stored even if the import fails or is killed.
 
     Args:
         archive: Store for the runs; None to only count.
@@ -141,9 +166,38 @@ def _stored(
 
 
 def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
-    if archive is None or records.format in EXPLICIT:
+    if archive is None or records.format == EXPLICIT:
         return records.read()
-    return keep_stated_models(records.read(), archive.run, said)
+    return _keep_stated_models(records.read(), archive.run, said)
+
+
+def _keep_stated_models(
+    read: Iterator[Run | Record], known: Callable[[str], Run | None], said: Sequence[str]
+) -> Iterator[Run | Record]:
+    """Give runs that are already stored their stored provider, model and experiment, unless the user overrode them."""
+    agents: dict[str, tuple[Run, Run]] = {}
+    for one in read:
+        if isinstance(one, Run):
+            kept = _kept(one, known(one.id), said)
+            agents[one.id] = (one, kept)
+            yield kept
+        else:
+            yield _of(one, *agents[one.run_id]) if one.run_id in agents else one
+
+
+def _kept(run: Run, known: Run | None, said: Sequence[str]) -> Run:
+    if known is None:
+        return run
+    stays = {"provider": known.provider, "model": known.model, "experiment": known.experiment}
+    return run.model_copy(update={name: value for name, value in stays.items() if name not in said})
+
+
+def _of(record: Record, read: Run, kept: Run) -> Record:
+    """Update the agent named by a record with its run's, if the reader took it from the run."""
+    before, after = agent_metadata(read), agent_metadata(kept)
+    if record.metadata.get("agent") != before or before == after:
+        return record
+    return record.model_copy(update={"metadata": {**record.metadata, "agent": after}})
 
 
 async def import_source(
@@ -159,7 +213,7 @@ async def import_source(
     tally.saw(run)
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
-        left_out["an eval that did not fail; the source counts it without a name"] = unnamed
+        left_out["an eval that did not fail; the source counts such evals but does not list them"] = unnamed
     for start in range(0, max(1, len(run.failures)), FETCHES):  # a run without failures is imported, too
         some = run.failures[start : start + FETCHES]
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
@@ -173,7 +227,7 @@ async def import_source(
 
 
 def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
-    """Convert a failed eval into a record; if its evidence is unreadable, from what the run records."""
+    """Convert a failed eval into a record. If its evidence is unreadable, use only what the run's summary contains."""
     if isinstance(found, UnreadableEvidence):
         found = Evidence(eval=found.eval, missing=(found.reason,))
     task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
@@ -229,7 +283,7 @@ class _Tally:
 
 
 def _batches(read: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
-    """Group records into batches of bounded size. The reason why reading stopped goes into the tally."""
+    """Group records into batches of bounded size. If reading stops early, `tally` gets the reason."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
@@ -267,7 +321,7 @@ def characters(record: Record) -> int:
 
 
 _SELDOM = 200_000
-"""Number of additional values that starts a search; with the usual 700 a fifth of an import is searching."""
+"""Allocations that trigger a garbage collection. With Python's default, collections take a fifth of an import."""
 
 
 @contextmanager

@@ -52,7 +52,7 @@ class Judgements(Frozen):
 
     results: tuple[Judgement, ...]
     spent: Mapping[str, Usage]
-    """Usage by stage, for everything that this command asked."""
+    """Usage of this command by stage."""
 
     @property
     def failures(self) -> tuple[Judgement, ...]:
@@ -195,7 +195,7 @@ async def judge_all(
     knew: Callable[[JudgeResult], bool],
     concurrency: int = 4,
 ) -> tuple[Judgement, ...]:
-    """Judge every subject concurrently and store each result at once. An error of one subject is a `FAILURE`.
+    """Judge every subject concurrently and store each result at once. An error of one subject becomes a `FAILURE`.
 
     Raises `EvalscribeError` for errors that concern all subjects; finished results stay stored.
     """
@@ -216,10 +216,10 @@ async def judge_all(
 async def judge_subjects(
     judge: LoadedJudge, waiting: PendingSubject, knew: Callable[[JudgeResult], bool]
 ) -> JudgedSubjects:
-    """Judge one subject. This is the one place where an error of one subject becomes data.
+    """Judge one subject. Only this function converts an error of one subject into a result.
 
     Args:
-        knew: Tells whether a result was cached before this command.
+        knew: Returns whether a result was cached before this command.
     """
     try:
         loaded = waiting.take()

@@ -59,7 +59,7 @@ class LabelledSource:
     folder: Path
     """Folder that file subjects are relative to."""
     lines: tuple[tuple[int, str], ...]
-    """JSON texts of labelled subjects, each with its line or its item's place (from 1)."""
+    """JSON texts of labelled subjects, each with the number (from 1) of its line or item."""
 
 
 def open_labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
@@ -87,8 +87,8 @@ def labelled_file(path: Path) -> LabelledSource:
 def labelled_dataset(datasets: "DatasetStore", named: str, key: str) -> LabelledSource:
     """Read the items of `NAME[@V][:SPLIT]`.
 
-    The input is the subject. The expected output is its label, or an object with it as `key` or `label`. Raises
-    `NotFoundError` listing the known names.
+    The input is the subject. The expected output is the label, or an object with the label under `key` or `label`.
+    Raises `NotFoundError` listing the known names.
     """
     dataset, version_name, split = _parts(datasets, named)
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
@@ -326,13 +326,13 @@ def label_text(label: object) -> str:
 
 
 def schema_labels(schema: dict[str, Any], key: str) -> Iterator[str]:
-    """Yield the permitted values of an output property; none if it is not a choice."""
+    """Yield the permitted values of an output property; nothing unless it is an enum or a boolean."""
     shape = schema["properties"].get(key, {})
     yield from map(label_text, (True, False) if shape.get("type") == "boolean" else shape.get("enum", ()))
 
 
 PREFERRED = "classification"
-"""Label field of a rubric that has one; otherwise the first field used to compare rollouts."""
+"""Label field, if the rubric has it; otherwise the first field used to compare rollouts is the label field."""
 
 
 class CalibrationRow(Frozen):
@@ -350,7 +350,7 @@ class CalibrationRow(Frozen):
 
 
 class CalibratedJudge(Frozen):
-    """One judge compared with people; shares are of the judged subjects."""
+    """One judge compared with people. Shares are fractions of the judged subjects."""
 
     name: str
     """Short name: `rules@1`, `cascade`, `provider/model`."""
@@ -367,7 +367,7 @@ class CalibratedJudge(Frozen):
     kappa: Kappa | None
     labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
-    """Counts by the people's label, then by the judge's."""
+    """Counts by human label, then by the judge's label."""
     usage: Usage
     """Usage of the judge for all subjects, including earlier commands."""
     rows: tuple[CalibrationRow, ...]
@@ -486,7 +486,7 @@ async def _calibrated(
 
 
 def _row(example: LabelledSubject, found: JudgedSubjects, key: str, labels: Sequence[str]) -> CalibrationRow:
-    """Build the row of one subject. For a cascade, the first result with one of these labels counts."""
+    """Build the row of one subject. For a cascade, use the first result that has one of `labels`."""
     answers = [one for one in found.results if one.result_type == ResultType.DIRECT_RESULT]
     said = next((label for one in answers if (label := _said(one, key)) in labels), None)
     reason = next((one.reason for one in found.results if one.reason), None)
@@ -497,7 +497,7 @@ def _row(example: LabelledSubject, found: JudgedSubjects, key: str, labels: Sequ
         said=said,
         task=example.waiting.task,
         known=all(one.known for one in found.results),
-        reason=None if said else reason or f"the answer has no {key} of these",
+        reason=None if said else reason or f"the answer has no valid {key}",
     )
 
 

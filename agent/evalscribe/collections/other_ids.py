@@ -1,12 +1,15 @@
 """Describe ids and names of experiments where a run is expected."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from evalscribe.model.experiment import ExperimentRun
 from evalscribe.store.lookup import kind_of
 from evalscribe.workspace import Workspace
 
-Runs = tuple[ExperimentRun, ...]
+if TYPE_CHECKING:
+    from evalscribe.model.experiment import ExperimentRun
+
+Runs = tuple["ExperimentRun", ...]
 
 
 def describe_other_id(workspace: Workspace, named: str) -> str | None:
@@ -33,7 +36,7 @@ Found = tuple[str, Runs] | None
 """A description of the object and its runs, oldest first."""
 
 
-def _of(workspace: Workspace, belongs: Callable[[ExperimentRun], bool]) -> Runs:
+def _of(workspace: Workspace, belongs: "Callable[[ExperimentRun], bool]") -> Runs:
     return tuple(filter(belongs, workspace.store.experiment_runs.runs()))
 
 

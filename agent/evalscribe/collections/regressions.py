@@ -32,9 +32,9 @@ from evalscribe.workspace import Workspace
 
 
 def pair_subject(base: Record | None, candidate: Record) -> Subject:
-    """Return a subject with `R0` and its transcripts, then `R1` and its own; without a base `R1` alone, from `T0` on.
+    """Return a subject with the base (`R0`) and the candidate (`R1`), each with its transcripts.
 
-    The subject has the id of the candidate's agent run.
+    Transcripts are numbered from `T0`. The subject has the id of the candidate's agent run.
     """
     before = [] if base is None else list(run_items(0, 0, base))
     first = 0 if base is None else transcripts_of(base)
@@ -139,7 +139,7 @@ def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
     if after is None and before is not None:
         return f"stops before {before.name}", f"Stops calling tools where the passing trial calls `{before.name}`."
     if before is None or after is None:
-        raise ValueError("without a call on either side there is no difference to explain")
+        raise ValueError("neither trial has a call, so there is no difference to explain")
     if before.name != after.name:
         return (
             f"{after.name} instead of {before.name}",
@@ -181,7 +181,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 
 
 def _shown(name: str, text: str, of: Sequence[EvalPair]) -> str:
-    """Return the name of a group: of a cause the reason that its members share, else the cause in words."""
+    """Return a group's name. For a cause, it is the reason that all members share, else the cause in words."""
     if text == SAME_ERROR:
         return _as_recorded(name, of[0])
     if not text.startswith(IN_REPORT):
@@ -375,10 +375,10 @@ async def _in_common(
 def _groups(
     groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[EvalPair], judge: str
 ) -> tuple[Behaviour, ...]:
-    """Build groups. A pair belongs to the first group that cites it; a group of one or none is dropped.
+    """Build groups. A pair belongs to the first group that cites it. Groups of fewer than two pairs are dropped.
 
     Args:
-        alone: Pair numbers by mark; grouped pairs are removed.
+        alone: Pair numbers by the marks that groups cite; grouped pairs are removed from it.
     """
     found = []
     for group in groups:

@@ -109,7 +109,7 @@ class References:
         return segment.model_copy(update={"collection_id": collection.id})
 
     def _missing(self, ref: Ref, number: int) -> list[str]:
-        """Return `agent run 'x' (request 3)` if it does not exist, else nothing."""
+        """Return `agent run 'x' (request 3)` in a list if it does not exist; else an empty list."""
         found = self._kept(ref)
         whose = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
         told = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
@@ -219,7 +219,7 @@ def find_result_set(
 def plan_submission(
     made: ResultSet, there: Sequence[Result], submission: RequestOptions, requests: Sequence[LLMRequest], when: str
 ) -> SubmissionPlan:
-    """Plan which requests to ask, given the stored results.
+    """Decide which requests to send, given the stored results.
 
     Raises `UsageError` if the set has other requests, or answers of another schema.
     """
@@ -331,7 +331,7 @@ def _utc_now() -> datetime:
 ShowAnswer = Callable[[Result, bool], None]
 """Receives an answer, and whether it was cached, so that no model was called."""
 BeginRequests = Callable[[str, int, int], ShowAnswer]
-"""Receives the name of the result set and how many of how many requests are answered already."""
+"""Receives the name of the result set, the number of requests already answered, and the total."""
 
 
 class SubmittedRequests(Frozen):
@@ -461,7 +461,7 @@ def _answered(waiting: Result, key: str, answer: RequestAnswer) -> Result:
 
 
 def _copied(waiting: Result, known: Result, output: dict[str, object]) -> Result:
-    """Copy the answer of another result, whose cost is counted there."""
+    """Copy the answer of another result, but not its cost, which would count twice."""
     tokens = {name: getattr(known, name) for name in ("input_tokens", "output_tokens")}
     return waiting.model_copy(update={"key": known.key, "output": output, "error": None, "final": False, **tokens})
 

@@ -4,9 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +12,10 @@ from typing import TYPE_CHECKING
 from evalscribe.collections.importing import (
     MOST_CHARACTERS,
     FileImport,
+    OpenedFile,
     characters,
     import_file,
-    recall_columns,
+    open_file,
 )
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
@@ -29,9 +28,8 @@ from evalscribe.model.record import Record, Records, TableReading
 from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
-from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, is_document_id, parse_address
-from evalscribe.sources.formats import SUPPORTED, open_records, recognise, run_files
-from evalscribe.sources.results_table import parse_columns
+from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, is_document_id, parse_address, parse_columns
+from evalscribe.sources.formats import SUPPORTED, run_files
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import SHORTEST_PREFIX, ambiguous, is_prefix, kind_of, nearest
 from evalscribe.text import join_first, one_line, pluralise
@@ -47,7 +45,7 @@ MOST_NAMED = 10
 MOST_FILES = 1000
 """Maximum files of the working folder that are compared with an unknown name."""
 MOST_REASONS = 3
-"""Maximum files without runs of which the reason is printed."""
+"""Maximum files without runs for which the error prints the reason."""
 
 
 def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
@@ -78,7 +76,7 @@ def analysed_run(store: "AnalysisStore", name: str) -> str:
 
 
 def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
-    """Return the error for a name that is no file, no run, and cannot be the id of a run elsewhere."""
+    """Return the error for a name that is neither a file, nor a run, nor a possible id on a deployment."""
     known: list[str] = []
     if workspace.has_store:
         names = [run.name for run in workspace.store.experiment_runs.runs() if run.name]
@@ -92,19 +90,9 @@ def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
     return NotFoundError(f'No file or run "{name[:80]}". {told or hint}')
 
 
-@dataclass(frozen=True)
-class RunFile:
-    """A file that contains runs."""
-
-    name: str
-    open: Callable[[], Records]
-    said: Sequence[str] = ()
-    """Which of provider, model and experiment the user set."""
-
-
 async def import_run(
     archive: "RunStore",
-    files: Sequence[RunFile],
+    files: Sequence[OpenedFile],
     called: str,
     watcher: AnalysisWatcher,
 ) -> str:
@@ -114,16 +102,16 @@ async def import_run(
 
     Raises:
         EvalscribeError: The files contain no runs.
-        UsageError: They contain several. Nothing is stored, if that shows within `MOST_CHARACTERS`.
+        UsageError: They contain several runs. Nothing is stored if the first `MOST_CHARACTERS` show this.
     """
-    opened = [(file, _ReadAhead(file.open())) for file in files]
+    opened = [(file, _ReadAhead(file.records)) for file in files]
     await asyncio.to_thread(_refuse_several, opened, called)
     runs: dict[str, Run] = {}
     for file, records in opened:
-        done = await import_file(archive, None, records, None, watcher.imported, said=file.said)
+        done = await import_file(archive, None, records, None, watcher.imported, said=file.overrides.said)
         watcher.say(_told(file.name, done))
         if done.table:
-            watcher.say(f"{file.name}: {done.table.text}")
+            watcher.say(f"{file.name}: {done.table.text}", ("map",))
         if done.stopped:
             watcher.say(f"Reading stopped early: {done.stopped}")
         runs |= {run.id: run for run in done.runs}
@@ -134,7 +122,7 @@ async def import_run(
     return next(iter(runs))
 
 
-def _refuse_several(opened: "Sequence[tuple[RunFile, _ReadAhead]]", called: str) -> None:
+def _refuse_several(opened: "Sequence[tuple[OpenedFile, _ReadAhead]]", called: str) -> None:
     """Raise `UsageError` if the files contain several runs, before anything of them is stored."""
     room, found = MOST_CHARACTERS, list[tuple[str, Run]]()
     for file, records in opened:
@@ -163,7 +151,7 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 class _ReadAhead:
-    """Records of which the first are read ahead, so that a refusal comes before anything is stored."""
+    """Reads the first records ahead, so that files with several runs are refused before anything is stored."""
 
     def __init__(self, records: Records) -> None:
         self.format = records.format
@@ -189,7 +177,7 @@ class _ReadAhead:
         return self._records.progress
 
     def look(self, room: int) -> tuple[list[Run], int]:
-        """Read up to `room` characters; return the runs in them and the room that is left."""
+        """Read up to `room` characters. Returns the runs in them and the remaining characters."""
         runs = []
         try:
             while room > 0 and (one := next(self._reading, None)) is not None:
@@ -218,7 +206,7 @@ def _told(file: str, done: FileImport) -> str:
 
 
 def is_whole(archive: "RunStore", run_id: str) -> bool:
-    """True if at least one eval of the run was imported."""
+    """Return whether at least one eval of the run was imported."""
     return next(archive.records(run_id), None) is not None
 
 
@@ -345,7 +333,7 @@ def run_overrides(
     tasks: Path | None = None,
     reference_run: Path | None = None,
 ) -> RunOverrides:
-    """Return what the user said about the runs of a file; the workspace's options are the default."""
+    """Build the overrides for the runs of a file. The workspace's options are the defaults."""
     columns = [f"{field}={name}" for field, name in (map or {}).items()]
     return RunOverrides(
         provider=provider,
@@ -359,7 +347,7 @@ def run_overrides(
 
 
 def _whole(folder: Path | None) -> Path | None:
-    """Return a folder's whole path, because another process may read it. Raises `NotFoundError`."""
+    """Return a folder's absolute path, because another process may read it. Raises `NotFoundError`."""
     if folder is not None and not folder.exists():
         raise NotFoundError(f"{folder} not found")
     return folder and folder.resolve()
@@ -441,20 +429,17 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
     return describe_other_id(workspace, named)
 
 
-def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
+def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[OpenedFile, ...]:
     """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
-        overrides = recall_columns(archive, path, overrides)
-        return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
+        return (open_file(archive, path, overrides),)
     there: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # it has no files
         there = run_files(path)
     found, reasons = [], []
     for one in there:
         try:
-            kept = recall_columns(archive, one, overrides)
-            format = recognise(one, kept, in_folder=True).format
-            found.append(RunFile(str(one), partial(format.open, one, kept), kept.said))
+            found.append(open_file(archive, one, overrides, str(one), in_folder=True))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:

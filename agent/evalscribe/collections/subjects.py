@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FROZEN = "dataset"
 """Stands in for the run id of evidence in a dataset."""
 ENDINGS = (".json", ".jsonl")
-"""Extensions of agent run files. A name with one is neither a run id nor an eval."""
+"""Extensions of agent run files. A name with such an extension is neither a run id nor an eval."""
 LARGEST_FILE = 512 * 1024 * 1024
 """Maximum bytes of one agent run file."""
 
@@ -55,7 +55,7 @@ class SubjectAddress(Frozen):
 
 
 class ReachedSubject:
-    """Source of runs that are not in the store. `opened` closes what it opens."""
+    """Opens sources of runs that are not in the store; `opened` closes them."""
 
     def __init__(self, workspace: Workspace, opened: AsyncExitStack) -> None:
         self._workspace = workspace
@@ -105,7 +105,7 @@ class ChosenRun:
 
     run: Run
     source: RunSource | None
-    """None if the store has all existing evidence."""
+    """Source of evidence that is not in the store; None if the store has all of it."""
     evals: list[Eval] = field(default_factory=list)
 
     @property
@@ -114,7 +114,7 @@ class ChosenRun:
 
 
 class SubjectFinder:
-    """Finder of subjects by name. Evidence missing from the store is read into it."""
+    """Finder of subjects by name. Evidence that is not in the store is fetched and stored."""
 
     def __init__(self, store: "AnalysisStore", runs: ReachedSubject, watcher: AnalysisWatcher) -> None:
         self._store = store

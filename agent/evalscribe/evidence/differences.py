@@ -97,7 +97,7 @@ def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ..
 def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
     """Match references to outputs by whole path, and by path below the folder that all references share.
 
-    The method with more matches goes first, so that an output named like a reference does not displace the others.
+    The method with more matches is applied first, so that an output named like a reference does not displace others.
     """
     paths = {output.path for output in outputs}
     cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))

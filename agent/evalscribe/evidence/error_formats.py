@@ -263,7 +263,7 @@ def _unlabelled(line: LogLine, text: str) -> str:
 
 
 def first_informative(lines: Sequence[LogLine]) -> ParsedError | None:
-    """Return the first line that is more than a stock message; for a recorded reason, where every line counts."""
+    """Return the first line that is not a stock message. For recorded reasons, where any line may be the error."""
     line = next((line for line in lines if line.text.strip() and not is_stock(line.text)), None)
     return ParsedError("", strip_prefixes(line.text), line.number, line.number) if line else None
 
@@ -291,7 +291,7 @@ MAX_NAME = 1000
 MESSAGE_LINES = 12
 QUOTED_LINES = 6
 QUOTED_LINE = 400
-"""A message is quoted up to the first line longer than this, such as a value written out (characters)."""
+"""Characters. A message is quoted up to the first line that is longer, such as a printed value."""
 _COUNT = re.compile(r"(\d+) (failed|passed|skipped|errors?)\b")
 _DURATION = re.compile(r"\s+(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)$")
 
@@ -314,7 +314,7 @@ class RunnerOutput(NamedTuple):
     failures: tuple[ReportedFailure, ...]
     skipped: int = 0
     unstarted: ReportedFailure | None = None
-    """Why no test finished, if none did; its name is empty."""
+    """If no test finished, the reason, as a failed test without a name."""
 
 
 def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:

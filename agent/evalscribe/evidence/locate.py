@@ -40,7 +40,7 @@ MAX_TOLD = 300
 NAMES_ONLY = "failed tests: "
 """Start of the error if the log names the failed tests but has no message for any of them."""
 _SAYS_FAILED = re.compile(r"\W{0,3}(?:FAIL(?:ED|URE)?|not ok)\b[: ]\s*(?=\S)", re.IGNORECASE)
-"""Begins a line of a grader that names a failure and its reason."""
+"""Start of a line in a grader's output that names a failure and its reason."""
 _ASSERTION = re.compile(
     r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
 )
@@ -65,12 +65,12 @@ def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
 
 
 def locate(evidence: Evidence) -> LocatedError | None:
-    """Return the best of the errors; None if the log ends before the reason."""
+    """Return the error that explains the failure best: the first of `locate_all`; None if there is none."""
     return next(iter(locate_all(evidence)), None)
 
 
 def signature(step: str | None, located: LocatedError | None) -> str | None:
-    """Return the failed step and the normalised error; None, which equals nothing, if no error was located."""
+    """Return the failed step and the normalised error; None if no error was located (None never counts as equal)."""
     if located is None:
         return None
     said = located.error.casefold() if located.exact else normalise_error(located.error)
@@ -78,7 +78,7 @@ def signature(step: str | None, located: LocatedError | None) -> str | None:
 
 
 def telling_line(output: str) -> str:
-    """Return the line of a grader's output that says best why it failed; the last line if none does."""
+    """Return the line of a grader's output that best explains the failure, else the last line."""
     lines = plain_lines(output)
     told = parse_runner_output(lines)
     for failure in told.failures if told else ():
@@ -92,7 +92,7 @@ def telling_line(output: str) -> str:
 
 
 def tests(evidence: Evidence) -> TestOutcome:
-    """Return the test runner's results; without a runner in the log, only what the source recorded of the step."""
+    """Return the test runner's results; if the log has none, only the status that the source recorded for the step."""
     statuses = [step.status for step in evidence.steps if names_tests(step.name)]
     step = "failed" if "failed" in statuses else next(iter(statuses), None)
     log = first_log(evidence)
@@ -120,8 +120,8 @@ def tests(evidence: Evidence) -> TestOutcome:
 
 
 def _graded_afterwards(evidence: Evidence) -> bool:
-    """Return whether a grader judged an agent's work afterwards: the log of the work then does not explain the
-    failure, unless it is that of the tests."""
+    """Return whether a grader judged an agent's finished work. Then the log of that work does not explain the failure,
+    unless it is the log of the tests."""
     if not evidence.of("transcript") or evidence.eval.status == "error" or not evidence.eval.reason:
         return False
     log = first_log(evidence) if names_tests(evidence.eval.failed_step) else None
@@ -211,7 +211,7 @@ def _cited(log: Document, first: int, last: int) -> Citation:
 
 
 def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
-    """Yield the output documents that paths of a log refer to: matched from the end, unless a reference fits better."""
+    """Yield the places in output documents that a log names. Skip paths that fit a reference document better."""
     seen = set()
     for path, line in named:
         document = _best_fit(path, evidence.of("output"))

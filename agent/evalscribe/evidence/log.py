@@ -132,7 +132,7 @@ def _says_failure(parts: list[str]) -> bool:
 
 
 MAX_LINE = 20_000
-"""Maximum characters read of a line; a single line of megabytes is data, not an error."""
+"""Maximum characters of a line that are read. A line of megabytes is data, not an error."""
 MAX_LINES = 50_000
 CACHED_FAILURES = 2
 """Failures whose parsed logs are cached. Errors, tests and the failed step's part are read from the same lines, and a
@@ -174,7 +174,7 @@ class LogSection(NamedTuple):
 
 
 def first_log(evidence: Evidence) -> Document | None:
-    """Return the first log document that is not blank, and not about other answers."""
+    """Return the first log that is not blank and is not about reference or empty answers."""
     logs = (document for document in evidence.of("log") if document.path != REFERENCE_RUNS)
     return next((document for document in logs if document.text.strip()), None)
 
@@ -189,7 +189,7 @@ def clean(text: str) -> str:
 
 @lru_cache(CACHED_FAILURES)
 def lines_of(document: Document, first: int = 1) -> list[LogLine]:
-    """Return the lines of a log without tags such as `[vitest] `; for a very long log, the first and the last."""
+    """Return the lines of a log without tags such as `[vitest] `. For a very long log, omit the middle."""
     lines, half = document.lines, MAX_LINES // 2
     numbered: Iterable[tuple[int, str]] = enumerate(lines, first)
     if len(lines) > MAX_LINES:
@@ -235,7 +235,7 @@ def reference_errors(evidence: Evidence) -> tuple[LogLine, ...]:
 
 
 def failed_log(evidence: Evidence) -> Excerpt | None:
-    """Return the log of the failed step, including tags; None without a log."""
+    """Return the log of the failed step, including tags; None if there is no log."""
     log, lines = first_log(evidence), failed_sections(evidence)
     if log is None or not lines:
         return None

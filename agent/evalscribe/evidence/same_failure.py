@@ -27,8 +27,8 @@ class FailureDescription(NamedTuple):
 def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
     """Return whether an eval failed for the same cause: by cause name, else by error, else by step and label.
 
-    Reports by people name causes in their own words and paraphrase errors. For them the step decides, with the label
-    or, if both have it, the kind of the cause: the same failure was labelled differently more than once.
+    Reports by people name causes in their own words and paraphrase errors. For them, the
+    step must be equal, and either the kind of cause or the label, because people may label a failure differently.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
@@ -38,12 +38,12 @@ def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
 
 
 def _same_error(mine: str, theirs: str) -> bool:
-    """Compare errors; a stock message equals nothing, not even the same eval in another run."""
+    """Compare errors. Stock messages never count as equal, not even for the same eval in another run."""
     return not is_stock(mine) and normalise_error(mine) == normalise_error(theirs)
 
 
 def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    """Return whether two runs had the same experiment, task and grader. Unknown values equal nothing."""
+    """Return whether two runs had the same experiment, task and grader. Unknown values never count as equal."""
     known = a.experiment and b.experiment and a.task and a.grader
     return bool(known) and _one_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
 
@@ -106,15 +106,15 @@ def compare_across_models(
 ) -> CrossModelFailures | None:
     """Count the other models that fail in the same way; None if there are none.
 
-    A model is counted once, however many runs and providers it has. It fails alike if one of its runs does, in the
-    same version of the eval. Otherwise it still counts in the total if it failed differently in this version and its
-    work was judged, or if a complete run of it lacks this failure. Passed evals are not stored, so their version is
-    unknown; they are assumed to be of the same version, which can only weaken the claim.
+    A model is counted once, however many runs and providers it has. It fails in the same way if one of its runs of the
+    same eval version does. The total also includes models that failed differently in this version, if their work was
+    judged, and models with a complete run in which the eval passed. Passed evals are not stored, so their version is
+    unknown; it is assumed to be the same, which can only weaken the claim.
 
     Args:
         mine: The failure.
         others: Failures of the same eval in other runs.
-        passed: Models (`provider/model`) by their complete runs, in which a missing failure means a pass.
+        passed: Models (`provider/model`) by complete run; an eval passed if its run does not list it as failed.
     """
     theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
     same = [other for other in theirs if other.version == mine.version]
@@ -152,7 +152,7 @@ class CompleteRun(NamedTuple):
     run: str
     model: str
     evals: frozenset[str] | None
-    """Its evals without trials, if the source lists them."""
+    """Paths of its evals, without trials; None if the source does not list them."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class OtherRuns:
 
 
 def complete_runs(run: Run) -> Iterator[CompleteRun]:
-    """Yield the run if its evals that are not among its failures must have passed."""
+    """Yield the run if every eval that is not among its failures must have passed."""
     if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
         evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
         yield CompleteRun(run.id, model_name(run), evals)

@@ -172,12 +172,12 @@ def upload_items(
         stopped=next(iter(breaks), None),
     )
     if not done.items:
-        raise DataError("\n".join([*upload_problems(done), f"{file} contains no items"]))
+        raise DataError("\n".join([*upload_problems(done), f"{file} contains no items"]), fields=("map",))
     return done
 
 
 def upload_problems(done: UploadResult) -> Iterator[str]:
-    """Render the problems of an upload, one per line."""
+    """Render the problems of an upload, one per line, which may name the field `map`."""
     yield from _problems(done.problems, done.skipped)
     if done.stopped:
         yield f"reading stopped early: {done.stopped}"
@@ -202,7 +202,7 @@ def _check(file: str, rows: "ItemFile") -> None:
         pass
     if rows.bad:
         none = f"{pluralise(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (`no_partial`)"
-        raise DataError("\n".join([*_problems(rows.problems, rows.bad), none]), fields=("no_partial",))
+        raise DataError("\n".join([*_problems(rows.problems, rows.bad), none]), fields=("map", "no_partial"))
 
 
 def _problems(first: Iterable[str], number: int) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError, RubricError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.judge_target import cascade_parts
 from evalscribe.experiments.lookup import number_of_items
@@ -18,6 +18,7 @@ from evalscribe.json_data import StrictJson
 from evalscribe.judging.builder import CASCADE
 from evalscribe.judging.rubrics import DEFAULT_RUBRIC as FAILURE
 from evalscribe.judging.rubrics import store_rubric
+from evalscribe.model.chat import Effort
 from evalscribe.model.dataset import short_id
 from evalscribe.model.experiment import (
     ComponentTarget,
@@ -28,9 +29,10 @@ from evalscribe.model.experiment import (
     PromptTarget,
     TargetSpec,
 )
+from evalscribe.model.output_schema import validate_schema
 from evalscribe.model.score import Binding
-from evalscribe.model.target import TargetPrompt, TargetPromptVersion
-from evalscribe.prompts.files import PromptFile, parse_prompt, read_text
+from evalscribe.model.target import TargetMessage, TargetPrompt, TargetPromptVersion, prompt_variables
+from evalscribe.prompts.files import parse_yaml, read_text
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.settings.access import PROVIDERS
 from evalscribe.store.lookup import LATEST, find_dataset_version, find_stored, find_version, version_not_found
@@ -346,6 +348,8 @@ def _dataset(workspace: Workspace, asked: ExperimentOptions) -> tuple[str, str]:
 
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+MAX_OUTPUT_TOKENS = 128_000
+_FENCE = "---\n"
 
 
 class CreatedPrompt(Frozen):
@@ -355,9 +359,85 @@ class CreatedPrompt(Frozen):
     """False if a version has the same content."""
 
 
+class PromptFile(Frozen):
+    """Content of a prompt file. `text` is a single user message; `system` precedes all messages."""
+
+    model: str | None = None
+    system: str | None = None
+    text: str | None = None
+    messages: tuple[TargetMessage, ...] = ()
+    max_tokens: int = Field(default=4096, ge=1, le=MAX_OUTPUT_TOKENS)
+    effort: Effort | None = None
+    output_schema: dict[str, Any] | None = None
+
+    @property
+    def said(self) -> tuple[TargetMessage, ...]:
+        """All messages, in order."""
+        first = (TargetMessage(role="system", content=self.system),) if self.system else ()
+        text = (TargetMessage(role="user", content=self.text),) if self.text else ()
+        return (*first, *self.messages, *text)
+
+
 def read_prompt(path: Path) -> PromptFile:
     """Read a prompt file. Raises `NotFoundError` or `DataError`."""
     return parse_prompt(read_text(path), str(path))
+
+
+def parse_prompt(text: str, where: str) -> PromptFile:
+    """Parse a prompt file; `where` is its path. Raises `DataError` with the problem and its location."""
+    try:
+        made = PromptFile.model_validate(_prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where))
+        _check_messages(made, where)
+    except RubricError as error:
+        raise DataError(str(error) if error.where else f"{where}: {error}") from None
+    except ValidationError as error:
+        raise DataError(f"{where}: {_prompt_error(error)}") from None
+    return made
+
+
+def _prompt_fields(text: str, where: str) -> dict[str, Any]:
+    match PurePath(where).suffix.lower():
+        case ".json":
+            return _mapping(StrictJson().decode(text), where)
+        case ".yaml" | ".yml":
+            return _mapping(parse_yaml(text, where).value, where)
+    if not text.startswith(_FENCE):
+        return {"text": text.strip()}
+    front, ended, body = text.removeprefix(_FENCE).partition(f"\n{_FENCE}")
+    if not ended:
+        raise DataError(f"{where}: the front matter begins with --- but has no --- line at its end")
+    return {**_mapping(parse_yaml(front, where).value or {}, where), "text": body.strip()}
+
+
+def _mapping(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: a prompt is an object with `model`, and with `messages` or `text`")
+    return value
+
+
+def _check_messages(made: PromptFile, where: str) -> None:
+    roles = [message.role for message in made.said]
+    if made.text and made.messages:
+        raise DataError(f"{where}: has both `messages` and `text`; `text` stands for a single user message")
+    if "user" not in roles:
+        raise DataError(f"{where}: has no user message")
+    if roles[-1] != "user":
+        raise DataError(f"{where}: the last message is from the {roles[-1]}; it must be a user message")
+    spoken = [role for role in roles if role != "system"]
+    if roles[len(roles) - len(spoken) :] != spoken or spoken[0] != "user":
+        raise DataError(f"{where}: system messages must come first, followed by a user message")
+    if not any(prompt_variables(message.content) for message in made.said):
+        raise DataError(f"{where}: has no {{{{input}}}}: every item would get the same prompt")
+    if made.output_schema is not None:
+        validate_schema(made.output_schema)
+
+
+def _prompt_error(error: ValidationError) -> str:
+    first = error.errors(include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"{place} is unknown; the fields are {', '.join(PromptFile.model_fields)}"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def create_prompt(

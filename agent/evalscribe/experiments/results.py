@@ -38,14 +38,12 @@ from evalscribe.model.experiment import (
     TrialDetail,
 )
 from evalscribe.model.score import Binding, Score, ScoreQuery
+from evalscribe.settings import RULES
 from evalscribe.statistics.agreement import LabelPair
 from evalscribe.store.lookup import MOST_NAMED, find_by_prefix
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import join_last, pluralise
 from evalscribe.workspace import Workspace
-
-RULES = "rules"
-"""Name of the judge without a model."""
 
 
 class ListedExperiment(Frozen):

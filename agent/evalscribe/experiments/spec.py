@@ -27,6 +27,7 @@ from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentC
 from evalscribe.model.score import Binding
 from evalscribe.model.target import Component
 from evalscribe.prompts.files import parse_yaml, read_text
+from evalscribe.sources.address import parse_columns
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.items import (
     ITEM_NAMES,
@@ -37,7 +38,7 @@ from evalscribe.sources.items import (
     open_csv,
     open_items,
 )
-from evalscribe.sources.results_table import find_column, parse_columns
+from evalscribe.sources.results_table import find_column
 from evalscribe.text import cut, join_first, one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -278,7 +279,7 @@ def _read(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
     items = list(file.read())
     if file.bad:
         more = [f"and {file.bad - len(file.problems):,} more"] if file.bad > len(file.problems) else []
-        raise DataError("\n".join([*file.problems, *more, "No run was created."]))
+        raise DataError("\n".join([*file.problems, *more, "No run was created."]), fields=("map",))
     if not items:
         raise DataError(f"{path} contains no items")
     return items

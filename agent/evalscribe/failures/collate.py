@@ -4,7 +4,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from evalscribe.errors import flag
 from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.evidence.same_failure import FailureDescription, same_failure
 from evalscribe.failures.trials import all_trials_failed, count_trials, merge_trials
@@ -23,6 +22,7 @@ from evalscribe.model.finding import (
     Recurrence,
     TrialCount,
     Verdict,
+    fixes,
 )
 from evalscribe.model.record import NO_OUTPUT
 from evalscribe.model.run import TARGET, Run
@@ -147,7 +147,7 @@ def _tasks(names: Iterable[str]) -> str:
 
 
 def documented(verdict: Verdict) -> bool:
-    """Return whether the eval's notes may mention a known gap: one that rules derived without notes has a fix."""
+    """Return whether the eval's notes may mention the known gap. Gaps that rules derive without notes have a fix."""
     cites = any(citation.role == "known_gaps" for citation in verdict.citations)
     gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
     return gap and (cites or verdict.fix is None)
@@ -184,7 +184,7 @@ def _count(findings: Iterable[Finding]) -> int:
 
 
 def _labels(hit: Iterable[Finding], category: str | None = None) -> str:
-    """Render the labels of evals, as the first line of a report counts them: `2 model faults, 1 known gap.`"""
+    """Count the labels of evals as in the first line of a report: `2 model faults, 1 known gap.`"""
     counts: Counter[str | None] = Counter()
     for finding in hit:
         counts[finding.judged.classification if finding.judged else None] += len(_eval_paths([finding], category))
@@ -214,7 +214,7 @@ def _eval_paths(findings: Iterable[Finding], category: str | None = None) -> tup
 
 
 def find_recurrence(verdict: Verdict | None, step: str | None, precedents: Sequence[Precedent]) -> Recurrence:
-    """Compare a verdict with `precedents`: those of this eval in comparable runs, newest first."""
+    """Compare a verdict with the eval's `precedents` in comparable runs, newest first."""
     if not precedents:
         return Recurrence()
     reports = tuple(dict.fromkeys(precedent.report for precedent in precedents))
@@ -244,7 +244,7 @@ GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
 
 
 NO_REASON = "the log ends before the reason"
-"""How the error of a failure ends whose log has no reason."""
+"""End of the error text of a failure whose log contains no reason."""
 RECORD = "Record why tests fail: keep `failureMessages` of the test runner's JSON report, or its stderr, with the eval"
 OWN, DOCUMENTED = "the model's own", "known gap, documented in the eval's notes"
 UNSURE = "settle the label first"
@@ -257,14 +257,14 @@ GENERIC = frozenset(
     updated used uses using when where which with without
     """.split()  # noqa: SIM905
 )
-"""Words that most fixes have, which do not make two fixes the same."""
+"""Words that many fixes contain, so that they do not show that two fixes are the same."""
 
 
 def make_recommendations(
     findings: Sequence[Finding], follow_ups: Sequence[FollowUp] = ()
 ) -> tuple[Recommendation, ...]:
-    """Return proposals first, numbered over all groups; then unnumbered notes on the model and on what needs no
-    action. Each finding is in one of them, or in none if nothing is to be said of it."""
+    """Return numbered proposals, then unnumbered notes on the model and on findings that need no action. A finding
+    about which there is nothing to say is in none of them."""
     each, broken = _each(findings), tuple(_broken_target(findings))
     notes = (*broken, *_model_notes([finding for finding in findings if not _broke_itself(finding)]))
     proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(each, follow_ups), 1)]
@@ -278,8 +278,8 @@ def proposes(verdict: Verdict) -> bool:
 
 
 def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> list[Recommendation]:
-    """Return one proposal for all findings that ask for the same change or share a cause, the most useful first:
-    those that would let evals pass, then by the number of evals."""
+    """Return one proposal for all findings that ask for the same change or share a cause. Proposals that would let
+    evals pass come first, then those with more evals."""
     shared: list[list[Finding]] = []
     for finding in findings:
         if finding.judged and proposes(finding.judged):
@@ -307,11 +307,13 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
     group = GROUP_OF_KIND[first.cause_kind]
     undecided = [f for f in findings if f not in hit and _waits_for(f, first)] if group == "lint" else []
     concerned = [finding for finding in findings if finding in hit or finding in undecided]
+    text = _not_again(_sentence(first.fix or ""), concerned, follow_ups)
     return Recommendation(
         group=group,
-        text=_not_again(_sentence(first.fix or ""), concerned, follow_ups),
+        text=text,
         evals=_paths(concerned),
-        would_pass=all(verdict.would_pass and not verdict.uncertain for verdict in verdicts),
+        would_pass=all(verdict.would_pass and not verdict.uncertain for verdict in verdicts)
+        or all(finding.proof is not None and fixes(finding.proof, prose(text)) for finding in concerned),
     )
 
 
@@ -322,13 +324,13 @@ def _waits_for(finding: Finding, verdict: Verdict) -> bool:
 
 
 def _sentence(fix: str) -> str:
-    """Return a fix as an imperative sentence without its full stop; a leading name stays as it is."""
+    """Return a fix as a capitalised sentence without a full stop. A leading code name is not capitalised."""
     text = " ".join(fix.split()).rstrip(".")
     return text[:1].upper() + text[1:] if re.match(r"[a-z]+\b(?![.(/_-])", text) else text
 
 
 def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> str:
-    """Take out of a proposal what was done before and did not hold, and say so."""
+    """Remove from a proposal what was tried before without success, and mention it."""
     paths = set(_paths(hit))
     failed = [one.text for one in follow_ups if one.outcome == "did not hold" and paths.intersection(one.evals)]
     failed += [f.recurrence.action for f in hit if f.recurrence.kind == "fix-in-doubt" and f.recurrence.action]
@@ -342,18 +344,18 @@ def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]
 
 
 def _code(name: str) -> str:
-    """Return a name as a code span, which a backtick in it cannot end."""
+    """Return a name as a code span; backticks in it are replaced."""
     return f"`{name.replace('`', chr(39))}`"
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the beginnings of the words that tell one fix from another; names in backticks are no such words."""
+    """Return the first letters of the words by which fixes are compared; names in backticks are ignored."""
     words = re.findall(r"[a-z]{4,}", re.sub(r"`[^`]*`", " ", text.lower()))
     return frozenset(word[:4] for word in words if word not in GENERIC)
 
 
 def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iterable[Recommendation]:
-    """Recommend once per run to record what would settle labels: answers, messages of tests, ends of logs."""
+    """Recommend recording data that would settle labels: answers, test messages, ends of logs. Once per run."""
     unsure = [f for f in findings if f.judged and f.judged.uncertain and not set(f.paths).intersection(fixed)]
     short = [f for f in unsure if f.judged and f.judged.error.endswith(NO_REASON)]
     if short:
@@ -361,7 +363,7 @@ def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iter
         text = f"Record the whole log of {join_first(steps, SHOWN_TASKS)}: it ends before the reason"
         yield Recommendation(group="eval", text=text, evals=_paths(short))
     if unanswered := [f for f in unsure if NO_OUTPUT in f.missing]:
-        text = f"Name the column with the answers, such as `{flag('map')} output=NAME`, and analyse the table again"
+        text = "Name the column with the answers, such as `map` output=NAME, and analyse the table again"
         yield Recommendation(group="eval", text=text, evals=_paths(unanswered))
     silent = [f for f in unsure if f.judged and f.judged.error.startswith(NAMES_ONLY)]
     if silent:
@@ -369,7 +371,7 @@ def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iter
 
 
 def _checks_before_the_run(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Recommend to check before a run that the provider serves the model, if it did not."""
+    """If the provider did not serve the model, recommend a check before the next run."""
     by_model = _by(findings, lambda f: [model] if (model := _without_endpoint(f.judged)) is not None else [])
     for model, hit in by_model.items():
         whom = f"an endpoint for {_code(model)}" if model else "an endpoint for the model"
@@ -384,7 +386,7 @@ def _without_endpoint(verdict: Verdict | None) -> str | None:
 
 
 def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Yield notes on repeated model faults: several in this run, or also in an earlier report."""
+    """Yield notes on model faults that occur several times in this run, or also in an earlier report."""
     by_cause: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         verdict = finding.judged
@@ -397,7 +399,7 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
 
 
 def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
-    """Render what the model did, and how often if that is more than the findings: `leaves out args (5 evals)`."""
+    """Describe what the model did: `leaves out args (5 evals)`. Evals are counted only if more than findings."""
     said = [finding.judged.why.rstrip(" .…") for finding in _each(hit) if finding.judged]
     evals = _count(hit)
     often = [pluralise(evals, "eval")] if evals > len(hit) else []
@@ -411,7 +413,7 @@ def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
 
 
 def _broken_target(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Recommend to fix the target first if it broke itself."""
+    """Recommend fixing the target first if its own code broke."""
     hit = [finding for finding in findings if _broke_itself(finding)]
     if hit:
         text = "Fix the target first: it gave no answer, so nothing was scored"
@@ -423,8 +425,8 @@ def _broke_itself(finding: Finding) -> bool:
 
 
 def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
-    """Yield why nothing is proposed for the findings that are not named: outages last but one, undecided labels
-    last."""
+    """Yield why nothing is proposed for findings that no other recommendation names. Outages and then undecided
+    labels come last."""
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
     for finding in findings:
@@ -436,7 +438,7 @@ def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[R
 
 
 def _why_nothing(verdict: Verdict | None) -> str | None:
-    """Return why no change is proposed for a failure; None if one is."""
+    """Return why no change is proposed for a failure; None if one is proposed."""
     if verdict is None or proposes(verdict):
         return None
     if verdict.cause_kind == "infrastructure":
@@ -468,7 +470,7 @@ def collate(
         history: Entries of earlier reports by the eval's path, newest first.
         newest: Name of the last report.
         corrections: People's corrections by path.
-        follow_ups: What came of earlier actions; a fix that did not hold is not proposed again.
+        follow_ups: Outcomes of earlier actions. A fix that did not hold is not proposed again.
     """
     seen = merge_trials(_with_recurrence(finding, history) for finding in findings)
     in_force = [_corrected(finding, corrections or {}) for finding in seen]
@@ -495,14 +497,14 @@ def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest:
 
 
 def _with_recurrence(finding: Finding, history: Mapping[str, Sequence[Precedent]]) -> Finding:
-    """Add recurrence to a finding. Its group shares the history of the first member that has any."""
+    """Add recurrence to a finding; all its evals share the history of the first one that has any."""
     earlier = next((history[path] for path in finding.paths if history.get(path)), ())
     found = find_recurrence(finding.judged, finding.step, earlier)
     return finding if found == finding.recurrence else finding.model_copy(update={"recurrence": found})
 
 
 def _corrected(finding: Finding, corrections: Mapping[str, Correction]) -> Finding:
-    """Apply people's corrections to a finding; where they blame the model, the judge's proposed change is dropped."""
+    """Apply people's corrections to a finding. If they blame the model, the judge's proposed change is dropped."""
     said = next((corrections[path] for path in finding.paths if path in corrections), None)
     if said is None or finding.judged is None:
         return finding

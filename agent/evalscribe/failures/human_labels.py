@@ -56,8 +56,8 @@ def add_labels(
     """Add labels from git to the history from earlier reports, newest first.
 
     `names` maps a report's path below the reports folder to its name in the history; `runs` maps that name to its run.
-    A label that a report of the same model already has only adds its reviewer. Labels of other failures, or of other
-    versions of the eval, are left out.
+    If a report of the same model already has the label, only its reviewer is added. Labels of other failures, or of
+    other versions of the eval, are left out.
     """
     labels = tuple(labels)
     given: dict[tuple[str | None, Classification | None], HumanLabel] = {
@@ -136,7 +136,7 @@ def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) ->
 
 
 def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
-    """Compare error texts, for failures whose runs are not in the store; a stock message equals nothing."""
+    """Compare error texts, for failures whose runs are not in the store. Stock messages never count as equal."""
     if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
         return False
     return fingerprint(now.sighting) is not None and normalise_error(label.error) == normalise_error(now.error)
@@ -147,7 +147,7 @@ def _names(text: str, code: str) -> bool:
 
 
 def _seen(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> FailureFingerprint | None:
-    """Return the labelled failure's fingerprint if it is of this eval in another run that is in the store."""
+    """Return the labelled failure's fingerprint if it belongs to this eval in another stored run."""
     return sighted.get(labelled_eval(label)) if _of_eval(label, now) else None
 
 

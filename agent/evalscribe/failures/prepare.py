@@ -60,8 +60,8 @@ def ended_before_output(evidence: Evidence) -> bool:
 def _read(evidence: Evidence, packed: PackedEvidence) -> list[object]:
     """Return what a judge may read: the packed evidence, its source documents, and the failed step's log.
 
-    In the log, ports, times and temporary files are ignored. Elsewhere only white space at line ends is, because a
-    number in code matters.
+    In the log, ports, times and temporary files are ignored. Elsewhere only white space at line ends is ignored,
+    because a number in code matters.
     """
     log = failed_log(evidence)
     return [

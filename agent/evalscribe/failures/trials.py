@@ -1,4 +1,4 @@
-"""Several trials of one task: how many passed, estimates from them, and one finding for the trials of a task."""
+"""Count trials of a task, estimate pass rates from them, and merge their findings."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +10,10 @@ from evalscribe.statistics.intervals import pass_at, pass_every
 
 
 def count_trials(run: Run) -> Mapping[str, TrialCount]:
-    """Count the trials of each task that has several, by the task's path, in the order of the run.
+    """Count the trials of each task that has several, by task path, in the order of the run.
 
-    A run that lists only failures leaves out tasks without any; one that lists fewer failures than it has is not
-    counted, because the rest may be of any task.
+    If the run lists only failures, tasks that always passed are missing. If it lists fewer failures than it has, the
+    result is empty, because the others may belong to any task.
     """
     if len(run.failures) < run.failed:
         return {}
@@ -31,7 +31,7 @@ def count_trials(run: Run) -> Mapping[str, TrialCount]:
 
 
 def trial_rates(run: Run) -> TrialRates | None:
-    """Estimate how reliably a run passes its tasks; None without trials, or if the run names only its failures."""
+    """Estimate how reliably a run passes its tasks; None without repeated trials, or if the run lists only failures."""
     counts = count_trials(run).values()
     if not counts or run.evals is None:
         return None
@@ -45,9 +45,9 @@ def trial_rates(run: Run) -> TrialRates | None:
 
 
 def merge_trials(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return one finding for the trials of a task with the same label, certainty and cause, at the place of the first.
+    """Merge findings for trials of one task with the same label, certainty and cause, in place of the first.
 
-    Each trial keeps its own verdict in `joined`. Undecided trials stay on their own.
+    Each trial keeps its own verdict in `joined`. Undecided trials are not merged.
     """
     alike: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
     for number, finding in enumerate(findings):
@@ -72,7 +72,7 @@ def _joined(trials: Sequence[Finding]) -> Finding:
 
 
 def all_trials_failed(findings: Sequence[Finding], counts: Mapping[str, TrialCount]) -> tuple[str, ...]:
-    """Return the tasks that failed in every one of several trials; first those that every model fails."""
+    """Return the tasks that failed in all of several trials. Tasks that every model fails come first."""
     never: dict[str, bool] = {}
     for finding in findings:
         for eval in finding.evals:

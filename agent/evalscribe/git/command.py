@@ -162,8 +162,7 @@ class ReportRepository(Git):
     def blob(self, name: str) -> bytes:
         """Return a blob by its full id. Raises `GitError` if it does not exist.
 
-        Loose and packed objects are read without a process, because a report may have hundreds of versions. git is
-        asked for
+        Loose and packed objects are read without a process, because a report may have hundreds of versions. git reads
         the rest: objects of a partial clone that must be fetched, and hashes other than SHA-1.
         """
         from git import GitDB  # slower to import than git is to answer; most commands read no history
@@ -194,9 +193,9 @@ QUIET = (
     *("-c", "http.lowSpeedLimit=1"),
     *("-c", "http.lowSpeedTime=60"),
 )
-"""Options for commands that work on commits. Hooks are off, because they check the folder's checked-out files rather
-than what is committed and pushed here, and may change them; an index of our own must leave no files beside the user's;
-replaced commits are ignored, because others have the originals; and a silent server times out.
+"""Options for commands that work on commits. Hooks are off, because they check the checked-out files, not what is
+committed and pushed here, and may change them. An index of our own must leave no files beside the user's. Replaced
+commits are ignored, because other clones have the originals. A silent server times out.
 """
 
 
@@ -206,7 +205,7 @@ class GitResult(CompletedCommand):
     @property
     def said(self) -> str:
         """The error output on one line, without secrets."""
-        from evalscribe.redaction.redact import redact  # its patterns are many, and git seldom refuses
+        from evalscribe.redaction.redact import redact  # slow to import, and git seldom fails
 
         return redact(" ".join(self.err.split()))[:400]
 

@@ -30,7 +30,7 @@ def starts_with_section(mark: str, body: str) -> bool:
 
 
 def replace_section(mark: str, body: str | None, text: str) -> str:
-    """Replace our section of the text. Without marks, because people removed them, the text stays unchanged."""
+    """Replace our section of the text. If people removed its marks, return the text unchanged."""
     if not body or not body.strip():
         return wrap_section(mark, text)
     before, begun, rest = body.partition(_begin(mark))
@@ -67,7 +67,7 @@ def translate_error(what: str, error: GithubException) -> EvalscribeError:
     if error.status == 403:
         return AccessError(f"{begin} does not allow it ({said}). The token lacks permission: {PERMISSION}")
     if error.status == 404:  # also GitHub's answer for a repository that the token may not see
-        return AccessError(f"{begin} shows no such repository to the token ({said}): {PERMISSION}")
+        return AccessError(f"{begin} found no such repository, or the token may not see it ({said}): {PERMISSION}")
     if error.status == 422:
         kind = PullRequestExists if "already exists" in said else DataError
         return kind(f"{begin} refused: {said}")
@@ -96,11 +96,11 @@ OUR_TITLE = "Analyze "
 """Start of generated titles; any other title is a person's."""
 TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a response after decompression. A page of a hundred comments of 64 KiB each has half as many."""
+"""Maximum bytes of a decompressed response: over twice as many as a page of a hundred comments of 64 KiB each has."""
 PIECE = 16 * 1024
 """Bytes that are decompressed at a time; gzip expands them at most a thousandfold."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
-"""Errors that PyGithub raises for a response of another shape, or one that redirects to another host."""
+"""Errors that PyGithub raises for a response of an unexpected shape, or a redirect to another host."""
 AGAIN = Retry(
     total=2,
     backoff_factor=0.5,
@@ -150,7 +150,7 @@ class GitHubForge:
         self.owner = path.partition("/")[0]
         self.path = path
         self.remote_url = remote_url
-        # PyGithub takes connection classes only process-wide; a client keeps those it was created with.
+        # PyGithub sets connection classes for the whole process; a client keeps those set when it was created.
         Requester.injectConnectionClasses(_Http, _Https)
         try:
             self.client = Github(

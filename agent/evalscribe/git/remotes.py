@@ -103,8 +103,8 @@ TRIES = 3
 ANSWER_S = 120
 """Seconds that a server may take to list its branches: a hanging ssh server would block forever."""
 TRANSFER_S = 1800
-# Git ends with 128 for every failure of a remote, and only its words say which. A forge calls a repository that the
-# user may not see "not found", so the two cannot be told apart: both count as no access.
+# Git exits with 128 for every failure of a remote; only its message says which. Forges report a repository that the
+# user may not see as "not found", so both count as no access.
 _NO_ACCESS = re.compile(
     r"authentication failed|permission denied|permission to .+ denied|could not read (?:username|password)"
     r"|access denied|\b40[13]\b|invalid credentials|not authorized|host key verification failed"
@@ -121,7 +121,7 @@ _NO_FETCH_EFFECTS = (
     "--no-auto-maintenance",
     "--refmap=",
 )
-"""Fetch options that only add objects: no branch, tag or remote-tracking branch of the user's moves."""
+"""Fetch options that only add objects and move none of the user's branches, tags or remote-tracking branches."""
 
 
 class Remotes:
@@ -179,8 +179,8 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Return the push address, which a `pushurl` makes differ from the fetch address, to read what a push will
-        meet.
+        """Return where a push goes, so that reading shows what it will meet: the push address if a `pushurl` sets
+        another than the fetch address, else the remote's name.
         """
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote

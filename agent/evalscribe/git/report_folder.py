@@ -200,8 +200,8 @@ class ReportsFolder:
     def write_report(self, name: str, page: str, data: str) -> Path:
         """Write a page and its data, and, with the first report, the folder's own files; return the page's path.
 
-        The data is written first: a process that is killed in between leaves a page that says, by its revision, that
-        it is older than the data.
+        The data is written first: if the process is killed in between, the page's revision shows that it is older than
+        the data.
 
         Raises `DataError`, `AccessError`, `UnavailableError`.
         """
@@ -321,7 +321,7 @@ def _is_named_for(run_id: str, name: str) -> bool:
 def _is_about(report: ReportFile, model: str) -> bool:
     """Return True if a report outside the vendor's folder is about this model, not another vendor's of the same name.
 
-    The report must contain the model's slug; below a serving provider it is enough that it names no other vendor.
+    Its text must name the model with its vendor. In a serving provider's folder, naming no other vendor is enough.
     """
     vendor, slash, name = model.rpartition("/")
     if not slash:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -354,5 +354,5 @@ class AnalysisWatcher(Protocol):
     def judged(self, event: JudgedGroup) -> None:
         """Report an answered group."""
 
-    def say(self, line: str) -> None:
-        """Show one line to the user."""
+    def say(self, line: str, fields: Sequence[str] = ()) -> None:
+        """Show one line to the user; `fields` are those that it names in backticks."""

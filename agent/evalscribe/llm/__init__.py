@@ -1,7 +1,7 @@
 """Clients for language models, in layers that all implement `Model`.
 
 `service` opens a model by name and wraps the adapter in retries and a budget. With `--batch`, calls go through a
-Message Batch first, and those that it does not answer are asked one by one.
+Message Batch first, and those that it does not answer go to the model one at a time.
 
 `anthropic` and `openai` (for every service with OpenAI's chat completions, each in its dialect) make one attempt and
 map its failures. `attempt` has the time limit and streaming that both share. `service` retries transient failures and

@@ -35,7 +35,7 @@ GROWN = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""Field that a delta extends, by the delta's type."""
+"""Maps the type of a delta to the field that it extends."""
 
 
 class StreamedMessage:
@@ -69,7 +69,7 @@ class StreamedMessage:
                 self._start(event)
                 self._blocks, self.whole, self.counted = event["content"], True, True
             case "error":
-                raise ValueError("an error for an answer")
+                raise ValueError("an error in place of an answer")
         return ""
 
     def body(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class StreamedMessage:
         return text if field == "text" else ""
 
     def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
-        """Update the usage. Counts are totals so far; counts that are missing stay unchanged."""
+        """Update the usage. Each count is a total so far; a missing count keeps its last value."""
         self._message.update(delta)
         self.counted = self.counted or usage.get("output_tokens") is not None
         self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
@@ -195,7 +195,7 @@ class AnthropicModel:
         except CallFailed as failure:
             raise UnavailableError(str(failure)) from None
         if isinstance(answer, str):
-            raise UnavailableError(f"{self.host} sent a page where an answer belongs")
+            raise UnavailableError(f"{self.host} returned HTML instead of JSON")
 
     async def close(self) -> None:
         if self._client is not None:

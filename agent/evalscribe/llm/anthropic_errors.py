@@ -42,7 +42,7 @@ def map_anthropic_error(error: Exception, asked: CallTarget) -> CallFailed | Eva
     if isinstance(error, anthropic.CredentialsError):
         return AccessError(f"No usable key for {asked.host}: set {asked.provider.key_name}.")
     if isinstance(error, anthropic.RetryableError):
-        return TransientFailure(f"{asked.host} asked to try again")
+        return TransientFailure(f"{asked.host} asked for a retry")
     if isinstance(error, httpx2.TransportError):
         # The SDK does not wrap errors that interrupt a stream.
         return map_connection_error(error, asked, late=isinstance(error, httpx2.TimeoutException))

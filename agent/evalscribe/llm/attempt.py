@@ -64,7 +64,7 @@ def sendable(text: str) -> str:
 
 RETRIED_STATUSES = frozenset({408, 409, 429, 499})
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-"""Causes without a connection: the request was not sent."""
+"""Exceptions raised before a connection existed: the request was not sent."""
 MAX_MESSAGE = 200
 TOO_LONG = (
     "prompt is too long",
@@ -130,24 +130,24 @@ def map_response(refusal: ErrorResponse, asked: CallTarget) -> CallFailed | Eval
     if ended is not None:
         return ended
     if refusal.status == 413 or (refusal.status in (400, 422, 500) and refusal.has(*TOO_LONG)):
-        return PromptTooLong(f"the question is too long for {asked.host} {told}", free=True)
+        return PromptTooLong(f"the prompt is too long for {asked.host} {told}", free=True)
     if refusal.status in RETRIED_STATUSES or refusal.status >= 500:
         limited = refusal.status == 429
         name = "is overloaded" if refusal.status == 529 else "limits the rate" if limited else "failed"
         return TransientFailure(f"{asked.host} {name} {told}", free=True, after=refusal.after, limited=limited)
     if 200 <= refusal.status < 300:
         return CallFailed(f"{asked.host} broke off its answer {told}")
-    return CallFailed(f"{asked.host} turned the question away {told}", free=True, cause="answer")
+    return CallFailed(f"{asked.host} rejected the request {told}", free=True, cause="answer")
 
 
 def _ends_all(refusal: ErrorResponse, asked: CallTarget, told: str) -> EvalscribeError | None:
     key = asked.provider.key_name
     if refusal.status == 402 or refusal.has(*UNPAID):
-        return AccessError(f"{asked.host} wants to be paid {told}. See the account's billing.")
+        return AccessError(f"{asked.host} requires payment {told}. See the account's billing.")
     if refusal.status == 401 or refusal.has(*WRONG_KEY):
         return AccessError(f"{asked.host} refused the key {told}. Check {key}.")
     if refusal.status == 404 or refusal.has(*NO_MODEL):
-        return UsageError(f"{asked.host} knows no model {asked.model} {told}. Name another, as PROVIDER/MODEL.")
+        return UsageError(f"{asked.host} has no model {asked.model} {told}. Name another, as PROVIDER/MODEL.")
     if refusal.status == 403 and not refusal.has(*FLAGGED):
         return AccessError(f"{asked.host} does not allow this key to do that {told}. Check {key}.")
     return None
@@ -167,7 +167,7 @@ def map_connection_error(error: Exception, asked: CallTarget, *, late: bool) -> 
 def map_size_error(error: Exception, asked: CallTarget) -> AnswerNotRead | None:
     """Map an error caused by the size of the answer, possibly wrapped by an SDK; None for any other error."""
     cause = error if isinstance(error, AnswerTooLarge) else error.__cause__
-    return AnswerNotRead(f"{asked.host} sent {cause}, which is not read") if isinstance(cause, AnswerTooLarge) else None
+    return AnswerNotRead(f"{asked.host} sent {cause}: too large to read") if isinstance(cause, AnswerTooLarge) else None
 
 
 def unreadable_answer(error: Exception, asked: CallTarget) -> CallFailed:
@@ -286,8 +286,8 @@ async def _next(events: AsyncIterator[dict[str, Any]], written: StreamedBody) ->
 def _after_work(failure: Exception, *, begun: bool, heard: bool) -> Exception:
     """Convert a failure after the service began to answer: it is not free, and is not retried once text was forwarded.
 
-    An error that affects all calls becomes a failure of this call alone: only those count the usage. The next call
-    raises it again.
+    An error that would end all calls becomes a `CallFailed`, because only that class counts the usage. The next call
+    raises the error again.
     """
     if heard or (begun and not isinstance(failure, CallFailed)):
         usage = failure.usage if isinstance(failure, CallFailed) else None

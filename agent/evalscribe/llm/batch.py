@@ -111,7 +111,7 @@ class BatchDelivery:
                             missing -= ours.keys()
                             self._intents.settle(ours)
                             yield ours
-                    nothing: BatchOutcome = UnansweredQuestion(reason=f"{batch_id} says nothing of it", charged=True)
+                    nothing: BatchOutcome = UnansweredQuestion(reason=f"{batch_id} has no result for it", charged=True)
                     left_out = dict.fromkeys(missing, nothing)
                     self._intents.settle(left_out)
                     yield left_out
@@ -123,8 +123,8 @@ class BatchDelivery:
                 self._intents.drop(intent.id)
                 raise
             raise NotFoundError(
-                f"the batch {batch_id} is not there, though it was sent {intent.created:%Y-%m-%d}: was it deleted, "
-                "or sent with the key of another account?\nWithout `batch`, its questions are asked one by one.",
+                f"the batch {batch_id}, sent on {intent.created:%Y-%m-%d}, was not found: it was deleted, or sent with "
+                "the key of another account.\nWithout `batch`, each of its questions is asked in a single call.",
                 fields=("batch",),
             ) from None
 
@@ -188,7 +188,7 @@ class BatchDelivery:
         """Wait until the next attempt. Raises `UnavailableError` after too many failures."""
         if failures >= self._pace.failures:
             raise UnavailableError(
-                f"{error.reason} (tried {failures} times).\nRun the same again: what was sent is found, not sent again."
+                f"{error.reason} (tried {failures} times).\nRun the same command again: a batch is not sent twice."
             ) from None
         await asyncio.sleep(self._pace.wait(failures, error.after if isinstance(error, TransientFailure) else None))
 
@@ -228,7 +228,7 @@ class BatchModel:
             intents: Stores what is submitted.
             price: Price of a single call; batches are counted at the batch price.
             pace: Waiting times; None for the defaults.
-            fresh: Ask again for answers that were used before; an answer that a killed process left is still used.
+            fresh: Ask again for answers that were used before, but not for those that a killed process left unused.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens
@@ -242,7 +242,7 @@ class BatchModel:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
-        """Questions whose batch is followed by a task."""
+        """Keys of the questions for whose batch a task waits."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -338,13 +338,13 @@ class BatchModel:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]], keys: Iterable[str]) -> None:
-        """Run `work` and pass any exception to the callers that wait for these answers: the one place that catches
+        """Run `work`. Pass any exception to the callers that wait for these answers; only this method catches
         everything."""
         try:
             await work()
         except Exception as error:
             if not isinstance(error, BatchFailure):
-                error = EvalscribeError(f"a batch of {self.id} came to nothing: {error!r}")
+                error = EvalscribeError(f"a batch of {self.id} failed: {error!r}")
             for key in keys:
                 self._answer(key, error)
 
@@ -385,7 +385,7 @@ class BatchModel:
 
 
 class BatchOrSingleModel:
-    """A `Model` that asks in a single call what the batch did not answer."""
+    """A `Model` that calls `single` for a question that the batch did not answer."""
 
     def __init__(self, waves: Model, single: Model) -> None:
         self.id = waves.id
@@ -420,7 +420,7 @@ def with_batches(
 ) -> Model:
     """Combine batched calls with budgeted single calls for questions that the batch did not answer.
 
-    Each holds its own worst case in the budget, one after the other; calls that do not fit join the next wave.
+    First the batched call reserves its worst case, then the single call; calls that do not fit join the next wave.
     """
     return BatchOrSingleModel(BudgetedModel(waves, budget, price.batch() if price else None, stage), single)
 

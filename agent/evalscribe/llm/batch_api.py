@@ -141,7 +141,7 @@ class BatchApi:
         except EvalscribeError:
             raise
         except NotFoundError:
-            raise BatchGone("the batch is not there", free=True) from None
+            raise BatchGone("the batch does not exist", free=True) from None
         except Exception as error:
             failure = self._adapter.failure(error)
             if isinstance(failure, EvalscribeError):

@@ -192,8 +192,8 @@ class BudgetedModel:
         """Raise `UsageError` for a model without a price if the budget is limited only in dollars."""
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(
-                f"{model.id} has no price here{did_you_mean(model.id)}, so a budget in dollars cannot hold: "
-                "give `max_tokens` N",
+                f"{model.id} has no known price{did_you_mean(model.id)}, so a budget in dollars cannot limit it: "
+                "set `max_tokens` N",
                 fields=("max_tokens",),
             )
         self.id = model.id
@@ -325,7 +325,7 @@ class RemoteBudget:
 async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskParent]:
     """Answer one worker's requests.
 
-    Usage that it never reported counts as the worst case: a dead worker may have been charged.
+    A call whose usage it never reported counts with its worst case: a worker that died may have been charged.
     """
     async with AsyncExitStack() as dying:
         held: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}

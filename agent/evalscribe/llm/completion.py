@@ -36,7 +36,7 @@ class Dialect(Frozen):
 
 
 COMPATIBLE = Dialect(context_tokens=32_768)
-"""Dialect of any other server: Ollama, vLLM, llama.cpp. Some truncate a longer prompt silently."""
+"""Dialect of any other server, such as Ollama, vLLM or llama.cpp; some silently truncate a longer prompt."""
 DIALECTS = {
     OPENAI.name: Dialect(limit="max_completion_tokens", strict=True, most_effort="max"),
     OPENROUTER.name: Dialect(
@@ -70,7 +70,7 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
 }
 ECHOED = ("role", "content", "tool_calls", "refusal", "reasoning_details", "extra_content")
-"""Fields of an assistant's turn that a service needs back, such as thought signatures, and that none rejects."""
+"""Fields of an assistant's turn to send back: some services need them (thought signatures), and none rejects them."""
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
@@ -252,7 +252,7 @@ def _echoable(said: dict[str, Any]) -> dict[str, Any]:
 
 
 GROWN = ("text", "summary", "data")
-"""Fields of a thought that further chunks extend."""
+"""Fields of a thought to which later chunks append text."""
 LATEST = ("reasoning_details", "tool_calls", "content", "refusal")
 
 
@@ -260,14 +260,14 @@ class StreamError(Exception):
     """An error that arrived as a chunk."""
 
     def __init__(self, error: object) -> None:
-        super().__init__("an error for a chunk")
+        super().__init__("an error in place of a chunk")
         self.error = error
 
 
 class StreamedCompletion:
     """A `StreamedBody` for chat completions.
 
-    Refusal text is not forwarded: it is the answer's text only without any other.
+    Refusal text is not forwarded: it becomes the answer only if there is no other text.
     """
 
     def __init__(self) -> None:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
-"""Efforts to try if a model rejects one; then none is sent."""
+"""Efforts to try when a model rejects one; if it rejects these too, send none."""
 NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
-"""Phrases in the error of a model that does not reason, or not at this effort."""
+"""Phrases in the error of a model that cannot reason, or cannot reason at this effort."""
 NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
 NOT_STREAMED = (*NOT_KNOWN, "must be verified")
 OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -123,7 +123,7 @@ class OpenAIModel:
         except CallFailed as failure:
             raise UnavailableError(str(failure)) from None
         if not isinstance(answer, dict):
-            raise UnavailableError(f"{self.host} sent a page where an answer belongs")
+            raise UnavailableError(f"{self.host} returned HTML instead of JSON")
 
     async def close(self) -> None:
         if self._client is not None:

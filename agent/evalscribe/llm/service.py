@@ -29,7 +29,7 @@ class RateLimitPause:
     def __init__(self) -> None:
         self._refused = 0
         self._until = 0.0
-        """Time on the loop's clock when the longest wait requested since the last answer ends."""
+        """Time on the loop's clock at which the longest wait requested since the last answer ends."""
         self._answered = asyncio.Event()
 
     def refused(self, wait_s: float) -> None:
@@ -105,7 +105,7 @@ class RetryingModel:
                 await self._pause(error, failures, deadline, lost)
             except CallFailed as error:
                 error.usage, error.free = lost + error.usage, error.free and not lost.calls
-                raise  # as what it is: whether the budget had no room concerns others
+                raise  # unchanged: callers tell `BudgetExceeded` from other failures
         raise AssertionError("the last attempt returns or raises")
 
     def forget(self, request: Request) -> None:
@@ -182,7 +182,7 @@ class ModelService:
         name = full_model_name(name)
         provider, model = parse_model_name(name)
         if self._intents and provider != ANTHROPIC:
-            raise UsageError(f"`batch` is for models of anthropic, not for {name}: leave it out", fields=("batch",))
+            raise UsageError(f"`batch` needs a model of anthropic, not {name}: leave it out", fields=("batch",))
         cost = price_of(name)
         if name not in self._adapters:
             found = require_access(provider, name, self._access)
@@ -205,7 +205,7 @@ class ModelService:
         from evalscribe.llm.batch import BatchModel, with_batches
 
         adapter, cost = self._adapters[name], price_of(name)
-        assert isinstance(adapter, AnthropicModel), "no other provider comes here"
+        assert isinstance(adapter, AnthropicModel), "`open` refuses batches of other providers"
         if name not in self._waves:
             self._waves[name] = BatchModel(adapter, intents, cost, fresh=self._fresh)
         return with_batches(self._waves[name], single, self._budget, cost, stage)

@@ -19,7 +19,7 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, with_progress
-from evalscribe.mcp.tool import NOTICE, RULES, JudgeOptions, judge_options
+from evalscribe.mcp.tool import NOTICE, JudgeOptions, judge_options
 from evalscribe.model.analysis import (
     AnalyzedRun,
     CostSummary,
@@ -31,7 +31,7 @@ from evalscribe.model.analysis import (
 )
 from evalscribe.model.protocols import Estimate
 from evalscribe.reports.explanation import explanation
-from evalscribe.settings import Options
+from evalscribe.settings import RULES, Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 

@@ -198,7 +198,7 @@ class ComparedRuns(Frozen):
     estimate: Estimate | None = None
     """Estimated cost of asking a model why; null if no model would be asked."""
     report: str | None = None
-    """Its name below the reports folder; null if it was not written."""
+    """Name of the page below the reports folder; null if it was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 
@@ -323,7 +323,7 @@ class ExploredCollection(Frozen):
     estimate: Estimate | None = None
     """Estimated cost of asking a model; null if no model would be asked."""
     report: str | None = None
-    """Its name below the reports folder; null if it was not written."""
+    """Name of the page below the reports folder; null if it was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 

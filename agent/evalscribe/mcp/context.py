@@ -62,7 +62,7 @@ class ServerWorkspace:
             yield workspace
 
     def require_sample(self) -> None:
-        """Check that the sample exists. Raises `NotFoundError` otherwise."""
+        """Raise `NotFoundError` if the sample does not exist."""
         with self.experiments() as workspace:
             if workspace.store.experiments.experiment(SAMPLE) is None:
                 raise NotFoundError(NO_SAMPLE)
@@ -74,7 +74,7 @@ class ServerWorkspace:
             yield workspace, choose_collection(workspace, named or self.collection)
 
     def run(self, name: str) -> str:
-        """Return the run's name if it may be read. Raises `UsageError` for a path outside the workspace."""
+        """Return the run's name, or its path if it is a file. Raises `UsageError` for a path outside the workspace."""
         return name if self._path(name) is None else self.inside(name)
 
     def inside(self, name: str) -> str:

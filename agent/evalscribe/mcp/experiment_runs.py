@@ -396,7 +396,7 @@ async def _ran(
     with Workspace(asked.options) as workspace:
         require_within(asked.budget_usd, workspace.settings)
         if named == SAMPLE and asked.start:
-            await create_sample(workspace)  # one of that name that is there is left as it is
+            await create_sample(workspace)  # an existing experiment of that name is left unchanged
         elif named == SAMPLE:
             place.require_sample()
         elif not workspace.has_store:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]]) -> ThreadResult:
     """Run a coroutine in its own event loop and thread.
 
-    Cancelling this cancels it and waits until it has stopped, or until this is cancelled again.
+    Cancelling the caller cancels the coroutine and waits until it has stopped, or until a second cancellation.
     """
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
@@ -90,7 +90,7 @@ class ProgressReporter:
         """Notes for the user."""
         return tuple(dict.fromkeys(self._lines))[:MOST_LINES]
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, fields: Sequence[str] = ()) -> None:  # noqa: ARG002 - arguments have their names
         self._lines.append(_short(line))
         self._tell(line)
 
@@ -98,7 +98,7 @@ class ProgressReporter:
         self._tell(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Tell that a file is being read; return what tells how far."""
+        """Report that a file is being read; return a callback for its progress."""
         self._tell(f"Reading {name}")
         return self.imported
 
@@ -141,7 +141,7 @@ async def with_progress(
 ) -> T:
     """Run a use case, reporting progress to the client, which may cancel it.
 
-    Work with a turn keeps the turn until it has stopped; a cancelling client does not wait for that.
+    Work that has a turn keeps it until the work has stopped; a client that cancels does not wait for that.
     """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)

@@ -20,7 +20,7 @@ from evalscribe.ids import Frozen, canonical_json
 from evalscribe.mcp.progress import run_in_thread
 from evalscribe.model.result import describe_validation_error
 from evalscribe.redaction.redact import redact
-from evalscribe.settings import Options, Settings
+from evalscribe.settings import RULES, Options, Settings
 from evalscribe.text import visible
 
 Collection = Annotated[
@@ -93,7 +93,6 @@ WaitSeconds = Annotated[
     ),
 ]
 WriteReport = Annotated[bool, Field(description="Write the report into the reports folder. Default: false.")]
-RULES = "rules"
 
 
 class JudgeOptions(Frozen):

@@ -62,7 +62,7 @@ class AnalyzedRun(Frozen):
     unread: tuple[str, ...] | None = None
     """Evals of its file that could not be read, with their count."""
     trials: TrialRates | None = None
-    """How reliably tasks with several trials pass; null where there are none, or the source names only failures."""
+    """How reliably tasks with several trials pass; null if there are none, or if the source names only failures."""
 
 
 class JudgeOpinion(Frozen):
@@ -70,7 +70,7 @@ class JudgeOpinion(Frozen):
     classification: Classification
     confidence: float
     stage: Stage | None = None
-    """Of a cascade: which stage decided."""
+    """The stage that decided, in a cascade."""
 
 
 class RecurrenceSummary(Frozen):
@@ -80,23 +80,23 @@ class RecurrenceSummary(Frozen):
 
 
 class CrossModelSummary(Frozen):
-    """The same eval with other models: equal experiment, task and grader."""
+    """How other models did on the same eval: same experiment, task and grader."""
 
     failing: int
-    """How many models fail in the same way, this one included."""
+    """Number of models that fail in the same way, including this one."""
     models: int
-    """Of how many that can be compared."""
+    """Number of models that can be compared."""
     alike: tuple[str, ...] = ()
-    """Other models that fail in the same way; a report names only some where there are many."""
+    """Other models that fail in the same way; if there are many, a report names only some."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way in another version of the eval: not counted."""
+    """Models that failed in the same way on another version of the eval; not counted."""
     more_earlier: int = 0
-    """Further ones that are not named."""
+    """Number of such models that are not named."""
 
 
 class ReviewerOpinion(Frozen):
     label: Classification | None = None
-    """The label the person put in force or confirmed."""
+    """The label that the person gave or confirmed."""
     note: str | None = None
 
 
@@ -110,10 +110,10 @@ class CitationSummary(Frozen):
 
 
 class FindingSummary(Frozen):
-    """One failed eval with its own verdict; what one entry of the report presents shares `group`."""
+    """One failed eval with its own verdict. Evals in the same entry of the report have the same `group`."""
 
     n: int | None = None
-    """Number of the entry in the report, shared by the members of a group and by the trials that it presents."""
+    """Number of the entry in the report; members of a group, and trials in one entry, share it."""
     eval: str
     eval_id: str | None = None
     category: str | None = None
@@ -121,7 +121,7 @@ class FindingSummary(Frozen):
     url: str | None = None
     group: str | None = None
     classification: Classification | None = None
-    """The label in force; null when unclassified, or when the report gives none."""
+    """The current label; null if unclassified, or if the report gives none."""
     cause: str | None = None
     cause_kind: CauseKind | None = None
     confidence: float | None = None
@@ -132,16 +132,16 @@ class FindingSummary(Frozen):
     contradicted: JudgeOpinion | None = None
     """The judge's verdict, which a proof replaced."""
     judge: JudgeOpinion | None = None
-    """Null in reports written by people: then the label is a person's."""
+    """Null in reports written by people, where the label is a person's."""
     error: str | None = None
     why: str | None = None
     """The reason in one line."""
     reasoning: str | None = None
     recurrence: RecurrenceSummary | None = None
     across: CrossModelSummary | None = None
-    """Null where no other model is known to fail in the same way."""
+    """Null if no other model is known to fail in the same way."""
     missing: str | None = None
-    """Evidence that the source no longer has: `the model's output is no longer stored`."""
+    """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     reviewer: ReviewerOpinion | None = None
     output_snippet: str | None = None
     expected_snippet: str | None = None
@@ -150,16 +150,16 @@ class FindingSummary(Frozen):
     notes: tuple[str, ...] = ()
     """Paragraphs that people added below the finding."""
     trials: TrialCount | None = None
-    """How the trials of the task ended; null for a task with one."""
+    """How the trials of the task ended; null if the task has a single trial."""
 
     @property
     def overruled(self) -> bool:
-        """Whether a person gave another label than the judge, whose cause is then no reason for it."""
+        """Whether a person gave another label than the judge; the judge's cause does not explain that label."""
         return self.judge is not None and self.judge.classification != self.classification
 
     @property
     def by_person(self) -> bool:
-        """Whether a person gave the label: always where no judge is named, else where it was reviewed."""
+        """Whether a person gave the label: true if no judge is named, or if the finding was reviewed."""
         return self.classification is not None and (self.judge is None or self.reviewer is not None)
 
 
@@ -187,15 +187,15 @@ class NetImpactSummary(Frozen):
 
 
 class ActionTaken(Frozen):
-    """Something that people did after a report."""
+    """An action that people took after a report."""
 
     text: str
     evals: tuple[str, ...] = ()
-    """Paths (or bare names) of the evals it concerns; empty when the report does not say."""
+    """Paths (or bare names) of the evals it concerns; empty if the report does not say."""
 
 
 class FollowUpSummary(Frozen):
-    """Something that was done after an earlier report, and what this run says of it."""
+    """An action taken after an earlier report, and whether it held in this run."""
 
     report: str
     text: str
@@ -211,21 +211,21 @@ class UsageSummary(Frozen):
 
 
 class StageUsage(UsageSummary):
-    """What one stage of the work consumed, retries and calls that were broken off included."""
+    """Usage of one stage, including retries and interrupted calls."""
 
     stage: str
 
 
 class CostSummary(UsageSummary):
-    """What one command consumed."""
+    """Usage of one command."""
 
     stages: tuple[StageUsage, ...] = ()
-    """In the order of their first calls."""
+    """Stages in the order of their first calls."""
 
 
 class Analysis(Frozen):
     kind: str | None = None
-    """`evalscribe-report/2` where this is the data of a report; null for reports of other forms."""
+    """`evalscribe-report/2` for the data of a report; null for reports of other forms."""
     run: AnalyzedRun
     report_path: str | None = None
     revision: int | None = None
@@ -239,7 +239,7 @@ class Analysis(Frozen):
     earlier: tuple[str, ...] = ()
     """File names of the earlier reports that were compared, newest first."""
     incomplete_evals: tuple[str, ...] = ()
-    """Evals that never completed, where the source names them."""
+    """Evals that never completed, if the source names them."""
     changed: bool | None = None
     """Whether this command changed the report's file."""
     findings: tuple[FindingSummary, ...] = ()
@@ -256,16 +256,16 @@ class Analysis(Frozen):
     proofs: tuple[ProofSummary, ...] = ()
     """What replays of the failures show, with commands and logs."""
     cascade: CascadeSaving | None = None
-    """What a cascade took and saved; null without one."""
+    """Cost and savings of a cascade; null without a cascade."""
     usage: CostSummary | None = None
 
 
 def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | None = None) -> Analysis:
-    """What a report of ours says, as the JSON document; ids, usage and the file's state are not printed in it.
+    """Convert a report of ours to the JSON document, without ids, usage and the file's state, which it does not have.
 
     Args:
         report: The report.
-        findings: Its findings, if more is known of them than the report says.
+        findings: Its findings, if more is known about them than the report says.
     """
     return Analysis(
         kind=REPORT_KIND,
@@ -291,7 +291,7 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
 
 
 def finding_summaries(report: Report) -> Iterator[FindingSummary]:
-    """Yield what a report says of each failed eval."""
+    """Yield what a report says about each failed eval."""
     outcomes = {proof.eval: proof.outcome for proof in report.proofs}
     for n, entry in enumerate(report.entries, 1):
         group = content_id(sorted(entry.paths))
@@ -300,7 +300,7 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
-    """Return what a document says of a run; facts that only a report has are null for a `Run`."""
+    """Describe a run for the JSON document; facts that only a report has are null for a `Run`."""
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 

@@ -8,56 +8,56 @@ from evalscribe import text
 from evalscribe.ids import Frozen
 
 Stage = Literal["rules", "tag", "judge"]
-"""Free rules, one call of a cheap model that tags, an expensive model with a rubric of its own."""
+"""The free rules; one call of a cheap model that tags issues; an expensive model with a rubric."""
 STAGES: tuple[Stage, ...] = ("rules", "tag", "judge")
 Amount = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class Tag(Frozen):
-    """An issue that a cheap model looks out for, and the rubric by which an expensive one then decides."""
+    """An issue that the cheap model looks for, and the rubric by which the expensive model then decides."""
 
     name: str
     about: str
-    """What it means, for the model that tags."""
+    """Meaning of the tag, for the model that tags."""
     rubric: str
     """`NAME` or `NAME@VERSION`."""
 
 
 class CascadeParts(Frozen):
-    """All that decides what a cascade says, as it was when somebody chose it."""
+    """Everything that determines a cascade's verdicts, as it was when the cascade was chosen."""
 
     tag: str
     """The cheap model, `provider/name`."""
     judge: str
-    """The expensive one."""
+    """The expensive model, `provider/name`."""
     rules: bool
     """Whether the rules decide first (failures only)."""
     tags: tuple[Tag, ...] = ()
-    """Their rubrics as `NAME@VERSION`."""
+    """The tags, with rubrics as `NAME@VERSION`."""
 
 
 class JudgeShare(Frozen):
-    """How many failed evals one judge of a cascade had the last word on."""
+    """Number of failed evals that one judge of a cascade decided."""
 
     judge: text.Name
     evals: Annotated[int, Field(ge=1)]
 
 
 class CascadeSaving(Frozen):
-    """What a cascade took for a run, beside asking its expensive model about every failure."""
+    """Cost of a cascade for a run, compared with asking its expensive model about every failure."""
 
     decided: tuple[JudgeShare, ...]
-    """In the order of the stages; failures without a verdict are in none."""
+    """Decisions by judge, in the order of the stages; failures without a verdict are not counted."""
     unit: Literal["usd", "tokens"] = "usd"
-    """Tokens where a model has no price."""
+    """`tokens` if a model has no known price."""
     spent: Amount
     saved: Amount
-    """By the estimate for what the expensive model was spared; 0 where the cascade cost more."""
+    """Estimated savings, from failures that the expensive model did not judge; 0 if the cascade cost more."""
     against: text.Name
     """The expensive model."""
 
     @field_validator("spent", "saved")
     @classmethod
     def _as_printed(cls, amount: float, info: ValidationInfo) -> float:
-        """Cents, or whole tokens."""
+        """Round to cents, or to whole tokens."""
         return round(amount, 2) if info.data.get("unit") == "usd" else float(round(amount))

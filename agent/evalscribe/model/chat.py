@@ -11,7 +11,7 @@ Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Usage(Frozen):
-    """What calls consumed. Input tokens are whole: cache reads and writes are parts of them, priced apart."""
+    """Usage of calls. Cache reads and writes are included in the input tokens, but priced differently."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -45,7 +45,7 @@ class ToolResult(Frozen):
 
 
 class Message(Frozen):
-    """One turn. An assistant's turn keeps the provider's own content, to be echoed unchanged."""
+    """One turn. An assistant's turn keeps the provider's own content, which is sent back unchanged."""
 
     role: Literal["user", "assistant"]
     text: str = ""
@@ -60,13 +60,13 @@ class Request(Frozen):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     max_tokens: int = 4096
-    """Bound of the answer, thinking included."""
+    """Maximum tokens of the answer, including thinking."""
     effort: Effort | None = None
     """How hard the model thinks; None leaves it to the provider."""
     answer_schema: dict[str, Any] | None = None
-    """JSON Schema that the provider must hold the answer's text to (structured output); None for free text."""
+    """JSON Schema that the provider enforces (structured output); None for free text."""
     rollout: int = 0
-    """Tells equal questions apart that are asked several times; never sent."""
+    """Distinguishes equal questions that are asked several times; never sent."""
 
 
 class Reply(Frozen):
@@ -75,9 +75,9 @@ class Reply(Frozen):
     stop: StopReason
     usage: Usage
     raw: Any = None
-    """The provider's assistant content, for `Message.raw`."""
+    """The provider's own assistant content, for `Message.raw`."""
     billed_before: bool = False
-    """Whether an earlier call took this answer of a batch, which is billed once: it adds nothing to what is spent."""
+    """Whether an earlier call already counted this answer from a batch, so that it adds no cost."""
 
 
 FailureCause = Literal["service", "budget", "answer"]
@@ -85,9 +85,9 @@ FailureCause = Literal["service", "budget", "answer"]
 
 
 class CallFailed(Exception):
-    """One call of a model failed for good, for a reason that concerns this call only.
+    """A model call failed permanently, for a reason that concerns this call only.
 
-    What concerns all calls (401, 403, unknown model, host unreachable) is an `EvalscribeError`.
+    A problem that concerns all calls (401, 403, unknown model, host unreachable) is an `EvalscribeError`.
     """
 
     cause: FailureCause = "service"
@@ -95,7 +95,7 @@ class CallFailed(Exception):
     def __init__(
         self, reason: str, usage: Usage | None = None, *, free: bool = False, cause: FailureCause | None = None
     ) -> None:
-        """`free`: it is certain that nothing was consumed. Without it and without usage, anything may have been."""
+        """`free`: nothing was consumed. Without `free` and without usage, the consumption is unknown."""
         super().__init__(reason)
         self.reason = reason
         self.usage = usage or Usage()
@@ -113,9 +113,9 @@ class BudgetExceeded(CallFailed):
 
 
 class TransientFailure(CallFailed):
-    """`after`: seconds that the service asked to wait. `limited`: it limits the rate of calls.
+    """A call failed for a reason that may pass, so it is retried.
 
-    `ends_all`: what to raise once the retries are spent.
+    `after`: seconds to wait, as the service asked. `limited`: a rate limit. `ends_all`: raised after the last retry.
     """
 
     def __init__(
@@ -140,9 +140,9 @@ class BatchIntent(Frozen):
     keys: tuple[str, ...]
     """Content ids of the requests, which are also their ids in the batch."""
     created: datetime
-    """Not later than the batch; with a time zone."""
+    """A time not later than the batch, with a time zone."""
     batch_id: str | None = None
-    """None until the service has returned it, and while it is unknown whether it did."""
+    """None until the service has returned it, also if it is unknown whether the batch was created."""
 
 
 class UnansweredQuestion(Frozen):
@@ -150,4 +150,4 @@ class UnansweredQuestion(Frozen):
 
     reason: str
     charged: bool = False
-    """True if it may have been charged nevertheless; the first to take it counts the cost."""
+    """True if it may have been charged nevertheless; the first call that takes it counts the cost."""

@@ -10,28 +10,28 @@ from evalscribe.model.finding import CauseKind
 from evalscribe.model.run import EvalStatus
 
 EvalChange = Literal["regressed", "fixed", "both-failed", "both-passed", "unsteady"]
-"""Of one eval; `unsteady`: with several trials both sides passed as many, not all and not none."""
+"""How one eval changed. `unsteady`: on both sides equally many of several trials passed, but not all or none."""
 ExclusionReason = Literal["only-base", "only-candidate", "changed", "not-judged"]
 """Why an eval is left out: only one side has it, its task or grader differs, or the model's work was never judged."""
 
 
 class Trial(Frozen):
-    """One try at an eval."""
+    """One trial of an eval."""
 
     run_id: str
     eval_id: str | None = None
-    """None where the source does not name what passed."""
+    """None if the source does not name passed evals."""
     trial: int = 1
     status: EvalStatus
     scores: dict[str, float] = Field(default_factory=dict)
     step: str | None = None
     error: str | None = None
-    """What is recorded as the reason, in one line."""
+    """The recorded reason, in one line."""
     cause: str | None = None
-    """As the run's report has it; None where the run was not analysed."""
+    """The cause in the run's report; None if the run was not analysed."""
     cause_kind: CauseKind | None = None
     why: str | None = None
-    """The reason of the run's report, in one line."""
+    """The reason in the run's report, in one line."""
     signature: str | None = None
 
     @property
@@ -40,17 +40,17 @@ class Trial(Frozen):
 
 
 class Quote(Frozen):
-    """Words of one side that prove a claim, or are said to."""
+    """A quotation from one side, and whether it was verified."""
 
     side: Literal["base", "candidate"]
     place: str
-    """Where in its run: `output src/main.py`, `message 5`."""
+    """Place in the run: `output src/main.py`, `message 5`."""
     text: str
     verified: bool
 
 
 class RegressionExplanation(Frozen):
-    """What a judge says about why a regressed eval fails now."""
+    """A judge's explanation of why a regressed eval fails now."""
 
     behaviour: str
     """A short kebab-case name of what the candidate does differently."""
@@ -59,11 +59,11 @@ class RegressionExplanation(Frozen):
     quotes: tuple[Quote, ...] = ()
     judge: str
     result: str | None = None
-    """Id of the stored result; None for what rules say."""
+    """Id of the stored result; None for the rules."""
 
 
 class EvalPair(Frozen):
-    """One eval that both sides tried and whose tries were judged."""
+    """One eval for which both sides have graded trials."""
 
     eval: str
     """Path without the trial."""
@@ -75,13 +75,13 @@ class EvalPair(Frozen):
 
     @property
     def causes(self) -> tuple[str | None, str | None]:
-        """Of the first failure of each side."""
+        """Cause of each side's first failure."""
         before, after = self.first_failures
         return before.cause if before else None, after.cause if after else None
 
     @property
     def cause_changed(self) -> bool:
-        """Whether both sides fail, and for another reason."""
+        """Whether both sides fail, but for different reasons."""
         before, after = self.causes
         return None not in (before, after) and before != after
 
@@ -103,30 +103,30 @@ class ExcludedEval(Frozen):
 
 
 class MeanDifference(Frozen):
-    """How far the candidate is from the base, and how sure that is."""
+    """Difference between candidate and base, with its uncertainty."""
 
     difference: float
     """Above 0 the candidate is better; each task counts the same."""
     low: float
     high: float
-    """Of the 95 % interval."""
+    """Bounds of the 95 % interval."""
     p: float
-    """How often sides that are equally good differ at least as much."""
+    """p-value: how often equally good sides would differ by at least this much."""
     exact: bool
-    """Whether `p` was computed and not drawn."""
+    """Whether `p` was computed exactly, without random sampling."""
     tasks: int
     detectable: float | None = None
-    """The smallest difference found in 80 of 100 comparisons with so many tasks; None where none is."""
+    """Minimum detectable effect, found in 80 of 100 comparisons with this many tasks; None if there is none."""
     significant: bool = False
 
 
 class ScoreDifference(Frozen):
-    """Of a score that is more than passed or failed."""
+    """Difference in a score that has more values than passed and failed."""
 
     name: str
     base: float
     candidate: float
-    """Means over the tasks that both have."""
+    """Means over the tasks that both sides have."""
     found: MeanDifference
     """`p` is corrected for the number of scores."""
 
@@ -136,14 +136,14 @@ class CategoryFlips(Frozen):
 
     category: str
     evals: int
-    """Of those that are named."""
+    """Number of evals that are named."""
     base: float | None
     candidate: float | None
-    """Mean pass rates; None where not every eval is named."""
+    """Mean pass rates; None if not every eval is named."""
     regressed: int
     fixed: int
     p: float
-    """Corrected for the number of categories."""
+    """p-value, corrected for the number of categories."""
 
 
 class Behaviour(Frozen):
@@ -153,27 +153,27 @@ class Behaviour(Frozen):
     text: str
     evals: tuple[str, ...]
     by: str
-    """Who says so: a judge's id, or `rules`."""
+    """Id of the judge, or `rules`."""
     known: bool = True
-    """False for evals of which nothing tells why."""
+    """False for evals whose reason is unknown."""
 
 
 class ComparisonSide(Frozen):
-    """One of the two that are compared."""
+    """One side of a comparison."""
 
     name: str
-    """Name of the file, else `provider/model`, with the run where the other side is the same model."""
+    """Name of the file, else `provider/model`, with the run if both sides are the same model."""
     provider: str
     model: str
     experiments: tuple[str, ...]
     runs: tuple[str, ...]
     unexplained: tuple[str, ...] = ()
-    """Beginnings of the ids of runs with failures that no report explains."""
+    """Id prefixes of runs with failures that no report explains."""
     passed: int
     trials: int
-    """Of the compared evals."""
+    """Number of trials of the compared evals."""
     rate: float | None
-    """Mean of the compared evals' pass rates; None where there is none."""
+    """Mean of the compared evals' pass rates; None if there are no compared evals."""
 
 
 class Comparison(Frozen):
@@ -182,23 +182,23 @@ class Comparison(Frozen):
     experiments_differ: bool = False
     """Whether a difference may come from the experiment rather than the model."""
     pairs: tuple[EvalPair, ...]
-    """By eval."""
+    """Pairs in the order of the evals."""
     unnamed: int = 0
-    """Evals that both passed and neither source names; they count in the figures."""
+    """Number of evals that both sides passed and that neither source names; they are included in the figures."""
     apart: tuple[ExcludedEval, ...] = ()
     incomplete: int = 0
-    """Evals that a side never completed and no source names; they count nowhere."""
+    """Number of evals that a side never completed and that no source names; they are excluded from the figures."""
     passes: MeanDifference
     by_eval: float | None = None
-    """How often sides that are equally good at each eval differ at least as much in single ones, in any direction;
-    None where single trials cannot tell."""
+    """p-value: how often sides that are equally good at each eval would differ by at least this much in single evals,
+    in any direction. None if single trials cannot tell."""
     scores: tuple[ScoreDifference, ...] = ()
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
     judge: str | None = None
-    """Who compared the regressed evals; None where nobody was asked."""
+    """The judge that compared the regressed evals; None without a judge."""
     notes: tuple[str, ...] = ()
-    """What limits the comparison, a sentence each."""
+    """Limitations of the comparison, one sentence each."""
 
     def of(self, change: EvalChange) -> tuple[EvalPair, ...]:
         return tuple(pair for pair in self.pairs if pair.change == change)
@@ -209,34 +209,34 @@ class Comparison(Frozen):
 
 
 class WithinRunComparison(Frozen):
-    """The failed tries of one side, each beside one of the same eval that passed."""
+    """Failed trials of one run, each paired with a passed trial of the same eval."""
 
     side: ComparisonSide
     pairs: tuple[EvalPair, ...]
-    """A pair for every failed try."""
+    """One pair for each failed trial."""
     without: tuple[str, ...] = ()
-    """Evals that never passed: there is nothing to compare them with."""
+    """Evals that never passed, so that there is nothing to compare with."""
     behaviours: tuple[Behaviour, ...] = ()
     judge: str | None = None
     notes: tuple[str, ...] = ()
 
 
 class MatrixRow(Frozen):
-    """One eval in every column of a matrix: passed of judged tries, None where it was not tried or not judged."""
+    """One eval in a matrix: for each column the passed and the graded trials, None if there are none."""
 
     eval: str
     cells: tuple[tuple[int, int] | None, ...]
 
     @property
     def rate(self) -> float | None:
-        """Share of all tries that passed."""
+        """Share of all trials that passed."""
         tries = [cell for cell in self.cells if cell]
         whole = sum(trials for _, trials in tries)
         return sum(passed for passed, _ in tries) / whole if whole else None
 
     @property
     def discriminates(self) -> bool:
-        """Whether the columns differ in it."""
+        """Whether the columns differ in this eval."""
         rates = {passed / trials for passed, trials in filter(None, self.cells) if trials}
         return len(rates) > 1
 
@@ -251,28 +251,28 @@ class MatrixColumn(Frozen):
     always: int
     sometimes: int
     never: int
-    """Evals that always, sometimes, never pass; of one try each, none passes sometimes."""
+    """Numbers of evals that always, sometimes and never pass; with single trials, `sometimes` is 0."""
 
 
 class Matrix(Frozen):
-    """Every eval in every run."""
+    """The results of every eval in every run."""
 
     columns: tuple[MatrixColumn, ...]
     rows: tuple[MatrixRow, ...]
     unnamed: int = 0
-    """Evals that every run passed and none names; they count in the columns."""
+    """Number of evals that every run passed and that no source names; they are included in the columns."""
     changed: tuple[str, ...] = ()
-    """Evals whose task or grader is not the same everywhere."""
+    """Evals whose task or grader differs between the runs."""
     notes: tuple[str, ...] = ()
 
 
 RunVerdict = Literal["regressed", "improved", "no-detectable-change", "inconclusive", "not-comparable"]
 ScoreKind = Literal["passed", "graded"]
-"""`graded`: it takes values other than 0 and 1, and its mean is compared."""
+"""`graded`: the score has values other than 0 and 1, and means are compared."""
 
 
 class RunSide(Frozen):
-    """One of the two runs."""
+    """One of the two compared runs."""
 
     run_id: str
     name: str | None = None
@@ -280,21 +280,21 @@ class RunSide(Frozen):
     experiment_version_id: str
     dataset_version_id: str
     build: str | None = None
-    """Name of the deployment, and of which source it is; None for targets that are no components."""
+    """Name of the deployment and its source version; None if the target is not a component."""
     state: RunState
     repetitions: int
     tries: int
-    """Of the items that are compared, as are all figures of a side."""
+    """Number of trials of the compared items; all figures of a side refer to these items."""
     passed: int
     failed: int
     errors: int
     unscored: int
     missing: int
-    """Tries that were never made, in a run that failed or was cancelled."""
+    """Number of trials that were never run, because the run failed or was cancelled."""
     rate: float | None = None
-    """Mean over all items of the share of their tries that passed; what broke did not pass."""
+    """Pass rate: mean over all items of the share of trials that passed; broken trials did not pass."""
     rate_of_scored: float | None = None
-    """The same over the tries that have a verdict."""
+    """Pass rate over the trials that have a verdict."""
 
     @property
     def shown(self) -> str:
@@ -302,15 +302,15 @@ class RunSide(Frozen):
 
 
 class ItemSide(Frozen):
-    """What one side did with an item."""
+    """The results of one side for an item."""
 
     passed: int
     scored: int
-    """Tries with a verdict."""
+    """Number of trials with a verdict."""
     said: str | None = None
-    """What scorers say of a try that shows it, in a line."""
+    """The scorers' explanation of a trial that shows the change, in one line."""
     output: str | None = None
-    """The beginning of what the target answered in that try, on one line."""
+    """The beginning of that trial's output, in one line."""
 
 
 class ItemChange(Frozen):
@@ -318,7 +318,7 @@ class ItemChange(Frozen):
     base: ItemSide
     candidate: ItemSide
     scorers: tuple[str, ...] = ()
-    """Whose verdicts differ between the sides."""
+    """Scorers whose verdicts differ between the sides."""
 
 
 class ScorerMovement(Frozen):
@@ -327,25 +327,25 @@ class ScorerMovement(Frozen):
     kind: ScoreKind
     base: float
     candidate: float
-    """Means over the items that both have a score of."""
+    """Means over the items that have a score on both sides."""
     found: MeanDifference
     """`p` is corrected for the number of scorers."""
     fell: int
     rose: int
-    """Items whose mean moved."""
+    """Numbers of items whose mean fell and rose."""
     broken: tuple[int, int] = (0, 0)
-    """Scores that broke or abstained, of base and candidate."""
+    """Numbers of scores that broke or abstained, for base and candidate."""
 
 
 class PassAtKPair(Frozen):
-    """How often one of k tries passes, and how often all do; means over the items that have k tries on both sides."""
+    """pass@k and pass^k of both sides, as means over the items that have k trials on both sides."""
 
     k: int
     items: int
     any: tuple[float, float]
-    """pass@k of base and candidate."""
+    """Chance that at least one of k trials passes, for base and candidate."""
     every: tuple[float, float]
-    """pass^k."""
+    """Chance that all of k trials pass."""
 
 
 class RunComparison(Frozen):
@@ -353,39 +353,39 @@ class RunComparison(Frozen):
     candidate: RunSide
     verdict: RunVerdict
     said: str
-    """The verdict in one sentence, with what it rests on."""
+    """The verdict in one sentence, with its basis."""
     warnings: tuple[str, ...] = ()
-    """What must not be overlooked beside the verdict, a sentence each."""
+    """Important caveats of the verdict, one sentence each."""
     items: int = 0
-    """That both runs share."""
+    """Number of items that both runs have."""
     judged: int = 0
-    """Of these, those with a verdict on both sides: what is compared."""
+    """Number of these items with a verdict on both sides: the compared items."""
     coverage: float = 0.0
-    """Share of the tries that have a verdict on both sides."""
+    """Share of the trials that have a verdict on both sides."""
     clusters: int | None = None
-    """How many independent observations the judged items are; None where each item is one."""
+    """Number of independent observations among the compared items; None if each item is one."""
     passes: MeanDifference | None = None
-    """Of the pass rates of the judged items; None where nothing is compared."""
+    """Difference of the pass rates of the compared items; None if nothing is compared."""
     scorers: tuple[ScorerMovement, ...] = ()
     regressed: tuple[ItemChange, ...] = ()
     fixed: tuple[ItemChange, ...] = ()
     flaky: tuple[ItemChange, ...] = ()
-    """Neither the same nor surely another: some tries of a side pass and some do not."""
+    """Flaky items: on one side some trials pass and some fail, so that a change is not certain."""
     several: tuple[PassAtKPair, ...] = ()
-    """None for single tries."""
+    """Empty for single trials."""
     noise: float | None = None
-    """Of two runs of the same version and build: how often two tries at an item end differently."""
+    """For two runs of the same version and build: how often two trials of an item end differently."""
     mismatches: tuple[str, ...] = ()
-    """Why the runs cannot be compared; with `--allow-mismatch` what was left out for it."""
+    """Why the runs cannot be compared; with `--allow-mismatch`, what was left out for that reason."""
     notes: tuple[str, ...] = ()
-    """What limits the comparison, a sentence each."""
+    """Limitations of the comparison, one sentence each."""
 
 
 def format_points(difference: float) -> str:
-    """`20.0 points`, of a difference of shares, whichever way it goes."""
+    """Format the absolute difference of two shares: `20.0 points`."""
     return f"{abs(difference) * 100:.1f} points"
 
 
 def format_p_value(p: float, *, exact: bool) -> str:
-    """`p 0.008`; one that was estimated says so."""
+    """Format a p-value: `p 0.008`, marked if it was estimated."""
     return f"p {'< 0.0001' if p < 0.0001 else f'{p:.2g}'}{'' if exact else ', drawn'}"

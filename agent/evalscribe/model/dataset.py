@@ -7,36 +7,36 @@ from pydantic import Field, JsonValue
 from evalscribe.ids import Frozen, content_id
 
 Provenance = Literal["published", "imported", "derived"]
-"""Of a version: published by hand, out of a run that was imported, or made of a run's failures or reviews."""
+"""Origin of a version: published by hand, taken from an imported run, or derived from a run's failures or reviews."""
 
 
 class Item(Frozen):
     """One example of a dataset."""
 
     key: str
-    """Unique in its dataset; pairs the item with itself in other versions and runs."""
+    """Unique in its dataset; identifies the item across versions and runs."""
     input: JsonValue
     expected_output: JsonValue = None
-    """None (null) where nothing is expected: a scorer that needs one says so, it never compares with null."""
+    """None (null) if nothing is expected; a scorer that needs it reports that instead of comparing with null."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[dict[str, JsonValue], ...] = ()
-    """A recorded trace, as messages of a transcript; used where a run of an import is scored again, never in place of
-    the trace of a fresh run."""
+    """A recorded trace, as messages of a transcript; used when an imported run is scored again, never in place of the
+    trace of a new run."""
     split: str | None = None
     """`train`, `dev`, `test` or any other word."""
     cluster: str | None = None
-    """Items of one cluster are no independent observations: they share a source."""
+    """Items of one cluster share a source and are not independent observations."""
     source: dict[str, JsonValue] = Field(default_factory=dict)
-    """Where it comes from: `file` and `line`, `run` and `run_item` and `eval` …; no part of the content."""
+    """Origin, such as `file` and `line`, or `run`, `run_item` and `eval`; not part of the content."""
 
     @property
     def digest(self) -> str:
-        """Content id of all but `source`."""
+        """Content id of everything except `source`."""
         return content_id(self.model_dump(mode="json", exclude={"source"}))
 
     @property
     def likeness(self) -> str:
-        """Content id of what is asked and expected: equal ones are duplicates."""
+        """Content id of input and expected output; items with equal ids are duplicates."""
         return content_id([self.input, self.expected_output])
 
 
@@ -44,14 +44,14 @@ class Dataset(Frozen):
     id: str
     """`ds-…`"""
     name: str
-    """Unique; usable wherever its id is."""
+    """Unique; works wherever the id does."""
     description: str = ""
     created_at: str
     """ISO 8601, UTC."""
 
 
 class DatasetVersion(Frozen):
-    """Items that never change. Its id is made of its dataset and of its items' content, in their order."""
+    """Items that never change. The id is derived from the dataset and the items' content, in order."""
 
     id: str
     """`dsv-…`"""
@@ -61,16 +61,16 @@ class DatasetVersion(Frozen):
     items: int
     provenance: Provenance = "published"
     parent_run_id: str | None = None
-    """The run that its items were taken from."""
+    """The run from which the items were taken."""
     description: str = ""
     created_at: str
 
     @staticmethod
     def id_of(dataset_id: str, digests: tuple[str, ...]) -> str:
-        """`digests` of the items, in order."""
+        """Return the id of a version; `digests` are those of its items, in order."""
         return short_id("dsv", [dataset_id, digests])
 
 
 def short_id(prefix: str, value: object) -> str:
-    """`prefix-<16 hex>`, named by content."""
+    """Return a content id of the form `prefix-<16 hex>`."""
     return f"{prefix}-{content_id(value).removeprefix('sha256:')[:16]}"

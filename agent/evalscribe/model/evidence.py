@@ -19,25 +19,25 @@ class FailureFingerprint(Frozen):
     model: str
     experiment: str
     eval: str
-    """Path, without the trial: the trials of an eval are the same eval."""
+    """Path of the eval, without the trial."""
     eval_id: str
     step: str | None = None
     passed: tuple[str, ...] = ()
-    """Steps that passed, where the source tells."""
+    """Steps that passed, if the source names them."""
     signature: str | None = None
-    """None where the log ends before the reason: such a failure is like no other."""
+    """Error signature; None if the log ends before the reason, so that the failure matches no other."""
     checks: str | None = None
-    """Content id of the names of the failed tests, where the runner names them."""
+    """Content id of the names of the failed tests, if the runner names them."""
     hidden: bool = False
-    """Whether the log keeps the compared values to itself (`{ …(5) }`): then only equal `checks` make two alike."""
+    """Whether the log omits the compared values (`{ …(5) }`); such failures match only if their `checks` are equal."""
     judged: bool = True
-    """Whether the model's work was reached at all."""
+    """Whether the model's work was graded at all."""
     task: str | None = None
-    """Content id of the task, None where the source has none."""
+    """Content id of the task; None if the source has none."""
     grader: str | None = None
-    """Content id of the grader's files, None where the source has none."""
+    """Content id of the grader's files; None if the source has none."""
     method: int
-    """Which version of our code made it; one of an older version is made anew."""
+    """Version of the code that computed this; older ones are computed again."""
 
 
 Role = Literal["task", "output", "expected", "grader", "log", "transcript", "known_gaps"]
@@ -47,46 +47,46 @@ Severity = Literal["error", "warning"]
 
 
 class Document(Frozen):
-    """A named text of one role. The role comes from where the source found it, never from its name."""
+    """A named text with a role. The role depends on where the source found the text, never on its name."""
 
     role: Role
     path: str
-    """As the source spells it; untrusted, never used as a path of the file system."""
+    """Path as the source spells it; untrusted, and never used as a file system path."""
     text: str
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """The lines without their ends; line 1 is `lines[0]`. Only `\\n` and `\\r\\n` end a line."""
+        """The lines without line ends; line 1 is `lines[0]`. Only `\\n` and `\\r\\n` end a line."""
         return tuple(line.removesuffix("\r") for line in self.text.split("\n"))
 
     @property
     def line_count(self) -> int:
-        """The number of lines as editors count them: a line break at the end begins no further line."""
+        """The number of lines as editors count them: a final line break begins no further line."""
         return len(self.lines) - (not self.lines[-1])
 
 
 def files_digest(documents: Iterable[Document], role: Role) -> str | None:
-    """Content id of all files of a role, however their lines end; None where there is none."""
+    """Return the content id of all files of a role, ignoring how lines end; None if there are none."""
     files = sorted((d.path, d.text.replace("\r\n", "\n")) for d in documents if d.role == role)
     return content_id(files) if files else None
 
 
 class Evidence(Frozen):
-    """The documents of one failed eval. Redacted by the source that read it."""
+    """The documents of one failed eval, redacted by the source that read them."""
 
     eval: Eval
     steps: tuple[Step, ...] = ()
     documents: tuple[Document, ...] = ()
     missing: tuple[str, ...] = ()
-    """What the source could not give, one phrase each: `output files were never stored`."""
+    """Evidence that the source lacks, one phrase each, such as `output files were never stored`."""
     version: str | None = None
-    """Content id of the source's own version of task and grader; None to compare their texts."""
+    """Content id of the source's own version of task and grader; None if only their texts can be compared."""
 
     def of(self, *roles: Role) -> tuple[Document, ...]:
         return tuple(document for document in self.documents if document.role in roles)
 
     def version_of(self, role: Role) -> str | None:
-        """Return what tells versions of the task or the grader apart; None where the source has nothing of it."""
+        """Return an id for the version of the task or grader; None if the source has neither a version nor a text."""
         return self.version or files_digest(self.documents, role)
 
     def document(self, role: Role, path: str) -> Document | None:
@@ -104,14 +104,14 @@ class Evidence(Frozen):
 
 
 class UnreadableEvidence(Frozen):
-    """One failed eval whose evidence the source could not get; the others go on."""
+    """A failed eval whose evidence the source could not get; other evals are not affected."""
 
     eval: Eval
     reason: str
 
 
 class Citation(Frozen):
-    """A claim that some lines of the evidence say something, and whether they do."""
+    """A quotation of some lines of the evidence, and whether it was verified."""
 
     role: Role
     path: str
@@ -124,7 +124,7 @@ class Citation(Frozen):
 
 
 class Excerpt(Frozen):
-    """Lines of one document that were chosen to be read: `first` is the number of the first of them."""
+    """Lines selected from one document; `first` is the number of the first line."""
 
     role: Role
     path: str
@@ -137,11 +137,11 @@ class PackedEvidence(Frozen):
 
     excerpts: tuple[Excerpt, ...]
     differences: str = ""
-    """Output against reference as hunks, already bounded; what only one side has is named, not printed."""
+    """Differences of output and reference as hunks, limited in size; files that only one side has are named."""
     left_out: tuple[str, ...] = ()
     """Evidence that the source no longer has or that the token budget left out, one phrase each."""
     tokens: int = 0
-    """Estimated offline (`tokens.estimate`)."""
+    """Estimate without a tokenizer (`tokens.estimate`)."""
 
 
 class OutputLine(Frozen):
@@ -156,24 +156,24 @@ class LocatedError(Frozen):
     """One error of the failed step, found in the log or in the recorded reason."""
 
     error: str
-    """In one line, as a person would quote it: without prefixes, absolute paths and timings."""
+    """The error in one line, as a person would quote it: without prefixes, absolute paths and timings."""
     tool: str | None = None
-    """`tsc`, `eslint`, `vitest`, `pytest`, `mypy`, `ruff`, `pip`, `bundler`… by the look of the line."""
+    """The tool, recognised by the form of the line, such as `tsc`, `eslint`, `vitest`, `pytest` or `bundler`."""
     code: str | None = None
     """Lint rule or error code: `prefer-const`, `TS2554`, `PLW2901`, `attr-defined`."""
     severity: Severity = "error"
     citation: Citation | None = None
-    """The log lines, verified; None where the error is the recorded reason, which is no document."""
+    """The log lines, verified; None if the error is the recorded reason, which is not a document."""
     places: tuple[OutputLine, ...] = ()
     test: str | None = None
-    """Name of the test, where a test said it."""
+    """Name of the test that reported the error, if any."""
     exact: bool = False
-    """Whether no character of it is an accident: a grader's words about what an agent did."""
+    """Whether every character of the error counts, as in a grader's description of what an agent did."""
 
 
 class FailedTest(Frozen):
     name: str
-    """As the runner prints it, with the suites around it: `orders > pages`, `test_orders.py::test_pages[2]`."""
+    """Name as the runner prints it, with its suites: `orders > pages`, `test_orders.py::test_pages[2]`."""
     message: str
     """The runner's message, lines joined with `\\n`, at most twelve of them."""
     citation: Citation
@@ -184,12 +184,12 @@ class FailedTest(Frozen):
 
     @property
     def title(self) -> str:
-        """The innermost name: `pages`, `test_pages[2]`."""
+        """The name without suites: `pages`, `test_pages[2]`."""
         return self.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
 
 
 class TestOutcome(Frozen):
-    """What a test runner said after its own header, and what the source recorded of the test step."""
+    """The output of a test runner after its header, and the source's record of the test step."""
 
     __test__: ClassVar[bool] = False  # not a test class, whatever pytest makes of its name
 
@@ -199,11 +199,11 @@ class TestOutcome(Frozen):
     failures: tuple[FailedTest, ...] = ()
     skipped: int = 0
     step: StepStatus | None = None
-    """Status of the step that ran the tests; None where the source has no such step."""
+    """Status of the step that ran the tests; None if the source has no such step."""
 
     @property
     def silent(self) -> bool:
-        """Whether tests failed and the runner printed no message for any of them."""
+        """Whether tests failed without any message from the runner."""
         return bool(self.failures) and not any(test.message for test in self.failures)
 
     @property
@@ -213,38 +213,38 @@ class TestOutcome(Frozen):
 
     @property
     def all_passed(self) -> bool:
-        """Whether the tests ran and none failed; the source's own record outranks the log."""
+        """Whether the tests ran and none failed; the source's own record takes precedence over the log."""
         if self.step in ("passed", "failed"):
             return self.step == "passed"
         return bool(self.passed) and not self.failed
 
 
 class Diagnosis(Frozen):
-    """What the evidence says about the failure: computed once, and used by grouping, packing, rules and labels."""
+    """What the evidence says about the failure, computed once for grouping, packing, rules and labels."""
 
     errors: tuple[LocatedError, ...] = ()
     """Errors of the failed step, errors before warnings."""
     tests: TestOutcome = TestOutcome()
     pairs: tuple[tuple[int | None, int | None], ...] = ()
-    """Output and reference that answer each other, as positions in `Evidence.documents`; None on a side without one."""
+    """Matching output and reference documents, as positions in `Evidence.documents`; None on a side without one."""
 
     @property
     def located(self) -> LocatedError | None:
-        """The best of the errors; None if the log ends before the reason."""
+        """The most important error; None if the log ends before the reason."""
         return self.errors[0] if self.errors else None
 
 
 class PreparedFailure(Frozen):
-    """What was computed from the evidence of one failure, on its way from `gather` to the judge."""
+    """Results computed from the evidence of one failure, passed from gathering to the judge."""
 
     digest: str
-    """Of the evidence that it was computed from."""
+    """Digest of the evidence that this was computed from."""
     diagnosis: Diagnosis
     packed: PackedEvidence
 
     @property
     def compressed(self) -> bytes:
-        """As bytes: failures wait for the judge by the thousand, and each may have 25 kB of excerpts."""
+        """Compress this, because thousands of failures may wait for the judge, each with up to 25 kB of excerpts."""
         return zlib.compress(self.model_dump_json().encode(), 1)
 
     @classmethod
@@ -253,16 +253,16 @@ class PreparedFailure(Frozen):
 
 
 class GatheredEvidence(Frozen):
-    """What triage needs to know of one failed eval whose evidence is in the store."""
+    """Summary of the stored evidence of one failed eval, for grouping and history."""
 
     eval_id: str
     digest: str
-    """Content id of the evidence; of the reason where it is unreadable."""
+    """Content id of the evidence, or of the reason why it is unreadable."""
     likeness: str
-    """Content id of what a judge reads, after normalisation: equal ones may share a verdict."""
+    """Content id of what a judge reads, after normalisation; failures with equal ids may share a verdict."""
     signature: str | None = None
     sighting: FailureFingerprint | None = None
-    """How it compares with other runs; None where it was read apart from its run."""
+    """Fingerprint for the comparison with other runs; None if the eval was read without its run."""
     failed_step: str | None = None
     """The failed step according to the evidence; the run's list of failures may lack it."""
     missing: tuple[str, ...] = ()
@@ -274,10 +274,10 @@ class GatheredEvidence(Frozen):
 
 
 class EvidenceSnapshot(Frozen):
-    """What a judge is shown; nothing of it changes when the run is read or analysed again."""
+    """A frozen copy of what a judge is shown; it does not change when the run is read or analysed again."""
 
     evidence: Evidence
-    """Without the page of its eval, which depends on where it is looked at."""
+    """The evidence, without the URL of its eval, which depends on where the run is read from."""
     provider: str
     model: str
     experiment: str = "default"
@@ -290,7 +290,7 @@ class EvidenceSnapshot(Frozen):
 
     @classmethod
     def read(cls, value: object) -> "EvidenceSnapshot":
-        """What `written` gave. Raises `DataError` saying what is wrong with anything else."""
+        """Parse what `written` returned. Raises `DataError` if the value is anything else."""
         try:
             return cls.model_validate(value)
         except ValidationError as error:
@@ -301,5 +301,5 @@ class EvidenceSnapshot(Frozen):
 
     @property
     def written(self) -> JsonValue:
-        """As an item's input."""
+        """The snapshot as the input of a dataset item."""
         return cast(JsonValue, self.model_dump(mode="json", exclude_defaults=True))

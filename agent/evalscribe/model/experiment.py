@@ -26,30 +26,30 @@ ClauseName = Literal[
     "min_kappa",
 ]
 ClauseVerdict = Literal["passed", "failed", "inconclusive"]
-"""`inconclusive`: it could not be decided (its baseline is not comparable, nothing was scored): then the gate fails."""
+"""`inconclusive`: the clause could not be decided (baseline not comparable, nothing scored), so the gate fails."""
 
 
 RULE = "an item passes if its target answered and every required scorer passed it"
-"""What `evaluate.verdict` decides by, printed beside every verdict."""
+"""The rule that `evaluate.verdict` applies, printed beside every verdict."""
 
 
 class Clause(Frozen):
-    """One condition and what was seen."""
+    """One condition with the observed value."""
 
     name: ClauseName
     threshold: float | str
-    """A baseline's run id for `no_new_failures_vs`."""
+    """For `no_new_failures_vs`, the run id of the baseline."""
     observed: float | None = None
     verdict: ClauseVerdict
     low: float | None = None
     high: float | None = None
-    """95 % interval of `observed`, where it is a share."""
+    """95 % interval of `observed`, if it is a share."""
     said: str
-    """One line: `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed`."""
+    """Summary in one line: `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed`."""
     luck: str | None = None
-    """Beside a bound of the pass rate: what a run of this size can tell, in one line."""
+    """For a bound on the pass rate: how much a run of this size can show, in one line."""
     items: tuple[str, ...] = ()
-    """Keys of the items that it is about: new failures, regressions."""
+    """Keys of the items concerned, such as new failures or regressions."""
 
 
 class Gate(Frozen):
@@ -58,17 +58,17 @@ class Gate(Frozen):
     run_id: str
     passed: bool
     clauses: tuple[Clause, ...]
-    """At least one: without any in the config, `passed_threshold` 1."""
+    """The clauses; if the config has none, `passed_threshold` 1."""
     scores_digest: str
-    """Content id of the scores that it rests on: after a rescore it is another one."""
+    """Content id of the scores that were used; it changes after a rescore."""
     stated: bool = True
-    """False where the experiment states no clause, so that the default holds."""
+    """False if the experiment has no clause, so that the default applies."""
     reason: str | None = None
-    """Why it is not passed whatever its clauses say: the run failed or was cancelled."""
+    """Why the gate fails regardless of its clauses: the run failed or was cancelled."""
 
 
 class Bound(NamedTuple):
-    """A bound of a share."""
+    """A bound on a share, absolute or relative to the base."""
 
     number: float
     from_base: bool
@@ -79,7 +79,7 @@ _BOUND = re.compile(r"\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII)
 
 
 def parse_bound(text: str) -> Bound | None:
-    """Parse a bound, such as `0.8`, `80 %` or `base-0.02`; None if the text is none."""
+    """Parse a bound, such as `0.8`, `80 %` or `base-0.02`; return None if the text is not one."""
     match = _BOUND.fullmatch(text)
     if match is None or not (match[1] or match[2]):
         return None
@@ -87,31 +87,31 @@ def parse_bound(text: str) -> Bound | None:
 
 
 PREVIOUS = "previous"
-"""The name of a baseline that stands for the latest earlier run."""
+"""Name of a baseline that means the latest earlier run."""
 
 
 class GateConfig(Frozen):
-    """What an experiment's `config` may hold of a gate; shares are from 0 to 1 and their bounds included."""
+    """The part of an experiment's `config` that defines the gate; shares are from 0 to 1, bounds included."""
 
     passed_threshold: float | None = Field(default=None, ge=0, le=1)
     """The pass rate must be at least this; the same as `min_pass_rate`."""
     min_pass_rate: float | str | None = None
-    """A share, or one from that of `baseline`: `base`, `base-0.02`."""
+    """A share, or a share relative to that of `baseline`: `base`, `base-0.02`."""
     max_failed_items: int | None = Field(default=None, ge=0)
     min_pass_rate_lower_bound: float | None = Field(default=None, ge=0, le=1)
     """The lower end of the pass rate's 95 % interval must be at least this."""
     no_new_failures_vs: str | None = None
-    """A run's id or name, or `previous`: no item that it passed may fail now."""
+    """Id or name of a run, or `previous`: items that passed in it must not fail now."""
     max_regressions: int | None = Field(default=None, ge=0)
-    """At most so many items that passed in `baseline` may fail now."""
+    """Maximum number of items that passed in `baseline` and fail now."""
     baseline: str | None = None
     """The run that `max_regressions` and `min_pass_rate` compare with; by default that of `no_new_failures_vs`."""
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
-    """Of all tries, errors of the target or of a required scorer."""
+    """Maximum share of trials with an error of the target or of a required scorer."""
     min_scored_fraction: float | None = Field(default=None, ge=0, le=1)
-    """Of all tries, those that have a verdict."""
+    """Minimum share of trials that have a verdict."""
     min_balanced_accuracy: float | None = Field(default=None, ge=0, le=1)
-    """Of labels: the mean recall over the labels that are expected."""
+    """For classifiers: minimum of the mean recall over the expected labels."""
     min_kappa: float | None = Field(default=None, ge=-1, le=1)
 
     @field_validator("min_pass_rate")
@@ -128,12 +128,12 @@ class GateConfig(Frozen):
 
     @property
     def base(self) -> str | None:
-        """The run that all but `no_new_failures_vs` compare with."""
+        """The baseline of all clauses except `no_new_failures_vs`."""
         return self.baseline or self.no_new_failures_vs
 
     @property
     def compared(self) -> frozenset[str]:
-        """The runs that clauses compare with, as they are named."""
+        """The runs that clauses compare with, as named in the config."""
         by_base = self.max_regressions is not None or isinstance(self.min_pass_rate, str)
         return frozenset(filter(None, (self.no_new_failures_vs, self.base if by_base else None)))
 
@@ -147,12 +147,12 @@ class PromptTarget(Frozen):
 class ComponentTarget(Frozen):
     type: Literal["component"] = "component"
     deployment_id: str
-    """The build that it was made with; a run may name a candidate's."""
+    """The build at creation; a run may use another one."""
     component: Component
 
 
 class JudgeTarget(Frozen):
-    """A classifier under test: it judges the evidence that an item holds."""
+    """A classifier under test, which judges the evidence in each item."""
 
     type: Literal["judge"] = "judge"
     judge: str
@@ -167,18 +167,18 @@ TargetSpec = Annotated[PromptTarget | ComponentTarget | JudgeTarget, Field(discr
 
 
 class ExperimentConfig(GateConfig):
-    """What an experiment's `--config` may hold: its gate, and how it runs."""
+    """The keys of an experiment's `--config`: its gate, and how it runs."""
 
     repetitions: int = Field(default=1, ge=1, le=100)
     concurrency: int = Field(default=4, ge=1, le=256)
     timeout_s: float = Field(default=300.0, gt=0)
-    """Of one try."""
+    """Time limit of one trial."""
     split: str | None = Field(default=None, min_length=1)
-    """Only the items of this split are tried."""
+    """Run only the items of this split."""
 
     @property
     def tried(self) -> str:
-        """`split test`, or `all items`."""
+        """Describe the items of a run: `split test`, or `all items`."""
         return "all items" if self.split is None else f"split {self.split}"
 
 
@@ -186,17 +186,17 @@ class Experiment(Frozen):
     id: str
     """`exp-…`"""
     name: str
-    """Unique; usable wherever its id is."""
+    """Unique; works wherever the id does."""
     type: Literal["standard", "regression", "classifier"] = "standard"
     status: Literal["active", "archived"] = "active"
     collection_id: str
-    """Where its runs are archived."""
+    """The collection in which its runs are archived."""
     latest_version_id: str
     created_at: str
 
 
 class ExperimentVersion(Frozen):
-    """What was tried. Its id is its content: an equal definition is the same version."""
+    """A definition that runs execute. The id is a content id, so an equal definition is the same version."""
 
     id: str
     """`exv-…`"""
@@ -226,17 +226,17 @@ ENDED_STATES: tuple[RunState, ...] = ("completed", "failed", "cancelled")
 
 
 class ExperimentRun(Frozen):
-    """One execution of a version. Its evals are archived under the same id as a `run.Run`."""
+    """One execution of a version. Its evals are archived as a `run.Run` with the same id."""
 
     id: str
-    """20 hex digits: the run's id everywhere else too."""
+    """20 hex digits; also the id of the archived run."""
     experiment_id: str
     experiment_version_id: str
     dataset_version_id: str
     deployment_id: str | None = None
-    """The build that ran; None for targets that are no components."""
+    """The build that ran; None if the target is not a component."""
     name: str | None = None
-    """A label such as `pr-1234`, usable wherever the id is. The store makes it unique by a suffix."""
+    """A label such as `pr-1234`, which works wherever the id does. The store adds a suffix to make it unique."""
     state: RunState = "queued"
     reason: str | None = None
     """Why it failed or was cancelled."""
@@ -244,7 +244,7 @@ class ExperimentRun(Frozen):
     concurrency: int = 4
     budget_usd: float | None = None
     items: int
-    """Items of the dataset version that it tries; tries are `items * repetitions`."""
+    """Number of items of the dataset version that the run uses; there are `items * repetitions` trials."""
     created_at: str
     started_at: str | None = None
     ended_at: str | None = None
@@ -252,11 +252,11 @@ class ExperimentRun(Frozen):
     worker: str | None = None
     """`host:pid` of the process that does the work."""
     cancelling: bool = False
-    """Whether somebody asked for it to be cancelled."""
+    """Whether cancellation was requested."""
     archived: bool = False
-    """Whether its evals are in the archive as its scores have them now."""
+    """Whether the archived evals match the current scores."""
     revision: int = 0
-    """Another one whenever its tries or scores may have changed since it ended: it went on, or was scored again."""
+    """Changes whenever trials or scores may have changed after the run ended: it was resumed, or scored again."""
 
     @property
     def tries(self) -> int:
@@ -268,20 +268,20 @@ class ExperimentRun(Frozen):
 
 
 ItemVerdict = Literal["passed", "failed", "error", "unscored"]
-"""`error`: the target gave no answer; `unscored`: a required scorer broke or abstained, and no other failed it."""
+"""`error`: the target gave no answer; `unscored`: a required scorer broke or abstained, and no other one failed it."""
 
 
 class RunItem(Frozen):
-    """One try at one item, done."""
+    """One finished trial of an item."""
 
     id: str
-    """`item-…`, named by run, item and repetition."""
+    """`item-…`, derived from run, item and repetition."""
     run_id: str
     item_key: str
     repetition: int
     """From 1."""
     number: int
-    """The item's place in the dataset version, from 0."""
+    """The item's position in the dataset version, from 0."""
     status: Literal["ok"] | TargetFailureKind
     verdict: ItemVerdict
     error: str | None = None
@@ -297,7 +297,7 @@ class RunItem(Frozen):
 
 
 class ItemTrial(Frozen):
-    """A run item with all that its target gave."""
+    """A run item with everything that its target returned."""
 
     item: RunItem
     output: JsonValue = None
@@ -307,18 +307,18 @@ class ItemTrial(Frozen):
 
 
 class PassRate(Frozen):
-    """A share of tries with its 95 % interval; tries of one item or cluster are one observation."""
+    """A share of trials with its 95 % interval; trials of one item or cluster are one observation."""
 
     passed: int
     of: int
     value: float | None
-    """None where nothing was tried."""
+    """None without trials."""
     low: float = 0.0
     high: float = 1.0
 
     @property
     def said(self) -> str:
-        """`18/20 = 90.0 % (95 %: 69.9 to 97.2 %)`"""
+        """Format the rate: `18/20 = 90.0 % (95 %: 69.9 to 97.2 %)`."""
         if self.value is None:
             return "0/0"
         ends = f"{100 * self.low:.1f} to {100 * self.high:.1f} %"
@@ -326,7 +326,7 @@ class PassRate(Frozen):
 
 
 class TrialCounts(Frozen):
-    """Tries by their verdict."""
+    """Numbers of trials by verdict."""
 
     passed: int = 0
     failed: int = 0
@@ -335,14 +335,14 @@ class TrialCounts(Frozen):
     unscored: int = 0
     """A required scorer broke or abstained, and no other one failed it."""
     missing: int = 0
-    """Never tried: the run ended before."""
+    """Never run, because the run ended before."""
 
 
 class TrialErrors(Frozen):
     """Trials whose target gave no answer for the same reason."""
 
     reason: str
-    """What they did: `raised NameError (agent.py:5)`, or `gave no answer: exit code 1`."""
+    """What happened: `raised NameError (agent.py:5)`, or `gave no answer: exit code 1`."""
     trials: int
 
 
@@ -354,33 +354,33 @@ class SplitSummary(Frozen):
 
 
 class ScorerSummary(Frozen):
-    """What one scorer said over the whole run."""
+    """Results of one scorer over the whole run."""
 
     scorer: str
     scorer_version_id: str
     required: bool = True
     scored: int = 0
-    """Tries that it gave a value or a verdict."""
+    """Number of trials with a value or a verdict."""
     unscored: int = 0
-    """Tries of which it abstained."""
+    """Number of trials on which it abstained."""
     errors: dict[str, int] = Field(default_factory=dict)
-    """How often it broke, by the type of error."""
+    """How often it broke, by type of error."""
     mean: float | None = None
-    """Of its values, from 0 to 1."""
+    """Mean of its values, from 0 to 1."""
     pass_rate: PassRate
-    """Of what it scored."""
+    """Pass rate over the scored trials."""
     cost_usd: float = 0.0
 
 
 class PassAtK(Frozen):
-    """Over items with at least `k` tries; a try without answer or score did not pass."""
+    """pass@k and pass^k over items with at least `k` trials; a trial without an answer or score did not pass."""
 
     k: int
     items: int
     pass_at: float
-    """pass@k: the chance that at least one of `k` tries of an item passes."""
+    """pass@k: the chance that at least one of `k` trials of an item passes."""
     pass_hat: float
-    """pass^k: the chance that `k` tries of an item all pass."""
+    """pass^k: the chance that all of `k` trials of an item pass."""
 
 
 class LabelRow(Frozen):
@@ -394,14 +394,14 @@ class LabelRow(Frozen):
 
 
 class LabelSummary(Frozen):
-    """Labels that were given beside those that were expected; where none was given, that agrees with nothing."""
+    """Given labels compared with expected labels; a missing label counts as disagreement."""
 
     pairs: int
     judged: int
-    """Pairs of which a label was given."""
+    """Number of items with a given label."""
     agreement: float | None = None
     balanced_accuracy: float | None = None
-    """The mean recall over the labels that are expected."""
+    """Mean recall over the expected labels."""
     kappa: float | None = None
     kappa_low: float | None = None
     kappa_high: float | None = None
@@ -421,7 +421,7 @@ class RunSummary(Frozen):
     """`name@number`, or `name@number:split`."""
     deployment_id: str | None = None
     target: str = ""
-    """What was tried, in a word or two."""
+    """Short description of the target."""
     state: RunState
     reason: str | None = None
     created_at: str
@@ -432,42 +432,42 @@ class RunSummary(Frozen):
     tries: int
     counts: TrialCounts
     errors: tuple[TrialErrors, ...] = ()
-    """Why targets gave no answer, the most frequent reasons first."""
+    """Reasons why targets gave no answer, most frequent first."""
     broken: int = 0
-    """Unscored tries of which a required scorer broke; of the others it abstained."""
+    """Number of unscored trials in which a required scorer broke; in the others it abstained."""
     pass_rate: PassRate
-    """The mean over all items of the share of their tries that passed, of errors, unscored and missing ones too."""
+    """Mean over all items of the share of trials that passed; errors, unscored and missing trials did not pass."""
     rate_of_scored: float | None = None
-    """Passed tries among those that passed or failed."""
+    """Share of passed trials among those that passed or failed."""
     failed_items: int = 0
-    """Items of which not every try passed."""
+    """Number of items with a trial that did not pass."""
     flaky: tuple[str, ...] = ()
-    """Keys of items of which some tries passed and some did not."""
+    """Keys of items with both passed and other trials."""
     observations: int = 0
-    """What the interval counts: tries, or items or clusters where these have several tries."""
+    """Number of observations in the interval: trials, or items or clusters if these have several trials."""
     at_k: tuple[PassAtK, ...] = ()
-    """For every k up to the repetitions; empty where there is one."""
+    """For every k up to the repetitions; empty for a single repetition."""
     scorers: tuple[ScorerSummary, ...] = ()
     splits: tuple[SplitSummary, ...] = ()
-    """Where there are several."""
+    """Set if there are several splits."""
     cost_usd: float = 0.0
-    """Of its tries and of all scores, superseded ones too."""
+    """Cost of the trials and of all scores, including superseded ones."""
     input_tokens: int = 0
     output_tokens: int = 0
-    """Of its tries, where the target says."""
+    """Tokens of the trials, if the target reports them."""
     duration_p50_ms: float | None = None
     duration_p95_ms: float | None = None
     labels: LabelSummary | None = None
-    """Of experiments whose target gives labels."""
+    """For experiments whose target gives labels."""
 
     @property
     def label(self) -> str:
-        """`pr-1234 (1a2b3c4d…)`, or the id."""
+        """Name and short id, such as `pr-1234 (1a2b3c4d…)`, or the id."""
         return f"{self.name} ({self.run_id})" if self.name else self.run_id
 
 
 class RunReport(Frozen):
-    """A run as it is told: what it came to, and its gate where it has ended."""
+    """A run with its summary, and its gate once it has ended."""
 
     summary: RunSummary
     gate: Gate | None = None
@@ -477,13 +477,13 @@ TrialOutcome = Literal["passed", "failed", "error", "unscored", "missing"]
 
 
 class TrialDetail(Frozen):
-    """One try at an item with all that a person or program reads of it."""
+    """One trial of an item, with everything that commands show about it."""
 
     item_key: str
     repetition: int
     """From 1."""
     run_item_id: str | None = None
-    """None where it was never tried."""
+    """None if the trial was never run."""
     split: str | None = None
     verdict: TrialOutcome
     error: str | None = None
@@ -492,16 +492,16 @@ class TrialDetail(Frozen):
     expected_output: JsonValue = None
     output: JsonValue = None
     log: str = ""
-    """Of a try without an answer: its traceback, after what it printed."""
+    """For a trial without an answer: its output, then its traceback."""
     duration_ms: float | None = None
     usage: Usage | None = None
     model: str | None = None
     scores: tuple[Score, ...] = ()
-    """In the order of the scorers."""
+    """Scores in the order of the scorers."""
 
 
 def percent(share: float) -> str:
-    """`90.0 %`; neither 0 nor 100 where it is not exactly that."""
+    """Format a share: `90.0 %`; 0 and 100 are used only for exactly 0 and 1."""
     shown = f"{100 * share:.1f}"
     if shown == "100.0" and share < 1:
         return "over 99.9 %"

@@ -7,12 +7,12 @@ from evalscribe.model.chat import Usage
 
 
 class Member(Frozen):
-    """An agent run, without what was said in it."""
+    """An agent run, without its transcripts."""
 
     id: str
     run_id: str
     eval: str
-    """Path, with the trial where there are several."""
+    """Path, with the trial if there are several."""
     provider: str
     model: str
     task: str
@@ -25,7 +25,7 @@ class Member(Frozen):
 
 
 class Passage(Frozen):
-    """Words of an agent run that were looked up where they are said to stand."""
+    """A verified quotation from an agent run."""
 
     agent_run_id: str
     run_id: str
@@ -34,11 +34,11 @@ class Passage(Frozen):
     block: int | None = None
     """Message of the transcript, from 0."""
     place: str
-    """As one reads it: `T0B3`, `R0M.scores.reward`, `log run.log:3-5`."""
+    """Place for readers: `T0B3`, `R0M.scores.reward`, `log run.log:3-5`."""
     text: str
-    """What really stands there; empty where all of the place is meant."""
+    """The actual text at that place; empty if the whole item is cited."""
     status: Literal["verified", "relocated"] = "verified"
-    """`relocated`: in another place of the same agent run than was said."""
+    """`relocated`: found at another place of the same agent run than the one cited."""
 
 
 class Observation(Frozen):
@@ -48,78 +48,78 @@ class Observation(Frozen):
     """`O0`, `O1` … within one exploration."""
     text: str
     agent_runs: tuple[str, ...] = ()
-    """Ids; empty where no citation holds: then it is somebody's word, and counts for nothing."""
+    """Ids; empty if no citation was verified, in which case the observation is not counted."""
     passages: tuple[Passage, ...] = ()
     invented: int = 0
-    """Citations of it that do not hold."""
+    """Number of its citations that could not be verified."""
 
 
 class ClusterShare(Frozen):
-    """How much of a cluster is of one task, model or trial."""
+    """Share of a cluster that belongs to one task, model or trial."""
 
     of: Literal["model", "task", "trial"]
     name: str
     agent_runs: int
-    """Of the cluster."""
+    """Number of agent runs in the cluster."""
     among: int
-    """Of all that were explored."""
+    """Number of all explored agent runs."""
 
 
 class Cluster(Frozen):
-    """Observations that say the same."""
+    """Observations with the same meaning."""
 
     name: str
     text: str
     agent_runs: tuple[str, ...]
     """Ids, each once."""
     observations: tuple[str, ...]
-    """Ids; each observation is in one cluster or in none."""
+    """Ids; each observation is in at most one cluster."""
     parts: tuple[str, ...] = ()
-    """Names of the clusters that it was made of."""
+    """Names of the clusters that were merged into it."""
     passages: tuple[Passage, ...] = ()
-    """Some that show it, of different agent runs first."""
+    """Examples, from different agent runs first."""
     shares: tuple[ClusterShare, ...] = ()
-    """What stands out: the models, tasks and trials with the most of it."""
+    """The models, tasks and trials in which it is most frequent."""
 
 
 class Gap(Frozen):
-    """Agent runs that nothing is known of, and why."""
+    """Agent runs that could not be read, and why."""
 
     agent_runs: tuple[str, ...]
     reason: str
 
 
 class Exploration(Frozen):
-    """One question, asked of many agent runs."""
+    """One question about many agent runs, with its answer."""
 
     question: str
     collection: str
-    """Its name."""
+    """Name of the collection."""
     collection_id: str
     where: str | None = None
-    """Which of its agent runs were asked about; None for all."""
+    """Condition that selects agent runs; None for all."""
     max_runs: int | None = None
-    """How many of these were to be read at most."""
+    """Maximum number of agent runs to read."""
     judge: str
     """Id of the model, or `rules@1`."""
     members: tuple[Member, ...] = ()
-    """Everything that was explored, by id."""
+    """The explored agent runs, by id."""
     answer: str | None = None
-    """In prose; clusters are cited by their number, `(1)`. None where nobody could say."""
+    """Text that cites clusters by number, `(1)`; None if there is no answer."""
     clusters: tuple[Cluster, ...] = ()
-    """Of the most agent runs first."""
+    """Clusters with the most agent runs first."""
     observations: tuple[Observation, ...] = ()
-    """All that have something to hold them up."""
+    """Observations with a verified citation."""
     unverified: tuple[Observation, ...] = ()
-    """What was said and nothing holds up: in no cluster, in no count."""
+    """Observations without a verified citation; in no cluster and no count."""
     other: tuple[str, ...] = ()
-    """Ids of observations that no cluster has."""
+    """Ids of observations without a cluster."""
     silent: tuple[str, ...] = ()
-    """Ids of agent runs in which nothing was seen that speaks to the question."""
+    """Ids of agent runs without observations on the question."""
     gaps: tuple[Gap, ...] = ()
     left_out: int = 0
-    """Agent runs beyond the most that were to be read."""
+    """Number of agent runs beyond `max_runs`."""
     notes: tuple[str, ...] = ()
-    """What limits the answer, a sentence each."""
+    """Limitations of the answer, one sentence each."""
     usage: Usage = Usage()
-    """Of every step, whenever it was asked."""
+    """Usage of every step, including stored answers."""

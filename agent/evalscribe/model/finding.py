@@ -16,15 +16,15 @@ CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "
 CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure"]
 CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure")
 NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure")
-"""Kinds under which the model's work was never judged: counted apart, out of the model's score."""
+"""Kinds of cause that say nothing about the model's work; counted separately from the model's score."""
 RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
 Confidence = Annotated[float, Field(ge=0, le=1)]
 UNCERTAIN_CONFIDENCE = 0.5
-"""A verdict that no rule or judge is sure of has at most this confidence."""
+"""Maximum confidence of an uncertain verdict."""
 
 
 class Precedent(Frozen):
-    """What an earlier report of the same model says of the same eval."""
+    """The finding of an earlier report on the same model and eval."""
 
     report: str
     """File name of the report."""
@@ -33,26 +33,26 @@ class Precedent(Frozen):
     step: str | None = None
     classification: Classification | None = None
     by_person: bool = False
-    """Only a label that a person gave is evidence for a later verdict; any other is history to show."""
+    """Whether a person gave the label; only then is it evidence for a later verdict."""
     cause: str | None = None
     error: str | None = None
     reasoning: str | None = None
-    """Free-form reports often name the error only here."""
+    """The reasoning; free-form reports often name the error only here."""
     action: str | None = None
-    """What was done about it, in the report's words."""
+    """The action taken, in the report's words."""
     reviewer: str | None = None
-    """Who gave the label, where git tells."""
+    """Who gave the label, if git has it."""
     model: str | None = None
-    """`provider/model` of the report where that is another model's; only people's labels of equal failures in the
-    same version of the eval cross over."""
+    """`provider/model` if the report is on another model; of these only people's labels for the same failure in the
+    same version of the eval are used."""
     note: str | None = None
-    """What the person said to the label."""
+    """The person's comment on the label."""
     alike: bool = False
-    """Whether the store knows that it was the same failure: same task, grader and error."""
+    """Whether it is known to be the same failure: same task, grader and error."""
 
 
 class LabelledExample(Frozen):
-    """A similar failure that a person has labelled: an example for a judge, no evidence about this eval."""
+    """A similar failure that a person has labelled: an example for a judge, not evidence about this eval."""
 
     eval: str
     step: str | None = None
@@ -63,29 +63,29 @@ class LabelledExample(Frozen):
     reviewer: str
     date: str
     why: str
-    """What is similar: `the same error in another eval`."""
+    """How it is similar, such as `the same error in another eval`."""
 
 
 MIN_MODELS = 3
-"""Fewest models whose agreement says something about the eval instead of about one model."""
+"""Minimum number of models whose agreement says something about the eval rather than about one model."""
 
 
 class CrossModelFailures(Frozen):
-    """The same eval with other models: equal experiment, task and grader."""
+    """How other models did on the same eval: same experiment, task and grader."""
 
     alike: tuple[str, ...] = ()
-    """Other models (`provider/model`, as their folder of reports is called) that fail in the same way, by name."""
+    """Other models that fail in the same way, by name (`provider/model`, the name of their reports folder)."""
     models: int = 1
-    """How many models have a stored run of the experiment that can be compared, this one included."""
+    """Number of models with a comparable stored run of the experiment, including this one."""
     more: int = 0
-    """Further ones that are counted and not named."""
+    """Number of further models, counted but not named."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way in another version of the eval: not counted."""
+    """Models that failed in the same way on another version of the eval; not counted."""
     more_earlier: int = 0
 
     @property
     def failing(self) -> int:
-        """How many models fail in the same way, this one included."""
+        """Number of models that fail in the same way, including this one."""
         return len(self.alike) + self.more + 1
 
     @property
@@ -100,20 +100,20 @@ class CrossModelFailures(Frozen):
 
 
 class Failure(Frozen):
-    """All that a judge is given about one failure."""
+    """Everything that a judge receives about one failure."""
 
     evidence: Evidence
     packed: PackedEvidence
     diagnosis: Diagnosis | None = None
-    """What was found in the evidence; None if nobody looked yet, then the judge does."""
+    """Diagnosis of the evidence; if None, the judge computes it."""
     precedents: tuple[Precedent, ...] = ()
     examples: tuple[LabelledExample, ...] = ()
     across: CrossModelFailures | None = None
-    """None where no other model is known to fail in the same way."""
+    """None if no other model is known to fail in the same way."""
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]
-"""`evidence`: it could not be read, so the judge was not asked. `answer`: the answer is not a verdict."""
+"""`evidence`: it could not be read, so the judge was not called. `answer`: the answer is not a verdict."""
 
 
 class Unclassified(Frozen):
@@ -122,13 +122,13 @@ class Unclassified(Frozen):
     reason: str
     judge: str
     final: bool = False
-    """Whether asking again with the same question is pointless (refused, evidence unreadable)."""
+    """Whether asking the same question again is pointless (refused, evidence unreadable)."""
     cause: NoVerdictCause = "answer"
     usage: Usage = Usage()
 
 
 class Verdict(Frozen):
-    """What a judge said about one failure."""
+    """A judge's decision on one failure."""
 
     classification: Classification
     cause: str
@@ -137,32 +137,32 @@ class Verdict(Frozen):
     confidence: Confidence
     uncertain: bool = False
     error: str
-    """The error in one line; says so where the log ends before the reason."""
+    """The error in one line, or a note that the log ends before the reason."""
     why: str
-    """One line of at most 90 characters that says why."""
+    """The reason in one line of at most 90 characters."""
     reasoning: str
     """Two or three sentences."""
     citations: tuple[Citation, ...] = ()
     judge: str
     """Id of the judge, with its version: `rules@1`, `anthropic/claude-opus-5-5`."""
     rule: str | None = None
-    """Which rule decided, where the judge is the rules engine."""
+    """The rule that decided, if the judge is the rules engine."""
     fix: str | None = None
-    """What would have to change on our side of the fence, in one imperative line; None where nothing should."""
+    """Recommended change to the eval or its surroundings, in one imperative line; None if nothing should change."""
     would_pass: bool = False
-    """Whether that change alone is claimed to let this eval pass."""
+    """Whether the judge claims that this change alone would let the eval pass."""
     stage: Stage | None = None
-    """Which stage of a cascade decided; None where there is one judge only."""
+    """The stage of a cascade that decided; None for a single judge."""
     tags: tuple[str, ...] = ()
-    """The issues that the cheap stage of a cascade saw."""
+    """Issues tagged by the cheap stage of a cascade."""
     provisional: bool = False
-    """The best that is known, until a stage that could not answer is asked again."""
+    """Whether this is a substitute until a stage that could not answer is asked again."""
     gave_up: Unclassified | None = None
-    """Why the stage that should have decided did not."""
+    """Why the stage that should have decided gave no verdict."""
     usage: Usage = Usage()
-    """Of all stages."""
+    """Usage of all stages."""
     before: Usage = Usage()
-    """The part of `usage` that went to earlier stages, where a later one was asked too."""
+    """The part of `usage` spent on earlier stages, if a later stage was asked too."""
 
 
 def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
@@ -176,7 +176,7 @@ def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
 
 
 def by_rules(judge: str) -> bool:
-    """Return whether the id is that of the rules, which are certain or uncertain: their numbers are constants."""
+    """Return whether the id is that of the rules, whose confidence is only certain or uncertain."""
     return judge.startswith("rules@")
 
 
@@ -191,6 +191,8 @@ def label_and_confidence(label: str, confidence: float, judge: str) -> str:
 
 
 ReplayedAnswer = Literal["reference", "output"]
+CORRECTED = "the corrected expectation"
+"""The change that the authors of an eval made to what it expects: an output that it lets pass was not at fault."""
 REPLAY_JUDGE = "replay@1"
 """Id of the judge of proved verdicts. Raise the number by hand when the same replays lead to another conclusion."""
 VerdictBasis = Literal["judged", "reproduced", "proved"]
@@ -214,7 +216,8 @@ class Replay(Frozen):
     alike: bool = False
     """Whether it failed in the same check and in the same way as the stored failure."""
     change: str | None = None
-    """The change to the grader that was tried, such as `the corrected expectation`; None for the grader as it is."""
+    """The change to the grader that was tried: `CORRECTED`, or what a recommendation says; None for the grader as it
+    is."""
     error: str | None = None
     """How it failed, in one line."""
     tests: tuple[str, ...] = ()
@@ -257,6 +260,12 @@ class Proof(Frozen):
         return _BASIS[self.outcome]
 
 
+def fixes(proof: Proof, change: str) -> bool:
+    """Return whether every answer that was run with a change passed every time."""
+    tried = [one for one in proof.replays if one.change == change]
+    return any(one.answer == "output" for one in tried) and all(one.passed for one in tried)
+
+
 def replay_log_name(replays: Sequence[Replay], at: int) -> str:
     """Return the name under which the log of a replay is quoted."""
     answer = replays[at].answer
@@ -270,11 +279,11 @@ def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | Non
 
 
 class Correction(Frozen):
-    """The label that a person put in force in place of a judge's."""
+    """A label that a person gave in place of a judge's."""
 
     classification: Classification
     cause_kind: CauseKind | None = None
-    """None where the person did not say: the judge's stays."""
+    """None if the person did not give one; the judge's then stays."""
 
 
 class Recurrence(Frozen):
@@ -305,28 +314,28 @@ class TrialRates(Frozen):
 
     tasks: int
     k: int
-    """Trials of each task; the fewest, where they differ."""
+    """Number of trials per task; the smallest number if tasks differ."""
     pass_at: float
-    """Estimated share of tasks of which at least one of `k` trials passes."""
+    """Estimated share of tasks with at least one passed trial among `k`."""
     pass_hat: float
-    """Estimated share of tasks of which all of `k` trials pass."""
+    """Estimated share of tasks whose `k` trials all pass."""
 
 
 class FailureGroup(Frozen):
-    """Failures that one verdict may answer for."""
+    """Failures that may share one verdict."""
 
     id: str
     """Content id of what the members have in common."""
     eval_ids: tuple[str, ...]
-    """In the order of the run; the first stands for all."""
+    """Ids in the order of the run; the first failure represents the group."""
     signature: str | None = None
 
 
 class Finding(Frozen):
-    """A verdict about one failed eval, or about a group that failed alike, with its recurrence."""
+    """A verdict on one failed eval, or on a group with the same failure, with its recurrence."""
 
     group: str
-    """Content id of what the members have in common; an eval on its own is a group of one."""
+    """Content id of what the members have in common; a single eval is a group of one."""
     evals: tuple[Eval, ...]
     signature: str | None = None
     verdict: Verdict | Unclassified
@@ -341,12 +350,12 @@ class Finding(Frozen):
     contradicted: Verdict | None = None
     """The judge's verdict, which the proof replaced."""
     joined: tuple["Finding", ...] = ()
-    """The findings on single trials that this one presents together: label and cause are shared, the rest is the
-    first one's."""
+    """Findings on single trials that this one combines: label and cause are shared, all else is from the first
+    trial."""
 
     @property
     def each(self) -> tuple["Finding", ...]:
-        """The findings with a verdict of their own: those that this one joins, else itself."""
+        """The findings with their own verdict: the joined ones, else this finding itself."""
         return self.joined or (self,)
 
     @property
@@ -375,7 +384,7 @@ class HumanLabel(Frozen):
     eval: str
     """Path."""
     group: str | None = None
-    """Equal for the evals that one entry of the report spoke of; None in reports that people wrote."""
+    """Equal for evals in the same entry of the report; None in reports that people wrote."""
     label: Classification
     cause_kind: CauseKind | None = None
     cause: str | None = None
@@ -383,11 +392,11 @@ class HumanLabel(Frozen):
     """The error as the report prints it."""
     step: str | None = None
     note: str | None = None
-    """What the person said on `Reviewer:` lines."""
+    """The person's comment on `Reviewer:` lines."""
     reviewer: str
-    """Author of the commit; with the address where two people have one name."""
+    """Author of the commit, with the address if two people have the same name."""
     email: str
-    """Tells people of one name apart; never printed."""
+    """Distinguishes people of the same name; never printed."""
     commit: str
     date: str
     """ISO date of the commit, in its author's time zone."""
@@ -398,7 +407,7 @@ class HumanLabel(Frozen):
     judged: Classification | None = None
     """The judge's own label."""
     in_force: bool = True
-    """Whether it is the label that the report has now; an earlier reviewer's, overruled since, is kept and shown."""
+    """Whether this is the report's current label; False for an earlier reviewer's label that was overruled."""
 
 
 PatternKind = Literal[
@@ -414,7 +423,7 @@ RECOMMENDATION_GROUPS: dict[RecommendationGroup, str] = {
 
 
 class Pattern(Frozen):
-    """Something that several failures have in common."""
+    """A property that several failures have in common."""
 
     name: str
     kind: PatternKind
@@ -428,7 +437,7 @@ class Recommendation(Frozen):
     """One proposed change, in one of the four groups."""
 
     id: str | None = None
-    """`R1`…: stays with its cause from revision to revision; None in the groups that propose nothing."""
+    """`R1` …, the same for a cause in all revisions; None in groups that propose nothing."""
     group: RecommendationGroup
     text: str
     evals: tuple[str, ...] = ()
@@ -439,33 +448,33 @@ FollowUpOutcome = Literal["held", "did not hold", "not yet seen"]
 
 
 class FollowUp(Frozen):
-    """Something that was done after an earlier report, and what this run says of it."""
+    """An action taken after an earlier report, and whether it held in this run."""
 
     report: str
-    """File name of the report that names the action; with a path to it where it is another model's."""
+    """File name of the report that names the action, with a path if the report is on another model."""
     text: str
     """The action in the report's words, on one line."""
     evals: tuple[str, ...]
-    """Paths of the evals that it was for."""
+    """Paths of the evals that the action was for."""
     outcome: FollowUpOutcome
 
 
 class NetImpact(Frozen):
-    """Pass rates: as run, without failures that say nothing about the model, and if the recommendations hold."""
+    """Pass rates: as run, without failures that say nothing about the model, and with the recommended changes."""
 
     passed: int
     total: int
     scorable_passed: int
     scorable_total: int
-    """Total without failures of kind harness or infrastructure; 0 when no eval could be scored."""
+    """Total without failures of kind harness or infrastructure; 0 if no eval could be scored."""
     hopeful_passed: int
 
 
 class Collation(Frozen):
-    """All that the findings of a run say together."""
+    """The findings of a run with what they have in common."""
 
     findings: tuple[Finding, ...]
-    """With their recurrence, in the order of the report: entry 1 is the first."""
+    """Findings with their recurrence, in the order of the report, where entry 1 is the first."""
     patterns: tuple[Pattern, ...] = ()
     resolved: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()

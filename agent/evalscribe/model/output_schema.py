@@ -32,7 +32,7 @@ def _enum(member: str) -> dict[str, Any]:
 
 
 def _of_type(keys: dict[str, Any], *required: str) -> dict[str, Any]:
-    """The schema of the schemas of one type: which keys these may have, and which they must."""
+    """Return the meta-schema of one type: the allowed and the required keys of its schemas."""
     return {
         "properties": {"type": True, **_WORDS, **keys},
         "required": ["type", *required],
@@ -92,14 +92,14 @@ META_SCHEMA: dict[str, Any] = {
 
 
 MAX_SCHEMA_DEPTH = 100
-"""Levels of mappings and lists, one within the other."""
+"""Maximum nesting of mappings and lists."""
 MAX_SCHEMA_BYTES = 20_000
-"""Values in a schema; what YAML aliases repeat counts each time."""
+"""Maximum values in a schema; values repeated by YAML aliases count each time."""
 _NAMES: dict[type, str] = {dict: "an object", list: "a list"}
 
 
 def validate_schema(schema: object, path: str = "output_schema") -> None:
-    """Raises `RubricError`, its path beginning with `path`, unless judges can answer in this schema."""
+    """Raise `RubricError` unless judges can answer in this schema; the error's path begins with `path`."""
     _check_json(schema, path)
     for place, node in _nodes(schema, path):
         _check_node(node, place)
@@ -108,7 +108,7 @@ def validate_schema(schema: object, path: str = "output_schema") -> None:
 
 
 def _check_json(schema: object, path: str) -> None:
-    """Raises `RubricError` for what JSON cannot say, and for more than a schema can sensibly be."""
+    """Raise `RubricError` for values that are not JSON, and for schemas that are too large or too deeply nested."""
     waiting: list[tuple[str, object, int]] = [(path, schema, 0)]
     seen = 0
     while waiting:
@@ -155,7 +155,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _nodes(schema: object, path: str) -> Iterator[tuple[str, object]]:
-    """Every schema in the schema, each before its parts, in reading order."""
+    """Yield the schema and every schema inside it, in reading order."""
     waiting = [(path, schema)]
     while waiting:
         place, node = waiting.pop()
@@ -177,7 +177,7 @@ def _node_validator() -> "Draft202012Validator":
 
 
 def _check_node(node: object, path: str) -> None:
-    """One schema without the schemas in it."""
+    """Check one schema, without the schemas inside it."""
     error = next(_node_validator().iter_errors(node), None)
     if error is not None:
         raise _schema_error(error, node, path)
@@ -187,7 +187,7 @@ def _check_node(node: object, path: str) -> None:
 
 
 def _schema_error(error: "ValidationError", node: object, path: str) -> RubricError:
-    """The error in our words. Its validator's own words would show whole schemas."""
+    """Render a validator's error, whose own message would contain whole schemas."""
     place = reduce(join_path, error.absolute_path, path)
     say = _SAYINGS.get(str(error.validator))
     if isinstance(node, dict) and error.validator in ("additionalProperties", "required"):
@@ -198,7 +198,7 @@ def _schema_error(error: "ValidationError", node: object, path: str) -> RubricEr
 
 
 def _unknown_key(node: dict[str, Any], path: str) -> RubricError | None:
-    """Told before anything that is missing: who writes `anyOf` leaves out the type."""
+    """Return the error for an unknown key. It comes before errors about missing keys, because `anyOf` has no type."""
     kinds = [node["type"]] if node.get("type") in TYPES else list(TYPES)
     allowed = list(dict.fromkeys(key for kind in kinds for key in TYPES[kind]["properties"]))
     key = next((key for key in node if key not in allowed), None)
@@ -285,7 +285,7 @@ def _check_range(node: dict[str, Any], path: str) -> None:
 
 
 def _fits_between(node: dict[str, Any], low: str, high: str) -> bool:
-    """Whether a value of the node's type lies between both bounds."""
+    """Return whether any value of the node's type lies between both bounds."""
     least, most = node[low], node[high]
     if node["type"] == "integer":
         least = math.floor(least) + 1 if low in LOWER[1:] else math.ceil(least)
@@ -299,12 +299,12 @@ _CHECKS = (_check_required, _check_pattern, _check_lengths, _check_range)
 
 MAX_ANSWER_PROBLEMS = 5
 _FOR_PROVIDERS = ("type", "title", "description", "enum")
-"""What every provider's grammar knows; lengths, ranges, formats and patterns are checked here instead."""
+"""Keys that every provider supports; lengths, ranges, formats and patterns are checked here instead."""
 Path = tuple[str | int, ...]
 
 
 def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
-    """What keeps an answer from fitting, as `path: what`, at most five; nothing when it fits."""
+    """Return at most five reasons why an answer does not match, as `path: reason`; empty if it matches."""
     try:
         found = list(_not_finite(output, "")) or [*map(_told, _validator(_spelled(schema)).iter_errors(output))]
     except RecursionError:
@@ -313,7 +313,7 @@ def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def cited_strings(output: object, schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Every string of an answer whose schema asks for citations, with where it stands."""
+    """Yield every string of an answer whose schema asks for citations, with its path."""
     if isinstance(output, str) and schema.get("citations"):
         yield path, output
     for part, inner in _inner(output, schema):
@@ -330,19 +330,19 @@ def _inner(output: object, schema: dict[str, Any]) -> list[tuple[Any, dict[str, 
 
 
 def has_citations(schema: dict[str, Any]) -> bool:
-    """Whether any string of it, however deep, asks for citations."""
+    """Return whether any string at any depth asks for citations."""
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
     return bool(schema.get("citations")) or any(map(has_citations, inner))
 
 
 def agreement_keys(schema: dict[str, Any]) -> tuple[str, ...]:
-    """What rollouts are compared by: the top-level properties that are booleans or have an enum, in order."""
+    """Return the properties by which rollouts are compared: top-level booleans and enums, in order."""
     properties = schema["properties"].items()
     return tuple(name for name, inner in properties if inner["type"] == "boolean" or "enum" in inner)
 
 
 def provider_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema that a provider's structured output is asked for: closed objects, and no more than grammars know."""
+    """Return the schema for a provider's structured output: closed objects, and only keys that providers support."""
     told = {key: schema[key] for key in _FOR_PROVIDERS if key in schema}
     if schema["type"] == "array":
         return {**told, "items": provider_schema(schema["items"])}
@@ -359,14 +359,14 @@ def _spelled(schema: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=64)
 def _validator(schema: str) -> "Validator":
-    """Made once per schema: it is asked for every answer."""
+    """Return a validator; cached, because every answer needs it."""
     from evalscribe.model.schema_validator import make_validator
 
     return make_validator(json.loads(schema))
 
 
 def _not_finite(output: object, path: str) -> Iterator[str]:
-    """JSON has no NaN and no Infinity, and no range holds against them."""
+    """Yield errors for NaN and Infinity, which JSON lacks and which pass every range check."""
     if isinstance(output, float) and not math.isfinite(output):
         yield f"{path or 'answer'}: {output} is not a JSON number"
     parts = output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, list) else ()
@@ -380,7 +380,7 @@ def _told(error: "ValidationError") -> str:
 
 
 def _said(error: "ValidationError") -> str:
-    """Bounded, unlike the validator's own words, which repeat the whole answer."""
+    """Render an error in limited length; the validator's own message repeats the whole answer."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:

@@ -15,37 +15,37 @@ from evalscribe.text import dollars
 
 
 class RunSource(Protocol):
-    """Where a run comes from."""
+    """A source of one run."""
 
     async def run(self) -> Run:
-        """The run with its failed evals. Raises `EvalscribeError`."""
+        """Return the run with its failed evals. Raises `EvalscribeError`."""
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
-        """The redacted evidence of one failed eval. Raises only what concerns all evals (no key, host gone)."""
+        """Return the redacted evidence of one failed eval. Raises only if all evals are affected (such as no key)."""
 
     async def close(self) -> None: ...
 
 
 OnText = Callable[[str], None]
-"""Hears an answer piece by piece as it is written."""
+"""Receives an answer piece by piece as it is streamed."""
 
 
 class Estimate(Frozen):
-    """What judging one case may cost at most, and what it is likely to."""
+    """An estimate of tokens and cost."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
-    """None where the model has no price."""
+    """None if the model has no known price."""
 
     @property
     def summary(self) -> str:
-        """`about 120,000 tokens, $1.20`."""
+        """Format the estimate: `about 120,000 tokens, $1.20`."""
         tokens = f"about {float(f'{self.input_tokens + self.output_tokens:.2g}'):,.0f} tokens"
         return tokens if self.cost_usd is None else f"{tokens}, {dollars(self.cost_usd)}"
 
     def __add__(self, other: "Estimate") -> "Estimate":
-        """A sum with something unpriced has no price."""
+        """Add; the sum has no price if one part has none."""
         priced = self.cost_usd is not None and other.cost_usd is not None
         return Estimate(
             input_tokens=self.input_tokens + other.input_tokens,
@@ -60,32 +60,32 @@ class Model(Protocol):
     id: str
     """`provider/name`."""
     context_tokens: int
-    """How many tokens prompt and answer may have together."""
+    """Maximum tokens of prompt and answer together."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """One answer. Raises `llm` errors mapped to `EvalscribeError` or `chat.CallFailed`.
+        """Return one answer. Raises `EvalscribeError` or `chat.CallFailed`.
 
-        `on_text` hears the answer's text, and no thinking, as it comes; the pieces joined are `Reply.text`. Where an
-        attempt broke off after it was heard, nothing is tried again: `CallFailed`.
+        `on_text` receives the answer's text, without thinking, as it is streamed; the pieces joined are `Reply.text`.
+        If an attempt breaks off after some text was passed on, it is not retried, and `CallFailed` is raised.
         """
 
     def forget(self, request: Request) -> None:
-        """The answer led nowhere: whoever asks the same later is to be answered anew, as most models do anyway."""
+        """Discard a cached answer that could not be used, so that the request is sent again; usually nothing."""
 
     async def close(self) -> None: ...
 
 
 class Models(Protocol):
-    """Every model that may be asked; all spend from one budget."""
+    """All models that may be called; they share one budget."""
 
     def open(self, name: str, stage: str) -> Model:
-        """The model `provider/name`, for one stage of the work (`judge`, `tag`, `observe` …), closed with the others.
+        """Open the model `provider/name` for one stage (`judge`, `tag`, `observe` …); `close` closes all models.
 
         Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key.
         """
 
     def spent(self) -> Mapping[str, Usage]:
-        """What each stage consumed so far, in the order of their first calls."""
+        """Return the usage of each stage so far, in the order of their first calls."""
 
     async def close(self) -> None: ...
 
@@ -107,7 +107,7 @@ class Tables(Protocol):
     def select(
         self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
     ) -> QueryRows:
-        """Run a SELECT, within the engine's own guards. `columns` stays empty: the author of the statement knows them.
+        """Run a SELECT, with the engine's own limits. `columns` stays empty, because the caller knows the columns.
 
         Args:
             values: Values of the `:name` parameters.
@@ -121,66 +121,66 @@ class Tables(Protocol):
 
 
 class Judge(Protocol):
-    """Decides one case."""
+    """Judges failures."""
 
     id: str
-    """With its version: `rules@1`, `anthropic/claude-opus-5-5`."""
+    """Id with version: `rules@1`, `anthropic/claude-opus-5-5`."""
 
     def key(self, case: Failure) -> str:
-        """Content id of the question: rubric, prompt, model, parameters, evidence. Equal keys, equal question."""
+        """Return the content id of the question: rubric, prompt, model, parameters, evidence."""
 
     def estimate(self, case: Failure) -> Estimate: ...
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
-        """What concerns this case is a value; raises `EvalscribeError` only for what concerns all of them."""
+        """Judge a failure. A problem with this case is a value; raises `EvalscribeError` only if all are affected."""
 
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 Worker = Callable[[T], Awaitable[R]]
-"""Does one piece of work."""
+"""Processes one work item."""
 AskParent = Callable[[object], Awaitable[object]]
-"""Asks whoever hands out the work. Question and answer can be pickled; raises what answering raised."""
+"""Asks the process that distributes the work. Question and answer are picklable; errors of the answer are raised."""
 WorkerFactory = Callable[[AskParent], AbstractAsyncContextManager[Worker[T, R]]]
-"""Makes a worker and all that it works with, where the work is done; can be pickled."""
+"""Creates a worker with its resources, on the machine where it runs; picklable."""
 QuestionHandler = Callable[[], AbstractAsyncContextManager[AskParent]]
-"""Answers the questions of one worker where the work is handed out; closed when that worker is, or has died."""
+"""Answers the questions of one worker in the process that distributes the work; closed when the worker ends or dies."""
 
 
 class LostWork(Frozen):
-    """A piece of work whose worker died each time it was tried."""
+    """A work item whose worker died at every attempt."""
 
     reason: str
 
 
 WorkerPool = Callable[[T], Awaitable[R | LostWork]]
-"""Does one piece of work on one of several workers. A worker that dies is replaced and its piece tried again.
+"""Processes a work item on one of several workers. A worker that dies is replaced, and its item is tried again.
 
-Raises the worker's exceptions. A cancellation reaches the worker.
+Raises the worker's exceptions. Cancellation also cancels the worker.
 """
 
 
 class Engine(Protocol):
-    """Does many pieces of work, several at once."""
+    """Processes many work items, several at once."""
 
     name: str
     """`local` or `ray`."""
     lanes: int
-    """How many pieces are under way at once."""
+    """Maximum work items in progress."""
 
     def crew(
         self, factory: "WorkerFactory[T, R]", clerk: QuestionHandler | None = None
     ) -> AbstractAsyncContextManager[WorkerPool[T, R]]:
-        """Workers made by this factory; without a clerk they have no questions.
+        """Open a pool of workers that the factory creates; without a clerk they cannot ask questions.
 
-        Raises `UnavailableError` where they cannot be had.
+        Raises `UnavailableError` if no workers can be started.
         """
 
     def map(self, factory: "WorkerFactory[T, R]", work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
-        """Each piece with its result, in the order they are done; the next is taken only when there is a free lane.
+        """Yield each work item with its result, in order of completion; the next item is taken when a worker is free.
 
-        What a worker raises ends the work and is raised here.
+        An exception of a worker ends the work and is raised here.
         """
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Evals with everything that an imported file says of them."""
+"""Evals with everything that an imported file says about them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,6 @@ from typing import Protocol
 
 from pydantic import Field, JsonValue
 
-from evalscribe.errors import flag
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Run, Step
@@ -14,58 +13,60 @@ from evalscribe.model.transcript import AgentRun, Transcript, render_transcript
 from evalscribe.text import cut, join_first, one_line
 
 TASK_VERSION = "task_version"
-"""Name in the metadata of the source's own version of an eval, which changes with its task and its grader."""
+"""Metadata key for the source's own version of an eval, which changes with its task and its grader."""
 SCORES_LOG = "scores.log"
-"""The document of a try of our own experiments in which each scorer says in a line how it judged, and why."""
+"""Document of a trial of our own experiments, with one line per scorer: its result, and why."""
 
 FILTERS_LOG = "filters"
-"""The document that says what each filter took from an answer, and its score: `strict (acc 0) extracted: B`."""
+"""Document with what each filter extracted from an answer, and its score: `strict (acc 0) extracted: B`."""
 CHOICES_LOG = "choices"
-"""The document with the choices of a question, each with its likelihood or letter: `A yes  <- chosen, target`."""
+"""Document with the choices of a question, each with its likelihood or letter: `A yes  <- chosen, target`."""
 
 
 NO_OUTPUT = "output: the table has no column for it"
-"""What is missing of every eval of a table of results without the answers."""
+"""The missing evidence of every eval in a table of results without answers."""
 
 
 class Record(Frozen):
-    """One eval with all that its file says of it. Redacted by the source that read it."""
+    """One eval with everything that its file says about it, redacted by the source that read it."""
 
     run_id: str
     eval: Eval
-    """Its `id` is that of its agent run, and unique among all runs."""
+    """The eval; its `id` is that of its agent run, and unique among all runs."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
-    """What SQL reads as `metadata_json`: `task`, `scores` (name to number), `agent` (`model_name` …), and the rest."""
+    """Metadata, `metadata_json` in SQL: `task`, `scores` (name to number), `agent` (`model_name` …), and the rest."""
     transcripts: tuple[Transcript, ...] = ()
     steps: tuple[Step, ...] = ()
     documents: tuple[Document, ...] = ()
-    """Of every role but `transcript`: those are made of the transcripts."""
+    """Documents of every role except `transcript`, which are derived from the transcripts."""
     missing: tuple[str, ...] = ()
-    """What the file could not give, one phrase each."""
+    """Evidence that the file lacks, one phrase each."""
 
     @property
     def version(self) -> str | None:
-        """The source's own version of the eval, hashed; None where it has none."""
+        """The source's own version of the eval, hashed; None if it has none."""
         version = self.metadata.get(TASK_VERSION)
         return content_id(version) if isinstance(version, str) and version else None
 
     @property
     def agent_run(self) -> AgentRun:
-        """The eval as judges and the SDK see it; without transcripts it has one that is empty."""
+        """The eval as judges and the SDK see it, with an empty transcript if it has none."""
         transcripts = self.transcripts or (Transcript(id=f"{self.eval.id}-0"),)
         return AgentRun(id=self.eval.id, name=self.eval.path, transcripts=transcripts, metadata=self.metadata)
 
 
 class GradedEval(Frozen):
-    """An eval and how it was graded, without what was said in it."""
+    """An eval and its grading, without its transcripts."""
 
     run_id: str
     eval: Eval
     scores: dict[str, float] = Field(default_factory=dict)
     task: str | None = None
-    """Content id of the task's text, or of the source's own version of the eval; None where it has neither."""
+    """Content id of the task's text, or of the source's own version of the eval; None if it has neither."""
     grader: str | None = None
-    """The same for the grader's files."""
+    """Content id of the grader's files, or of the source's own version of the eval; None if it has neither."""
+    trial_name: str | None = None
+    """The source's own name of the trial."""
 
 
 class TableReading(Frozen):
@@ -74,25 +75,21 @@ class TableReading(Frozen):
     columns: dict[str, str]
     """The column of each field: `{"input": "question"}`."""
     unused: tuple[str, ...] = ()
-    """Columns that are read as none; they become metadata."""
+    """Columns that are not read as a field; they become metadata."""
     likely: dict[str, str] = Field(default_factory=dict)
-    """Unused columns that may be meant for a field without one, by field."""
+    """Unused columns that may be meant for a field without a column, by field."""
     notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """One line: `columns: input=question, output, passed=correct; as metadata: source`."""
+        """One line: `columns: input=question, output, passed=correct; as metadata: source`; may name `map`."""
         named = (field if field == name else f"{field}={_cell(name)}" for field, name in self.columns.items())
         parts = [f"columns: {', '.join(named)}"]
         if self.unused:
             parts.append(f"as metadata: {join_first([_cell(name) for name in self.unused], 8)}")
         missing = {name: self.likely.get(name) for name in ("input", "output") if name not in self.columns}
         for field, name in {**self.likely, **missing}.items():
-            hint = (
-                f"; did you mean `{flag('map')} {field}={_cell(name)}`?"
-                if name
-                else f" (name one with `{flag('map')}`)"
-            )
+            hint = f"; did you mean `map` {field}={_cell(name)}?" if name else " (name one with `map`)"
             parts.append(f"no column {field}{hint}")
         return "; ".join((*parts, *self.notes))
 
@@ -102,26 +99,26 @@ def _cell(name: str) -> str:
 
 
 class Records(Protocol):
-    """A file of runs, read once from beginning to end and never held whole. Redacted while reading."""
+    """A file of runs, read and redacted once from beginning to end, and never entirely in memory."""
 
     format: str
     """Name of the format for the user: `tau-bench`, `inspect` …"""
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """What the file holds but records do not: phrases with counts. Complete after reading."""
+        """Parts of the file that records leave out, as phrases with counts; complete after reading."""
 
     @property
     def table(self) -> TableReading | None:
-        """How the columns of a table of results are read, complete after reading; None for other formats."""
+        """How the columns of a table of results are read; complete after reading, None for other formats."""
 
     @property
     def lost(self) -> Sequence[str]:
-        """What of `left_out` is whole evals, with its count."""
+        """The part of `left_out` that is whole evals, or damaged lines of them, with counts."""
 
     @property
     def progress(self) -> float:
-        """The part of the file that was read, from 0 to 1."""
+        """The fraction of the file that was read, from 0 to 1."""
 
     def read(self) -> Iterator[Run | Record]:
         """Yield each run, without failures, before its records. A bad record is counted in `left_out`.
@@ -134,7 +131,7 @@ class Records(Protocol):
 
 
 class AddedCounts(Frozen):
-    """Counts of what became of stored records or items."""
+    """Numbers of stored records or items by outcome."""
 
     new: int = 0
     changed: int = 0
@@ -151,11 +148,11 @@ class SweptRows(Frozen):
     """Name of their table."""
     rows: int
     bytes: int
-    """Size of their content, not on disk."""
+    """Size of their content, not their size on disk."""
 
 
 def evidence_of(record: Record) -> Evidence:
-    """Documents in the record's order, then a document of role `transcript` for each transcript."""
+    """Return the record's documents in order, then a document of role `transcript` for each transcript."""
     return Evidence(
         eval=record.eval,
         steps=record.steps,
@@ -166,7 +163,7 @@ def evidence_of(record: Record) -> Evidence:
 
 
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
-    """A transcript's path is its name, never its id: that may be made anew whenever a file is read."""
+    """Yield transcripts as documents. The path is the name, because ids may change whenever a file is read."""
     seen: Counter[str] = Counter()
     for transcript in transcripts:
         name = transcript.name or "transcript"

@@ -1,7 +1,7 @@
-"""How the verifier of a task graded the reference answer, and an agent that does nothing.
+"""Describe how a task's verifier graded the reference answer, and the empty answer of an agent that does nothing.
 
-A benchmark's own check of a task: the reference answer has to pass, an empty answer has to fail. It is a document
-among the others, so that judges read it and findings quote it; rules read it back.
+Benchmarks check a task in this way: the reference answer has to pass, an empty answer has to fail. The result is a
+document of the eval, so that judges can read it and findings can quote it; rules parse it.
 """
 
 import json
@@ -15,14 +15,14 @@ from evalscribe.model.run import Step
 from evalscribe.text import one_line, pluralise
 
 PATH = "reference-runs.log"
-"""Path of the document. Only readers make documents with this path and role `log`."""
+"""Path of the document. Only readers of runs create documents with this path and role `log`."""
 VERIFIER = "tests"
-"""Name of the step that stands for a whole verifier, where it does not name its tests."""
+"""Name of the step for a whole verifier that does not name its tests."""
 AnswerKind = Literal["reference answer", "empty answer"]
 MAX_TRIALS = 5
-"""Maximum trials of which the verifier's output is kept; failed ones come first."""
+"""Maximum trials whose verifier output is stored; failed trials come first."""
 MAX_OUTPUT = 4_000
-"""Maximum characters of the output of one trial; the last ones are kept."""
+"""Maximum characters of the output of one trial; the beginning is cut."""
 _HEAD = re.compile(r"(reference answer|empty answer) \((.*)\): passed (\d+) of (\d+) trials?(, among them this one)?")
 _TRIAL = re.compile(r"(reference answer|empty answer), trial (.*) (?:passed|failed at (\[.*\]))")
 _INDENT = "    "
@@ -49,11 +49,11 @@ class GradedAnswer(Frozen):
     passed: int = 0
     total: int = 0
     judged: bool = False
-    """Whether the trial that is judged is one of them."""
+    """Whether the judged trial is one of these trials."""
 
 
 def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Name the failed parts of a grading: tests by their names, a verifier that names none by what it printed."""
+    """Name the failed parts of a grading: tests by name, or the verifier's output if it names no tests."""
     return tuple(
         dict.fromkeys(
             (step.error or step.name) if step.name.endswith(VERIFIER) else step.name
@@ -75,7 +75,7 @@ def _comparable(output: str) -> str:
 def reference_document(answers: Sequence[GradedAnswer], own: str = "") -> Document | None:
     """Return the document about the answers to one task; None if there are none.
 
-    `own` is the name of the trial that is judged.
+    `own` is the name of the judged trial.
     """
     lines = [line for answer in answers if answer.total for line in _lines(answer, own)]
     return Document(role="log", path=PATH, text="\n".join(lines)) if lines else None

@@ -37,12 +37,12 @@ from evalscribe.model.run import RunStatus
 WHY_LIMIT = 90
 ERROR_LIMIT = 240
 SNIPPET_LINES = 12
-"""How many lines the snippets of one entry have together, at most."""
+"""Maximum lines of all snippets of one entry."""
 SNIPPET_WIDTH = 200
 MODELS_NAMED = 8
-"""How many other models a finding names, at most."""
+"""Maximum other models that a finding names."""
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
-"""What stands before a quotation; verified is the silent case."""
+"""Marks before a quotation; a verified one has none."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -50,7 +50,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def replaced(noun: M, **changes: object) -> M:
-    """A copy with some fields changed, validated and normalised again (`model_copy` does neither)."""
+    """Return a copy with changed fields, validated and normalised again (`model_copy` does neither)."""
     return type(noun)(**{name: getattr(noun, name) for name in type(noun).model_fields} | changes)
 
 
@@ -67,20 +67,20 @@ class RunHeader(Frozen):
     failed: Count
     total: Count
     listed: Count
-    """How many failures the source listed: may be fewer than `failed`."""
+    """Number of failures that the source listed; may be lower than `failed`."""
     url: prose.WebUrl = None
     names_all: bool = False
     """Whether the source names every eval of the run, not only the failures."""
     started_at: str | None = None
-    """ISO 8601; None where the source does not say."""
+    """ISO 8601; None if the source does not say."""
     duration_s: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     unread: tuple[prose.Prose, ...] = ()
-    """Evals of its file that could not be read."""
+    """Evals and lines of its file that could not be read."""
     trials: TrialRates | None = None
-    """How reliably tasks with several trials pass; None where there are none, or the source names only failures."""
+    """How reliably tasks with several trials pass; None if there are none, or if the source names only failures."""
 
     @field_validator("status_reason")
     @classmethod
@@ -94,7 +94,7 @@ class RunHeader(Frozen):
 
 class EvalRef(Frozen):
     path: prose.EvalPath
-    """`category/name`, with `#trial` where the source has several trials."""
+    """`category/name`, with `#trial` if the source has several trials."""
     url: prose.WebUrl = None
 
     @property
@@ -136,13 +136,13 @@ class JudgeLabel(Frozen):
 
 
 class ReportEntry(Frozen):
-    """One finding as printed: one eval, or a group that one verdict answers for."""
+    """One finding as printed: one eval, or a group that shares one verdict."""
 
     evals: Annotated[tuple[EvalRef, ...], Field(min_length=1)]
-    """Each path once, those of a category together."""
+    """Evals without duplicates, grouped by category."""
     step: prose.Name | None = None
     classification: Classification | None
-    """The label in force; None when unclassified."""
+    """The current label; None if unclassified."""
     cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
@@ -158,17 +158,17 @@ class ReportEntry(Frozen):
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
     trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
-    """How the trials of the task ended, if the finding concerns a task with several."""
+    """How the trials of the task ended, if the task has several trials."""
     missing: prose.Prose = ""
-    """Evidence that the source no longer has: `the model's output is no longer stored`."""
+    """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
     reviewer: tuple[prose.Line, ...] = ()
-    """Each `Reviewer:` line's text; a person wrote it."""
+    """Text of each `Reviewer:` line, written by a person."""
     notes: tuple[prose.Block, ...] = ()
     """Text that a person added to this entry elsewhere."""
     joined: tuple["ReportEntry", ...] = Field(default=(), exclude_if=lambda joined: not joined)
-    """The entries of single trials that this one presents together. They share the label and what people wrote; all
-    else in this one is the first trial's."""
+    """Entries of single trials that this one combines. They share the label and what people wrote; all else in this
+    entry is from the first trial."""
 
     @field_validator("evals")
     @classmethod
@@ -202,7 +202,7 @@ class ReportEntry(Frozen):
     @field_validator("across")
     @classmethod
     def _named(cls, across: CrossModelFailures | None) -> CrossModelFailures | None:
-        """The models that are named, each once, by name; how many there are is told in any case."""
+        """Limit the models that are named, each once, sorted; the total number is kept."""
         if across is None:
             return None
         alike, earlier = _names(across.alike), _names(across.earlier)
@@ -241,7 +241,7 @@ class ReportEntry(Frozen):
 
     @property
     def each(self) -> tuple["ReportEntry", ...]:
-        """The entries with a verdict of their own and the label in force: those of single trials, else this one."""
+        """The entries with their own verdict and the current label: those of single trials, else this entry."""
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
         in_force = {name: getattr(self, name) for name in shared}
         return tuple(replaced(one, **in_force) for one in self.joined) or (self,)
@@ -273,7 +273,7 @@ class ReportEntry(Frozen):
 
 
 def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
-    """Present entries with one label as one, which keeps those that say different things."""
+    """Join entries with the same label into one entry, which keeps the entries that differ."""
     joined: list[ReportEntry] = []
     for one in entries:
         same = next((at for at, other in enumerate(joined) if replaced(one, evals=other.evals) == other), None)
@@ -380,7 +380,7 @@ class ReportNote(Frozen):
 
 
 class Report(Frozen):
-    """The report of one run: what a page prints and its data holds."""
+    """The report of one run: the content of its page and its data file."""
 
     run: RunHeader
     date: Date
@@ -390,24 +390,24 @@ class Report(Frozen):
     own_prompts: bool = False
     """Whether the workspace's own prompt templates were used."""
     cascade: CascadeSaving | None = None
-    """What a cascade took and saved, where one judged."""
+    """Cost and savings of a cascade, if one judged."""
     evidence: prose.Line = ""
     """Short content id of all evidence: `sha256:<8 hex>`."""
     earlier: tuple[prose.Name, ...] = ()
     """File names of earlier reports that were compared, newest first."""
     entries: tuple[ReportEntry, ...] = ()
     patterns: tuple[Pattern, ...] = ()
-    """Their evals in the order of the entries."""
+    """Patterns, with their evals in the order of the entries."""
     resolved: tuple[prose.EvalPath, ...] = ()
     """Evals of earlier reports that ran here and did not fail, or are no longer among the failures."""
     follow_ups: tuple[FollowUp, ...] = ()
-    """What was done after earlier reports, of any model, and whether it held here."""
+    """Actions taken after earlier reports, on any model, and whether they held in this run."""
     proofs: tuple[ProofSummary, ...] = ()
     """What replays of the failures show, in the order of the entries."""
     incomplete_evals: tuple[prose.EvalPath, ...] = ()
-    """Paths of the evals that never completed, where the source names them."""
+    """Paths of the evals that never completed, if the source names them."""
     recommendations: tuple[Recommendation, ...] = ()
-    """Those of a group together, in the order of the groups."""
+    """Recommendations, ordered by group."""
     actions_taken: prose.Block = ""
     """Markdown that people wrote under `Actions taken`; empty means none."""
     notes: tuple[ReportNote, ...] = ()
@@ -474,7 +474,7 @@ class Report(Frozen):
 
     @cached_property
     def hoped_for(self) -> tuple[str, ...]:
-        """Failed evals that would pass if the recommendations hold; none that the label in force puts on the model."""
+        """Failed evals that would pass with the recommended changes, except those labelled `MODEL_FAULT`."""
         claimed = {path for item in self.recommendations if item.would_pass for path in item.evals}
         entries = (entry for entry in self.entries if entry.classification != "MODEL_FAULT")
         return tuple(dict.fromkeys(path for entry in entries for path in entry.paths if path in claimed))
@@ -497,7 +497,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
-    """Each path once: those of the entries in their order, then the others as given."""
+    """Return the paths without duplicates: those of the entries in their order, then the others as given."""
     named = dict.fromkeys(prose.path(path) for path in paths)
     reported = dict.fromkeys(path for entry in entries for path in entry.paths)
     return (*(path for path in reported if path in named), *(path for path in named if path not in reported))
@@ -509,7 +509,7 @@ PROBLEM_LIMIT = 600
 
 
 def escape_ci_commands(text: str) -> str:
-    """One line in which no runner of a CI finds a command of its older kind, which may stand anywhere (`##[error]`)."""
+    """Return the text in one line, without CI commands of the kind that may be anywhere in a line (`##[error]`)."""
     return re.sub(r"##(?=\[|vso)", "# #", prose.one_line(text))
 
 
@@ -518,28 +518,28 @@ ProblemText = Annotated[str, AfterValidator(lambda text: prose.cut(escape_ci_com
 
 
 class Problem(Frozen):
-    """One thing that is wrong with a report, or worth knowing."""
+    """An error in a report, a warning or a notice."""
 
     file: SafeLine
-    """Path of the report, relative to where the reader looks from."""
+    """Path of the report, relative to the reader's folder."""
     line: Annotated[int, Field(ge=1)]
     level: ProblemLevel
     what: ProblemText
-    """One line; quotes other people's text."""
+    """The problem in one line, which may quote other people's text."""
 
 
 class CheckedReport(Frozen):
     file: SafeLine
     name: SafeLine
-    """Below the reports folder; of a file elsewhere only its own name."""
+    """Name below the reports folder; for a file elsewhere only its file name."""
     ours: bool
-    """Whether it is a report of evalscribe; every other is a person's, in a form of their own."""
+    """Whether it is a report of evalscribe; all others are free-form reports that people wrote."""
     summary: tuple[SafeLine, ...] = ()
-    """Title and first lines as the report's content makes them, in markdown; none where it cannot be read."""
+    """Title and first lines of the report in markdown; empty if it cannot be read."""
     quotations: int = 0
-    """How many quotations it prints."""
+    """Number of quotations in the report."""
     not_compared: SafeLine | None = None
-    """Why they were not compared with the evidence; None where they were, or there are none."""
+    """Why the quotations were not compared with the evidence; None if they were, or if there are none."""
 
 
 class CheckResult(Frozen):
@@ -550,12 +550,12 @@ class CheckResult(Frozen):
     problems: tuple[Problem, ...] = ()
     """By file and line."""
     notes: tuple[SafeLine, ...] = ()
-    """What concerns no single line: quotations that could not be compared, and why."""
+    """Notes that concern no single line, such as quotations that could not be compared."""
 
     def of(self, level: ProblemLevel) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.level == level)
 
     @property
     def wrong(self) -> int:
-        """How many reports have errors."""
+        """Number of reports with errors."""
         return len({problem.file for problem in self.of("error")})

@@ -9,7 +9,7 @@ from typing import Literal
 from evalscribe.ids import Frozen, content_id
 
 MAX_REPORT_BYTES = 16 * 1024 * 1024
-"""Bytes; no report is larger, and what is larger is not read."""
+"""Maximum size of a report; larger files are not read."""
 _FRONT = re.compile(r"\ufeff?---\r?\n(?:(?!---\r?\n).*\n){0,40}?kind:[ \t]*[\"']?evalscribe-([a-z]+/?)")
 
 
@@ -18,7 +18,7 @@ LABELS_PAGE = "labels.md"
 
 
 def is_report(path: str) -> bool:
-    """Whether a path below the reports folder, with `/`, is a report's by its name."""
+    """Return whether a path below the reports folder (with `/`) has the name of a report."""
     return path != LABELS_PAGE and path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
 
 
@@ -26,23 +26,23 @@ _WITH_DATA = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)kind:[ \t]*evalscribe-repo
 
 
 def has_data(text: str) -> bool:
-    """Whether a page says that its data is in a file beside it."""
+    """Return whether a page says that its data is in a file beside it."""
     return _WITH_DATA.match(text) is not None
 
 
 def data_name(page: str) -> str:
-    """Return the name of the file with a page's data: the page's, ending in `.json`."""
+    """Return the name of the file with a page's data: the page's name with the ending `.json`."""
     return f"{page.removesuffix('.md')}.json"
 
 
 def is_of_another_kind(text: str) -> bool:
-    """Whether a document of ours says that it is no report: a comparison, an exploration."""
+    """Return whether a document of ours says that it is another kind than a report, such as a comparison."""
     front = _FRONT.match(text)
     return front is not None and not front[1].startswith("report/")
 
 
 class StoredReport(Frozen):
-    """The text last written for a run, to tell a person's edits from ours."""
+    """The text last written for a run, to distinguish a person's edits from our text."""
 
     path: str
     text: str
@@ -61,7 +61,7 @@ class ReportFile(Frozen):
 
 
 class FileVersion(Frozen):
-    """What a file was after one commit that changed it."""
+    """A file after one commit that changed it."""
 
     commit: str
     author: str
@@ -69,38 +69,38 @@ class FileVersion(Frozen):
     date: str
     """ISO date of authorship, in the author's time zone."""
     text: str | None
-    """None where the commit removed it."""
+    """None if the commit removed the file."""
     data: str | None = None
     """Text of the file with the page's data in the same commit."""
     before: tuple[str, ...] = ()
-    """Commits of the versions that it was made from: none for the first, several for a merge."""
+    """Commits of the preceding versions: none for the first version, several for a merge."""
     age: int = 0
-    """How many commits of the history are older."""
+    """Number of older commits in the history."""
 
 
 class MergedReports(Frozen):
-    """What of the reports is merged."""
+    """The merged reports."""
 
     ref: str
-    """The name that git has for it: `refs/remotes/origin/main`, `HEAD`."""
+    """Git's name of the ref: `refs/remotes/origin/main`, `HEAD`."""
     commit: str
     reports: tuple[str, ...]
-    """Names of the reports in this commit, relative to the reports folder, by name."""
+    """Names of the reports in this commit, relative to the reports folder, sorted."""
     shallow: bool = False
-    """Whether older commits are missing here: what they brought seems to come from the oldest that is here."""
+    """Whether the clone lacks older commits, whose changes then seem to come from the oldest commit that it has."""
 
 
 class UnmergedReport(Frozen):
-    """A report as a branch or the working tree has it, which differs from the one that it started from."""
+    """A report on a branch or in the working tree that differs from the version it started from."""
 
     branch: str | None
-    """The name that git has for it; None for the working tree."""
+    """Git's name of the branch; None for the working tree."""
     name: str
     """Relative to the reports folder, with `/`."""
     text: str
     data: str | None = None
     base: str | None
-    """What it was where branch and merged history parted; None where there was none."""
+    """The report at the merge base; None if there was none."""
     base_data: str | None = None
 
 
@@ -110,16 +110,16 @@ class BranchTip(Frozen):
     commit: str
     message: str
     files: tuple[str, ...] = ()
-    """Paths that it changed against its first parent."""
+    """Paths that the commit changed compared with its first parent."""
 
 
 class PushedBranch(Frozen):
-    """A branch as it is on the remote now."""
+    """A branch on the remote after a push."""
 
     branch: str
     commit: str
     said: str = ""
-    """What the remote's server printed: some print the address that opens a merge request."""
+    """Output of the remote's server; some print the address for opening a merge request."""
 
 
 class PullRequest(Frozen):
@@ -128,12 +128,12 @@ class PullRequest(Frozen):
     url: str
     number: int | None = None
     state: Literal["new", "updated", "unchanged", "by hand"]
-    """`by hand`: nothing was asked of the forge, `url` is where a person opens it."""
+    """`by hand`: the forge was not contacted; at `url` a person can open the request."""
     draft: bool = False
 
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""As git sees lines: nothing else ends one, whatever editors and languages think."""
+"""Lines as git sees them: only a line feed ends a line."""
 
 
 class Edit(Frozen):
@@ -163,7 +163,7 @@ class FileChange(Frozen):
 
     @property
     def diff(self) -> str:
-        """As `git diff` prints it, without its index line."""
+        """The change as `git diff` prints it, without the index line."""
         names = ("/dev/null" if self.before is None else f"a/{self.path}", f"b/{self.path}")
         return "".join(
             _ended(difflib.unified_diff(_LINE.findall(self.before or ""), _LINE.findall(self.after), *names))
@@ -171,41 +171,41 @@ class FileChange(Frozen):
 
     @property
     def shown(self) -> str:
-        """The diff as anybody may see it: without the secrets of the lines around what is changed."""
-        from evalscribe.redaction.redact import redact  # whoever opens a store knows patches, and few look at one
+        """The diff for display, with secrets redacted in the lines around the change."""
+        from evalscribe.redaction.redact import redact  # every store imports this module, and few display a patch
 
         before = None if self.before is None else redact(self.before)
         return self.model_copy(update={"before": before, "after": redact(self.after)}).diff
 
     @property
     def hides(self) -> bool:
-        """Whether a line that comes or goes is not shown as it is: it looks like a key, or stands in one."""
+        """Whether `shown` redacts an added or removed line, because it looks like a key or is part of one."""
         return _changed(self.shown) != _changed(self.diff)
 
     @property
     def counts(self) -> str:
-        """How many lines come and go: `+2 -1`."""
+        """Numbers of added and removed lines: `+2 -1`."""
         signs = [line[0] for line in _changed(self.diff)]
         return f"+{signs.count('+')} -{signs.count('-')}"
 
 
 class Patch(Frozen):
-    """What one recommendation would change."""
+    """The change that one recommendation proposes."""
 
     run: str
     recommendation: str
-    """Its id in the run's report: `R3`."""
+    """Id of the recommendation in the run's report: `R3`."""
     base: str
-    """The commit that it is made against."""
+    """The commit that the patch applies to."""
     changes: tuple[FileChange, ...]
     summary: str
-    """What is changed, in one line; the subject of the commit."""
+    """The change in one line; the subject of the commit."""
     judge: str
-    """Who proposed it: `anthropic/claude-opus-5-5`."""
+    """Model that proposed it: `anthropic/claude-opus-5-5`."""
 
     @property
     def digest(self) -> str:
-        """What a yes is about."""
+        """Content id of the patch, which an approval refers to."""
         return content_id(self)
 
     @property
@@ -214,7 +214,7 @@ class Patch(Frozen):
 
 
 def _changed(diff: str) -> list[str]:
-    """The lines that come or go, without the file's names above them."""
+    """Return the added and removed lines, without the header with file names."""
     return [line for line in diff.split("\n")[2:] if line.startswith(("+", "-"))]
 
 

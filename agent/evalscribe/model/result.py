@@ -26,7 +26,7 @@ from evalscribe.model.evidence import CitationStatus, Role
 from evalscribe.model.finding import NoVerdictCause
 
 MAX_METADATA_DEPTH = 50
-"""Levels of metadata."""
+"""Maximum nesting of metadata."""
 
 
 def _said(text: str) -> str:
@@ -41,10 +41,10 @@ Id = Annotated[str, Field(strict=True), AfterValidator(_said)]
 
 
 class RequestValue(Frozen):
-    """Values whose making raises only `UsageError`, which says what is wrong where."""
+    """Base of values whose creation raises only `UsageError`, which names the field and the problem."""
 
     called: ClassVar[str | None] = None
-    """What errors call it; None for the name of its class."""
+    """Name in error messages; None for the class name."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -56,12 +56,12 @@ class RequestValue(Frozen):
 
 
 class AgentRunRef(RequestValue):
-    """All of an agent run: metadata and every transcript, in the prompt as `R0`, `T0B0` …"""
+    """A whole agent run: metadata and every transcript, in the prompt as `R0`, `T0B0` …"""
 
     type: Literal["agent_run"] = "agent_run"
     id: Id
     collection_id: Id | None = None
-    """Without one, the collection that is asked about."""
+    """If None, the collection of the call."""
 
 
 class TranscriptRef(RequestValue):
@@ -73,7 +73,7 @@ class TranscriptRef(RequestValue):
 
 
 class ResultRef(RequestValue):
-    """What an earlier request was answered, in the prompt as `A0`."""
+    """The answer to an earlier request, in the prompt as `A0`."""
 
     type: Literal["result"] = "result"
     id: Id
@@ -87,7 +87,7 @@ _REFS = ("agent_run", "transcript", "result")
 
 
 def _segment(value: object) -> object:
-    """A text, a reference, or a reference as it was stored."""
+    """Validate a text, a reference, or a stored reference."""
     stored = isinstance(value, dict) and value.get("type") in _REFS
     if not stored and not isinstance(value, str | Ref):
         raise ValueError(f"must be a text, an AgentRunRef, a TranscriptRef or a ResultRef, not {_spelled(value)}")
@@ -109,9 +109,9 @@ class Prompt(
         ]
     ]
 ):
-    """`Prompt(["Why did this fail?", AgentRunRef(id=…)])`: texts and references, in the order they are read.
+    """Texts and references, in order: `Prompt(["Why did this fail?", AgentRunRef(id=…)])`.
 
-    Texts stay as they are; one of white space only is left out. Raises `UsageError`.
+    Texts are unchanged, but texts of only white space are dropped. Raises `UsageError`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -133,12 +133,12 @@ class Prompt(
 
     @property
     def refs(self) -> tuple[Ref, ...]:
-        """Each once, in order."""
+        """The references in order, without duplicates."""
         return tuple(dict.fromkeys(one for one in self.root if not isinstance(one, str)))
 
 
 def _json(value: Any, left: int = MAX_METADATA_DEPTH) -> Any:
-    """As JSON has it: numbers of numpy and pandas become numbers, what is not a number becomes null."""
+    """Convert to JSON: numbers of numpy and pandas become numbers, NaN becomes null."""
     if not left:
         raise ValueError("is nested too deeply")
     if isinstance(value, dict):
@@ -157,16 +157,16 @@ class LLMRequest(RequestValue):
     metadata: Annotated[dict[str, JsonValue], BeforeValidator(lambda value: _json({} if value is None else value))] = (
         Field(default_factory=dict)
     )
-    """Comes back beside the answer, as `user_metadata`; NUL and lone surrogates as U+FFFD."""
+    """Returned with the answer as `user_metadata`; NUL and lone surrogates become U+FFFD."""
 
     @property
     def digest(self) -> str:
-        """Content id: equal requests are one."""
+        """Content id; equal requests have the same id."""
         return content_id(self)
 
 
 def describe_validation_error(name: str, error: ValidationError) -> str:
-    """`AgentRunRef: id is missing`."""
+    """Format a validation error: `AgentRunRef: id is missing`."""
     details = error.errors(include_url=False)[0]
     path = reduce(join_path, details["loc"], "")
     match details["type"]:
@@ -194,11 +194,11 @@ def _spelled(value: object) -> str:
 
 
 class CitationTarget(Frozen):
-    """What a citation leads to: one item of a subject, and the span of its text that was quoted."""
+    """The target of a citation: one item of a subject, and the quoted span of its text."""
 
     kind: Literal["block", "metadata", "document", "result", "agent_run", "transcript"]
     item: str
-    """As it is cited: `T0B1`, `R0M.scores.reward`, `output src/main.py`, `A0`."""
+    """The item's mark: `T0B1`, `R0M.scores.reward`, `output src/main.py`, `A0`."""
     agent_run_id: str | None = None
     transcript_id: str | None = None
     block_idx: int | None = None
@@ -207,25 +207,25 @@ class CitationTarget(Frozen):
     path: str | None = None
     result_id: str | None = None
     start_idx: int | None = None
-    """Code points into the item's own text, for a quotation: `text[start_idx:end_idx]` is what really stands there."""
+    """For a quotation, code points into the item's own text: `text[start_idx:end_idx]` is the actual text."""
     end_idx: int | None = None
     first: int | None = None
-    """First line, from 1, for documents."""
+    """For documents, the first line, from 1."""
     last: int | None = None
 
 
 class ResolvedCitation(Frozen):
-    """One citation in an answer's text, and whether it holds."""
+    """One citation in an answer's text, with its status."""
 
     start_idx: int
-    """Code points into the citing text, brackets included."""
+    """Code points into the citing text, including the brackets."""
     end_idx: int
     quote: str | None = None
     """The text between `<RANGE>` and `</RANGE>`, as the judge wrote it."""
     status: CitationStatus
-    """`verified`: the item is there and holds the quotation; `relocated`: another item does; else `unverified`."""
+    """`verified`: the cited item contains the quotation; `relocated`: another item does; else `unverified`."""
     target: CitationTarget | None = None
-    """None where nothing that is there was cited: an unverified citation never has one."""
+    """None for an unverified citation."""
 
 
 class CitedText(Frozen):
@@ -251,65 +251,65 @@ class ResultType(StrEnum):
 
 
 class JudgeResult(Frozen):
-    """What one judge made of one subject."""
+    """The result of one judge for one subject."""
 
     id: str
-    """Content id of the question and of all that was answered to it: asked again, the answer has another one."""
+    """Content id of the question and all answers to it, so that asking again gives another id."""
     agent_run_id: str
     """Id of the subject: an agent run's, or `<run id>/<eval path>` for a failed eval."""
     rubric_id: str
     rubric_version: int
     output: dict[str, Any]
-    """Fits the rubric's schema; empty for a failure."""
+    """The answer, which matches the rubric's schema; empty for a failure."""
     result_metadata: dict[str, Any] | None = None
-    """Votes, agreement and rollouts where there were several; `errors` for a failure."""
+    """Votes, agreement and rollouts if there were several; `errors` for a failure."""
     result_type: ResultType
     reason: str | None = None
-    """Why there is no result, in one line; None where there is one."""
+    """Why there is no result, in one line; None if there is one."""
     citations: CitationCounts = CitationCounts()
     confidence: float | None = None
-    """Share of the rollouts that agree with the result, failed ones counted; None for a single rollout."""
+    """Share of all rollouts, including failed ones, that agree with the result; None for a single rollout."""
     judge: str
     """Id of the model: `anthropic/claude-opus-5-5`."""
     usage: Usage = Usage()
-    """Of all rollouts, retries included; `usage.cost_usd` is the cost."""
+    """Usage of all rollouts, including retries; `usage.cost_usd` is the cost."""
 
     @property
     def failure_cause(self) -> NoVerdictCause:
-        """Why a failure has no result; `evidence` if no model was asked."""
+        """Why a failure has no result; `evidence` if no model was called."""
         cause: NoVerdictCause = (self.result_metadata or {}).get("cause", "evidence")
         return cause
 
 
 class ResultSet(Frozen):
-    """Results that belong together, asked for by one script. All have one schema."""
+    """Results of the requests of one script. All have the same schema."""
 
     id: str
     collection_id: str
     name: str
-    """Parts between slashes, as a path has them: `failure-analysis/summaries/v1`."""
+    """A name in the form of a path: `failure-analysis/summaries/v1`."""
     output_schema: dict[str, Any] | None = None
-    """None where answers are free text."""
+    """None if answers are free text."""
     created_at: str
     """ISO 8601, UTC."""
 
 
 class ResultCounts(Frozen):
-    """How many results of a set are there."""
+    """Numbers of requests and results of a set."""
 
     requests: int = 0
     results: int = 0
-    """Of those, so many have an answer."""
+    """Number of requests with an answer."""
     errors: int = 0
 
     @property
     def pending(self) -> int:
-        """Neither answered nor given up: the same call asks for them."""
+        """Number of requests without an answer or error, which repeating the call asks."""
         return self.requests - self.results - self.errors
 
 
 class ResultSetSummary(ResultSet):
-    """A set with how far it is."""
+    """A result set with its progress."""
 
     request_count: int
     result_count: int
@@ -328,43 +328,43 @@ class ResultSetSummary(ResultSet):
 
 
 class Result(Frozen):
-    """One request and what became of it; neither output nor error while it waits."""
+    """One request and its outcome; while it is pending, it has neither output nor error."""
 
     id: str
     result_set_id: str
     number: int
     """From 0, in the order of the requests."""
     request: str
-    """Content id of the request as it was given."""
+    """Content id of the request as submitted."""
     prompt: tuple[Segment, ...]
     user_metadata: dict[str, JsonValue] = Field(default_factory=dict)
     model: str
     """`provider/name`."""
     effort: str | None = None
     key: str | None = None
-    """Content id of the question with all that the prompt showed; None until it is asked."""
+    """Content id of the whole question, including the content of references; None until it is asked."""
     output: dict[str, Any] | None = None
-    """`{"output": text, "citations": […]}`, or what fits the set's schema, its citing strings as
+    """`{"output": text, "citations": […]}`, or an object that matches the set's schema, with strings that cite as
     `{"text": …, "citations": […]}`."""
     error: str | None = None
     """Why there is no answer, in one line."""
     final: bool = False
-    """Of an error: asking the same again is pointless."""
+    """True for an error if asking the same again is pointless."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    """What this result cost: nothing where the answer was known."""
+    """Cost of this result; 0 if the answer was already stored."""
     created_at: str
-    """ISO 8601, UTC: when it was answered, or else asked for."""
+    """Time of the answer, or else of the request, in ISO 8601, UTC."""
 
     @property
     def open(self) -> bool:
-        """Whether it is worth asking for."""
+        """Whether it still has to be asked."""
         return self.output is None and not self.final
 
     @property
     def citations(self) -> CitationCounts:
-        """Whether what the answer cites holds."""
+        """Numbers of the answer's citations by status."""
         return sum((CitationCounts(**{status: 1}) for status in _statuses(self.output)), CitationCounts())
 
 

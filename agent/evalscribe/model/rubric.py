@@ -29,7 +29,7 @@ from evalscribe.model.output_schema import has_citations, validate_schema
 
 
 class ValidatedModel(Frozen):
-    """A noun whose making raises only `RubricError`."""
+    """Base of values whose creation raises only `RubricError`."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)  # `evalscribe schema rubric` shows it in editors
 
@@ -44,7 +44,7 @@ class ValidatedModel(Frozen):
 
 
 def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
-    """What `make` makes of a part; the paths of its errors begin with the part's own."""
+    """Create a part with `make`; the paths of its errors begin with `path`."""
     try:
         return make(value)
     except RubricError as error:
@@ -53,13 +53,13 @@ def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
 
 
 def _told(error: ValidationError, fields: tuple[str, ...]) -> str:
-    """The first problem in our words."""
+    """Render the first problem of a validation error."""
     details = error.errors()[0]
     match details["type"]:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return f"is unknown; there is: {join_names(fields)}"
+            return f"is unknown; fields: {join_names(fields)}"
         case "value_error":
             return str(details["ctx"]["error"])
         case _:
@@ -67,7 +67,7 @@ def _told(error: ValidationError, fields: tuple[str, ...]) -> str:
 
 
 VARIABLES = ("agent_run", "rubric", "output_schema")
-"""What prompt templates must mention together, each in braces, and all that they may."""
+"""The variables of prompt templates: together they must use each of these, in braces, and no others."""
 _DEFAULT = """\
 Judge the agent run below by this rubric.
 
@@ -96,7 +96,7 @@ Your answer is one JSON object that fits this JSON Schema:
 
 
 def split_template(content: str) -> Iterator[tuple[str, str | None]]:
-    """Literal text and the variable after it, if any, in order. Raises `ValueError` for any other use of braces."""
+    """Yield literal texts, each with the variable after it, if any. Raises `ValueError` for any other use of braces."""
     for literal, name, spec, conversion in Formatter().parse(content):
         if name is None:
             yield literal, None
@@ -112,7 +112,7 @@ def split_template(content: str) -> Iterator[tuple[str, str | None]]:
 
 
 def template_variables(content: str) -> frozenset[str]:
-    """The variables that a template mentions. Raises `ValueError` as `split_template` does."""
+    """Return the variables that a template uses. Raises `ValueError` for any other use of braces."""
     return frozenset(name for _, name in split_template(content) if name)
 
 
@@ -122,21 +122,21 @@ def _well_formed(content: str) -> str:
 
 
 class PromptTemplateMessage(ValidatedModel):
-    """One message of a judge's prompt; `{agent_run}`, `{rubric}` and `{output_schema}` are filled in, nothing else."""
+    """One message of a judge's prompt; only `{agent_run}`, `{rubric}` and `{output_schema}` are filled in."""
 
     role: Literal["system", "user", "assistant"]
     content: Annotated[str, AfterValidator(_well_formed)]
 
 
 def default_templates(response_xml_key: str | None) -> tuple[PromptTemplateMessage, ...]:
-    """The prompt of a rubric that brings none: its answer stands in that tag, or is constrained where there is none."""
+    """Return the prompt of a rubric without one; the answer is in that tag, or constrained if the tag is None."""
     ending = _TAGGED.replace("KEY", response_xml_key) if response_xml_key else _CONSTRAINED
     return (PromptTemplateMessage(role="user", content=_DEFAULT + ending),)
 
 
 MODEL_OPTION_PROVIDERS = ("anthropic", "openai", "openrouter", "google")
 MAX_ROLLOUTS = 100
-"""Of one subject: they are all asked at once."""
+"""Maximum rollouts of one subject, which all run at once."""
 DEFAULT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -155,14 +155,14 @@ def _said(text: str) -> str:
 
 
 NonEmptyText = Annotated[str, AfterValidator(_said)]
-"""A text with something in it."""
+"""A text that is not blank."""
 
 
 class OutputParsingMode(StrEnum):
     XML_KEY = "xml_key"
-    """The answer stands between tags named `response_xml_key`."""
+    """The answer is between tags named `response_xml_key`."""
     CONSTRAINED_DECODING = "constrained_decoding"
-    """The provider's structured output: the whole answer is the JSON."""
+    """The provider's structured output: the whole answer is JSON."""
 
 
 class JudgeVariant(StrEnum):
@@ -173,7 +173,7 @@ class JudgeVariant(StrEnum):
 
 def _known(provider: str) -> str:
     if provider not in MODEL_OPTION_PROVIDERS:
-        raise ValueError(f"there is no provider {provider!r}; there is: {', '.join(MODEL_OPTION_PROVIDERS)}")
+        raise ValueError(f"there is no provider {provider!r}; providers: {', '.join(MODEL_OPTION_PROVIDERS)}")
     return provider
 
 
@@ -184,7 +184,7 @@ def _tag_name(key: str) -> str:
 
 
 class ModelOption(ValidatedModel):
-    """Which model judges."""
+    """The model that judges."""
 
     provider: Annotated[str, AfterValidator(_known), WithJsonSchema({"enum": list(MODEL_OPTION_PROVIDERS)})]
     """`anthropic`, `openai`, `openrouter`, `google`."""
@@ -201,7 +201,7 @@ DEFAULT_MODEL = ModelOption(provider="anthropic", model_name="claude-opus-5-5")
 
 
 def _model_option(value: Any) -> Any:
-    """A model also by its id, `provider/name`."""
+    """Accept a model given by its id, `provider/name`."""
     if isinstance(value, str):
         provider, slash, name = value.partition("/")
         if not slash:
@@ -220,7 +220,7 @@ def _messages(value: Any) -> Any:
 
 
 def _own_schema(path: str) -> Any:
-    """A schema that judges can answer in, copied, so that nobody else's hand changes it."""
+    """Return a validator that checks a schema and copies it, so that later changes by the caller have no effect."""
 
     def own(schema: Any) -> Any:
         validate_schema(schema, path)
@@ -230,13 +230,13 @@ def _own_schema(path: str) -> Any:
 
 
 def _prompt_for(fields: dict[str, Any]) -> tuple[PromptTemplateMessage, ...]:
-    """The default prompt asks for what is parsed."""
+    """Return the default prompt, which asks for the form of answer that the rubric parses."""
     constrained = fields.get("output_parsing_mode") is OutputParsingMode.CONSTRAINED_DECODING
     return default_templates(None if constrained else fields.get("response_xml_key", "response"))
 
 
 class Rubric(ValidatedModel):
-    """The whole configuration of a judge. Raises `RubricError` for whatever is wrong with it."""
+    """The whole configuration of a judge. Raises `RubricError` if it is invalid."""
 
     rubric_text: NonEmptyText
     """What to decide, and how."""
@@ -248,16 +248,16 @@ class Rubric(ValidatedModel):
     """A `ModelOption`, or its id: `provider/name`."""
     output_parsing_mode: OutputParsingMode = OutputParsingMode.XML_KEY
     response_xml_key: Annotated[str, AfterValidator(_tag_name)] = "response"
-    """The name of the tag that an answer stands in, in mode `xml_key`."""
+    """Name of the tag around the answer, in mode `xml_key`."""
     prompt_templates: Annotated[
         tuple[PromptTemplateMessage, ...],
         BeforeValidator(_messages, json_schema_input_type=list[PromptTemplateMessage]),
     ] = Field(default_factory=_prompt_for)
-    """By default one message that asks for the answer as `output_parsing_mode` and `response_xml_key` will read it."""
+    """Default: one message that asks for an answer that fits `output_parsing_mode` and `response_xml_key`."""
     n_rollouts_per_input: Annotated[int, Field(ge=1, le=MAX_ROLLOUTS)] = 1
     judge_variant: JudgeVariant = JudgeVariant.MAJORITY
     min_citations: Annotated[int, Field(ge=0)] = 0
-    """How many citations of an answer must hold (verified or relocated) for it to count."""
+    """Minimum number of verified or relocated citations for an answer to count."""
     id: NonEmptyText = Field(default_factory=lambda: str(uuid4()))
     version: Annotated[int, Field(ge=1)] = 1
 
@@ -272,9 +272,9 @@ class Rubric(ValidatedModel):
 
     @property
     def digest(self) -> str:
-        """Content id of all but id and version: equal digests, equal judges.
+        """Content id of everything except id and version; equal digests mean equal judges.
 
-        The schema's order counts: a judge that explains first and decides then is another one.
+        The order in the schema matters: a judge that explains before it decides is a different judge.
         """
         fields = self.model_dump(mode="json", exclude={"id", "version"})
         return content_id({**fields, "output_schema": json.dumps(self.output_schema)})
@@ -296,14 +296,14 @@ def _check_templates(rubric: Rubric) -> None:
 
 
 class Collection(ValidatedModel):
-    """A place that rubrics, label sets and later runs belong to."""
+    """A named set of runs, rubrics and label sets."""
 
     id: NonEmptyText
     name: NonEmptyText
 
 
 class LabelSet(ValidatedModel):
-    """The shape of annotations that people or judges make; its schema obeys the rubric's meta-schema."""
+    """The form of annotations by people or judges; its schema follows the rubric's meta-schema."""
 
     id: str = Field(default_factory=lambda: str(uuid4()))
     name: NonEmptyText

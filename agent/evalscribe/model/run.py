@@ -6,13 +6,13 @@ from typing import Literal
 from evalscribe.ids import Frozen
 
 TRIAL = re.compile(r"#\d+$")
-"""The end of a printed path that names a trial."""
+"""The end of a printed path, which names the trial."""
 UNKNOWN = "unknown"
-"""The provider or model of a run of which neither its source nor the user says it."""
+"""The provider or model of a run if neither the source nor the user names it."""
 COMPONENT = "component"
 """The provider of a run whose target is the user's own code, unless a model is named for it."""
 TARGET = "target"
-"""The failed step of a try whose target itself gave no answer: its status is `error`, and nothing was graded."""
+"""The failed step of a trial whose target gave no answer; its status is `error`, and nothing was graded."""
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]
 StepStatus = Literal["passed", "failed", "running", "skipped"]
 RunStatus = Literal["completed", "failed", "running", "unknown", "importing"]
@@ -26,7 +26,7 @@ class Step(Frozen):
     name: str
     status: StepStatus
     error: str | None = None
-    """What the source recorded as the reason; often only a stock message such as `deploy failed`."""
+    """The reason that the source recorded; often only a stock message such as `deploy failed`."""
 
 
 class Eval(Frozen):
@@ -38,17 +38,17 @@ class Eval(Frozen):
     name: str
     trial: int = 1
     trials: int = 1
-    """How many trials of this eval the source has; with more than one the trial is part of the printed path."""
+    """Number of trials of this eval; if there are several, the trial is part of the printed path."""
     status: EvalStatus = "failed"
     failed_step: str | None = None
-    """Name of the step that failed, or None where grading never began."""
+    """Name of the failed step; None if grading never began."""
     reason: str | None = None
-    """The failure reason as recorded, unabridged: the step's, else the eval's."""
+    """The full recorded reason of the failure: the step's, else the eval's."""
     url: str | None = None
 
     @property
     def path(self) -> str:
-        """`category/name`, with `#trial` where the source has several trials."""
+        """`category/name`, with `#trial` if the source has several trials."""
         return f"{self.task}#{self.trial}" if self.trials > 1 else self.task
 
     @property
@@ -68,30 +68,30 @@ class Run(Frozen):
     status_reason: str | None = None
     passed: int = 0
     failed: int = 0
-    """How many failed by the source's own count; `failures` may hold fewer."""
+    """Number of failed evals by the source's own count; `failures` may contain fewer."""
     total: int = 0
     failures: tuple[Eval, ...] = ()
     """The failed evals that the source lists, in its order."""
     evals: tuple[str, ...] | None = None
-    """Paths of every eval of the run, where the source names them; None where it names only failures."""
+    """Paths of every eval of the run; None if the source names only failures."""
     url: str | None = None
     started_at: str | None = None
     """When the run began, in ISO 8601 with a time zone; this and the figures below are None if the source has none."""
     duration_s: float | None = None
-    """Seconds from its begin to its end."""
+    """Seconds from start to end."""
     input_tokens: int | None = None
-    """Tokens that the model under test read, over all evals; cached ones included."""
+    """Input tokens of the model under test over all evals, including cached ones."""
     output_tokens: int | None = None
     cost_usd: float | None = None
-    """Cost of the model under test, as the source states it."""
+    """Cost of the model under test, as the source reports it."""
     incomplete_evals: tuple[str, ...] = ()
-    """Paths of the evals that never completed, where the source names them."""
+    """Paths of the evals that never completed, if the source names them."""
     unread: tuple[str, ...] = ()
-    """Evals of its file that could not be read, such as `1 x a row that cannot be read: …`."""
+    """Evals and lines of the file that could not be read, such as `1 x a row that cannot be read: …`."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Fields and columns of its table that the user named; used when the file is read again without others."""
+    """Fields and columns of the table that the user named; used when the file is read again without a mapping."""
     threshold: float | None = None
-    """Lowest score that passes in its table, kept like `columns`."""
+    """Lowest score that passes in the table, stored like `columns`."""
 
     @property
     def incomplete(self) -> int:
@@ -100,7 +100,7 @@ class Run(Frozen):
 
     @property
     def as_importing(self) -> "Run":
-        """The run as stored until its import ends."""
+        """The run as it is stored until its import ends."""
         return self.model_copy(update={"status": "importing", "status_reason": IMPORTING})
 
     @property

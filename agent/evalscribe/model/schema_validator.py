@@ -16,12 +16,12 @@ from rfc3339_validator import validate_rfc3339
 from rfc3986_validator import validate_rfc3986
 
 MAX_SECONDS = 2.0
-"""Processor time of one search. `regex` counts that of the whole process."""
+"""Maximum CPU time of one search; `regex` counts the time of the whole process."""
 
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """Raises `ValueError` if `pattern` is not a regular expression."""
+    """Compile a pattern. Raises `ValueError` if it is not a regular expression."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -33,7 +33,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def pattern_matches(pattern: str, text: str) -> bool | None:
-    """Whether `pattern` is found in `text`; `None` if it takes more than `MAX_SECONDS` seconds.
+    """Return whether `text` contains a match of `pattern`; None if the search takes more than `MAX_SECONDS`.
 
     Cached, because one answer is checked several times.
     """
@@ -44,13 +44,13 @@ def pattern_matches(pattern: str, text: str) -> bool | None:
 
 
 def make_validator(schema: dict[str, Any]) -> Validator:
-    """`iter_errors` of it gives what is wrong with an answer."""
+    """Return a validator, whose `iter_errors` yields the errors of an answer."""
     made: Validator = _Validator(schema, format_checker=_FORMATS)
     return made
 
 
 def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterator[ValidationError]:
-    """0.3 is a multiple of 0.1, although their doubles are not."""
+    """Check decimal values: 0.3 is a multiple of 0.1, although their doubles are not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
     if Fraction(repr(value)) % Fraction(repr(step)):

@@ -12,37 +12,37 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.model.target import Trace
 
 CUSTOM = "custom"
-"""`ScorerSpec.scorer` of a function of the user's own."""
+"""`ScorerSpec.scorer` of a user's own function."""
 
 
 class ScorerSpec(Frozen):
     """A scorer with its checked configuration. Immutable."""
 
     name: str
-    """As it is shown: the built-in's name as it was asked for (an alias too), or the user's own name."""
+    """Name for display: the built-in's name as requested (possibly an alias), or the user's own name."""
     scorer: str
     """Canonical name of a built-in, or `custom`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """Complete: defaults are written out."""
+    """The complete config, including defaults."""
     address: str | None = None
-    """Of a custom one: `package.module:function`."""
+    """For a custom scorer: `package.module:function`."""
     code: str | None = None
-    """Content id of its source; of a built-in without a model its name and the number of its rule: `contains/1`."""
+    """Content id of its source; for a built-in without a model, its name and version: `contains/1`."""
     rubric: Rubric | None = None
-    """Of a judge: the stored version that it judges by."""
+    """For a judge: the stored rubric version."""
     model: str | None = None
-    """Of a judge: `provider/name`."""
+    """For a judge: `provider/name`."""
     depends_on: tuple[str, ...] = ()
-    """Names of the scorers whose results it is given."""
+    """Names of the scorers whose results it receives."""
 
     @cached_property
     def id(self) -> str:
-        """`scv-…`: equal ids, equal scorers."""
+        """`scv-…`; equal ids mean equal scorers."""
         body = self.model_dump(mode="json", exclude={"rubric"})
         return short_id("scv", [body, self.rubric.digest if self.rubric else None])
 
     def __copy__(self) -> Self:
-        """`model_copy` changes what this gives: the id must not come along."""
+        """Drop the cached id, because `model_copy` may change the fields that it is derived from."""
         copied = super().__copy__()
         copied.__dict__.pop("id", None)
         return copied
@@ -53,24 +53,24 @@ class Binding(Frozen):
 
     spec: ScorerSpec
     scorer_id: str | None = None
-    """Of a scorer that was created under a name; None for a built-in that was attached directly."""
+    """Id of a scorer that was created under a name; None for a built-in that was attached directly."""
     required: bool = True
-    """Whether an item can pass without it."""
+    """Whether an item has to pass it."""
     threshold: float | None = None
-    """Passes from this value on, in place of the scorer's own rule."""
+    """Lowest value that passes, in place of the scorer's own rule."""
 
 
 class Scorer(Frozen):
-    """A scorer that was created under a name; its newest version."""
+    """A scorer that was created under a name, in its newest version."""
 
     id: str
     """`scorer-…`"""
     name: str
-    """Unique; usable wherever its id is."""
+    """Unique; works wherever the id does."""
     description: str = ""
     spec: ScorerSpec
     folder: str = ""
-    """Absolute; where a function of the user's own is imported from. No part of the version."""
+    """Absolute path from which a user's own function is imported; not part of the version."""
     number: int = 1
     created_at: str
 
@@ -80,11 +80,11 @@ ScoreStatus = Literal["ok", "unscored", "error"]
 ScoreErrorType = Literal[
     "input_error", "config_error", "provider_error", "auth_error", "artifact_error", "timeout_error", "scorer_error"
 ]
-"""`artifact_error`: the trace or state that it needs is not there; `scorer_error`: its own code broke."""
+"""`artifact_error`: the trace or state that it needs is missing; `scorer_error`: its own code broke."""
 
 
 class ScoreResult(Frozen):
-    """What a scorer says. `passed` and `value` are None exactly where `status` is not `ok`."""
+    """The result of a scorer. `passed` and `value` are None exactly if `status` is not `ok`."""
 
     status: ScoreStatus = "ok"
     value: float | None = None
@@ -92,33 +92,33 @@ class ScoreResult(Frozen):
     passed: bool | None = None
     label: str | None = None
     explanation: str
-    """Why, in a sentence or two; never empty."""
+    """The reason, in a sentence or two; never empty."""
     error_type: ScoreErrorType | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     evidence: JsonValue = None
-    """What the explanation rests on: differing places, calls, citations of a judge with their status."""
+    """The basis of the explanation: differing places, calls, a judge's citations with their status."""
     output: JsonValue = None
-    """The scorer's raw answer, where it has one: what a model replied, what a function returned."""
+    """The scorer's raw answer, if it has one: a model's reply or a function's return value."""
     usage: Usage = Usage()
 
 
 class ScorerRequest(Frozen):
-    """What a scorer is given; stored whole as `scorer_input`."""
+    """The input of a scorer; stored whole as `scorer_input`."""
 
     input: JsonValue
     output: JsonValue
     expected: JsonValue = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     trace: Trace | None = None
-    """None where nothing was recorded."""
+    """None if nothing was recorded."""
     transcript: str | None = None
     """As text."""
     peer_scores: dict[str, ScoreResult] = Field(default_factory=dict)
-    """By name, of the scorers that this one depends on."""
+    """Results of the scorers that this one depends on, by name."""
 
 
 class Score(Frozen):
-    """One score as it is stored: never changed, superseded by a later one."""
+    """One stored score, which never changes but may be superseded by a later one."""
 
     id: str
     """`score-…`"""
@@ -138,19 +138,19 @@ class Score(Frozen):
     error_type: ScoreErrorType | None = None
     cost_usd: float = 0.0
     supersedes: str | None = None
-    """The score that it replaced."""
+    """Id of the score that this one replaced."""
     current: bool = True
-    """False once another one superseded it."""
+    """False once another score superseded it."""
     reason: str | None = None
     """Why it was scored again."""
     created_at: str
 
 
 class ScoreEvidence(Frozen):
-    """The exact material of a score."""
+    """The exact input, output and evidence of a score."""
 
     scorer_input: JsonValue = None
-    """A `ScorerRequest`; scorers that saw the same share it, so the `config` stands in `metadata`."""
+    """A `ScorerRequest`; scorers with the same input share it, so the `config` is in `metadata`."""
     scorer_output: JsonValue = None
     """The raw answer."""
     evidence: JsonValue = None
@@ -175,7 +175,7 @@ class ScoreQuery(Frozen):
 
 
 class ScorerRunner(Protocol):
-    """One bound scorer, ready to score."""
+    """A scorer bound to an experiment, ready to score."""
 
     name: str
     depends_on: tuple[str, ...]

@@ -17,51 +17,51 @@ ComponentKind = Literal["python", "http", "cmd"]
 
 
 class Component(Frozen):
-    """Something that takes an input and gives an output."""
+    """A function, an address or a command that takes an input and returns an output."""
 
     name: str
     type: ComponentType = "agent"
     kind: ComponentKind
     address: str
-    """`package.module:function`, a URL, or a command line (split as a shell would, run without one)."""
+    """`package.module:function`, a URL, or a command line (split like in a shell, but run without one)."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Of `http`: name of a header and of the environment variable that holds its value; the value is never stored."""
+    """For `http`: names of headers, each with the environment variable that has its value; values are never stored."""
     provider: str = COMPONENT
     model: str = ""
-    """Which model's reports its runs belong to; by default the component's own name."""
+    """The model under whose name reports of its runs are filed; by default the component's own name."""
 
     @property
     def shown(self) -> str:
-        """`python:package.module:function`; of a URL the URL itself."""
+        """The address for display: `python:package.module:function`, or the URL itself."""
         return self.address if self.kind == "http" else f"{self.kind}:{self.address}"
 
 
 class SourceState(Frozen):
-    """Which source a folder holds."""
+    """The version of the source in a folder."""
 
     commit: str | None = None
-    """Of the repository that the folder is in; None outside of git."""
+    """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files of the folder differ from that commit: then it does not identify the code."""
+    """Whether files of the folder differ from that commit, so that it does not identify the code."""
     code: str | None = None
-    """Content id of what differs from the commit, or of the folder's Python files outside of git."""
+    """Content id of the differences from the commit; outside git, of the folder's Python files."""
 
 
 class Deployment(Frozen):
-    """One build of some components. Immutable."""
+    """One build of one or more components. Immutable."""
 
     id: str
     """`dep-…`"""
     name: str = ""
     components: tuple[Component, ...]
     folder: str
-    """Absolute; where Python imports from and commands run."""
+    """Absolute path from which Python imports and in which commands run."""
     commit: str | None = None
-    """Of the repository that the folder is in; None outside of git."""
+    """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files differed from that commit: then it does not identify the code."""
+    """Whether files differed from that commit, so that it does not identify the code."""
     code: str | None = None
-    """Content id of what differed from the commit, or of the folder's Python files outside of git."""
+    """Content id of the differences from the commit; outside git, of the folder's Python files."""
     python: str = ""
     created_at: str
 
@@ -70,12 +70,12 @@ class Deployment(Frozen):
 
     @property
     def content(self) -> str:
-        """Id of the same build of the same components, whenever it was made."""
+        """Id of this build of these components, regardless of when it was recorded."""
         return short_id("dep", self.model_dump(mode="json", exclude={"id", "created_at"}))
 
     @property
     def build(self) -> str:
-        """`1a2b3c4d`, `1a2b3c4d (dirty), code 9f8e7d6c`, `not in git, code 9f8e7d6c`."""
+        """The build for display: `1a2b3c4d`, `1a2b3c4d (dirty), code 9f8e7d6c`, `not in git, code 9f8e7d6c`."""
         code = f", code {self.code.removeprefix('sha256:')[:8]}" if self.code else ""
         if self.commit is None:
             return f"not in git{code}"
@@ -87,11 +87,11 @@ _INPUT = re.compile(r"input(?:\.[\w-]+)*")
 
 
 class UnknownVariable(ValueError):
-    """A variable that a template has and an input has not, or that there is not; one line."""
+    """A variable of a template that the input lacks or that does not exist; the message is one line."""
 
 
 def prompt_variables(template: str) -> tuple[str, ...]:
-    """Those that it has, as `input.a.b`. Raises `UnknownVariable` for anything else in double braces."""
+    """Return the template's variables, as `input.a.b`. Raises `UnknownVariable` for anything else in double braces."""
     found = tuple(match[1] for match in _VARIABLE.finditer(template))
     unknown = [name for name in found if not _INPUT.fullmatch(name)]
     if unknown:
@@ -115,7 +115,7 @@ class TargetMessage(Frozen):
 
 class TargetPromptVersion(Frozen):
     id: str
-    """`pv-…`, named by content."""
+    """`pv-…`, a content id."""
     prompt_id: str
     number: int
     """From 1."""
@@ -125,7 +125,7 @@ class TargetPromptVersion(Frozen):
     max_tokens: int = 4096
     effort: Effort | None = None
     output_schema: dict[str, Any] | None = None
-    """JSON Schema that the answer is held to; None for free text."""
+    """JSON Schema that the answer must match; None for free text."""
     created_at: str
 
 
@@ -136,11 +136,11 @@ class TargetPrompt(Frozen):
     """Unique; usable wherever its id is."""
     created_at: str
     versions: tuple[TargetPromptVersion, ...] = Field(default=())
-    """In order; the last is the latest."""
+    """All versions in order; the last is the latest."""
 
 
 def fill_template(template: str, value: JsonValue) -> str:
-    """The template with `{{input}}` and `{{input.a.b}}` as text, everything else as JSON; what is put in is data.
+    """Fill in `{{input}}` and `{{input.a.b}}`: texts as they are, other values as JSON. Values are never templates.
 
     Raises `UnknownVariable`.
     """
@@ -148,7 +148,7 @@ def fill_template(template: str, value: JsonValue) -> str:
 
 
 def _member(value: JsonValue, name: str) -> JsonValue:
-    """`input.items.0.id` of `{"items": [{"id": 7}]}` is 7."""
+    """Look up a variable: `input.items.0.id` of `{"items": [{"id": 7}]}` is 7."""
     for part in name.split(".")[1:]:
         try:
             value = get_member(value, part)
@@ -161,7 +161,7 @@ TargetFailureKind = Literal["error", "timeout", "cancelled"]
 
 
 class TargetCall(Frozen):
-    """One try at one item. What is expected is never handed to a target."""
+    """One trial of an item. The expected output is never passed to a target."""
 
     run_id: str
     item_key: str
@@ -173,28 +173,28 @@ class TargetCall(Frozen):
 
     @property
     def idempotency_key(self) -> str:
-        """The same when this try is made again after its worker died."""
+        """A key that stays the same if the trial is repeated after its worker died."""
         return f"{self.run_id}/{self.item_key}/{self.repetition}"
 
 
 class TargetReply(Frozen):
-    """An answer. `output` alone is enough; the rest lets scorers look into how it came about."""
+    """An answer. Only `output` is required; scorers use the rest to check how the answer was produced."""
 
     output: JsonValue
     transcript: Transcript | None = None
-    """Its messages, with the calls of tools and what these gave."""
+    """The target's messages, with tool calls and their results."""
     state: dict[str, JsonValue] = Field(default_factory=dict)
     """Named snapshots, for the scorer `state_equals`."""
     usage: Usage | None = None
-    """None where the target does not say."""
+    """None if the target does not report it."""
     model: str | None = None
     duration_ms: float = 0.0
     log: str = ""
-    """The end of what it wrote to standard error (a command) or printed (Python)."""
+    """The end of its standard error (a command) or of its printed output (Python)."""
 
 
 class TargetFailure(Frozen):
-    """A try that gave no answer, for a reason that concerns this item only."""
+    """A trial without an answer, for a reason that concerns this item only."""
 
     kind: TargetFailureKind = "error"
     reason: str
@@ -216,15 +216,15 @@ class ToolUse(Frozen):
 
 
 class Trace(Frozen):
-    """What a target did, as scorers of traces see it. None stands for what the target does not tell."""
+    """What a target did, as input of scorers that check traces. None means that the target does not report it."""
 
     recorded: bool = True
-    """Whether it gave its messages. Without them nothing is known of its tools: to have called none is no finding."""
+    """Whether the target returned its messages. Without them, it is unknown whether tools were called."""
     tools: tuple[ToolUse, ...] = ()
-    """In order."""
+    """Tool calls in order."""
     model_calls: int | None = None
     tokens: int | None = None
-    """Input and output."""
+    """Input and output tokens."""
     duration_ms: float | None = None
     errors: tuple[str, ...] = ()
     state: dict[str, JsonValue] = Field(default_factory=dict)

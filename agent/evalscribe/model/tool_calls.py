@@ -21,35 +21,35 @@ READ_ONLY_VERBS = frozenset(
     "think",
     "view",
 }
-"""First words of the names of tools that change nothing: a difference there matters only where there is no other."""
+"""First words of the names of tools that only read: their differences matter only if there are no others."""
 HANDOVER_VERBS = frozenset(["escalate", "handoff", "transfer"])
-"""The same of tools that end the work and leave it to somebody else: graders seldom mind."""
+"""First words of the names of tools that hand the work over to somebody else; graders rarely check these."""
 MAX_ARGUMENTS_SHOWN = 2
 MAX_VALUE = 60
 MISSING = object()
-"""The value of an argument that is not given."""
+"""The value of a missing argument."""
 
 
 class Action(NamedTuple):
     tool: str
     arguments: Mapping[str, JsonValue]
     failed: bool = False
-    """Whether the tool refused it, so that it had no effect."""
+    """Whether the tool refused the call, so that it had no effect."""
 
 
 class ToolCallDifference(NamedTuple):
     kind: Literal["never", "otherwise", "unexpected"]
     tool: str
     expected: int | None = None
-    """Which of the expected calls."""
+    """Position in the expected calls."""
     made: int | None = None
-    """Which of the calls that were made; for one that was never called with effect, the last that failed."""
+    """Position in the calls that were made; for an expected call that never succeeded, the last failed attempt."""
     arguments: tuple[str, ...] = ()
-    """Names of those that differ: plain values before lists and objects, else in the order of the expected call."""
+    """Names of the differing arguments: plain values before lists and objects, else in the expected order."""
 
 
 class Mismatch(NamedTuple):
-    """Where the value of an argument differs, and both values there."""
+    """The place where an argument differs, with both values."""
 
     place: str
     ours: object
@@ -60,10 +60,10 @@ class Mismatch(NamedTuple):
 
 
 def compare_calls(expected: Sequence[Action], made: Sequence[Action]) -> tuple[ToolCallDifference, ...]:
-    """Most telling first: calls that change something before those that only read, expected ones in their order.
+    """Return the differences, expected calls first; those of reading calls only if there are no others.
 
-    Each call answers to at most one that was expected, and those that agree best are paired first. Of the expected
-    calls of one tool, those that were made otherwise come before those that were never made.
+    Each call is paired with at most one expected call, the best matches first. Within a tool, expected calls that were
+    made with other arguments come before those that were never made.
     """
     free = {at: one for at, one in enumerate(made) if not one.failed}
     candidates = sorted(
@@ -85,7 +85,7 @@ def compare_calls(expected: Sequence[Action], made: Sequence[Action]) -> tuple[T
 
 
 def describe_difference(difference: ToolCallDifference, expected: Sequence[Action], made: Sequence[Action]) -> str:
-    """In one line."""
+    """Describe a difference in one line."""
     number = difference.made if difference.expected is None else difference.expected
     action = (made if difference.expected is None else expected)[number or 0]
     if difference.kind != "otherwise":
@@ -109,12 +109,12 @@ def describe_difference(difference: ToolCallDifference, expected: Sequence[Actio
 
 
 def innermost_mismatch(name: str, ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> Mismatch:
-    """An argument down to the first member that differs: `flights[1].date "May 2" instead of "May 1"`."""
+    """Return the first differing member of an argument: `flights[1].date "May 2" instead of "May 1"`."""
     return _innermost(name, ours.get(name, MISSING), theirs.get(name, MISSING))
 
 
 def name_call(action: Action, others: Sequence[Action] = ()) -> str:
-    """Name a call by its tool and the first argument that no effective call among others has, plain values first."""
+    """Name a call by its tool and the first argument that no successful call in `others` has, plain values first."""
     known = [one.arguments for one in others if one.tool == action.tool and not one.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))
     own = [(name, value) for name, value in ordered if not any(name in one and one[name] == value for one in known)]
@@ -124,14 +124,14 @@ def name_call(action: Action, others: Sequence[Action] = ()) -> str:
 
 
 def changes_state(tool: str) -> bool:
-    """Whether a tool, by its name, does anything that a grader could find afterwards."""
+    """Return whether a tool, judged by its name, changes anything that a grader could check afterwards."""
     return _first_word(tool) not in READ_ONLY_VERBS | HANDOVER_VERBS
 
 
 def _missed(number: int, action: Action, at: int | None, made: Sequence[Action]) -> ToolCallDifference | None:
-    """Return how the call that answers to an expected one differs; None if it does not."""
+    """Return how the call at `at` differs from the expected one; None if it does not."""
     if at is None:
-        # A success after a refusal shows that the tool was not given up, so only refusals at the end count.
+        # A success after a refusal means that the model did not give up, so only refusals at the end count.
         own = [(n, one) for n, one in enumerate(made) if one.tool == action.tool]
         return ToolCallDifference("never", action.tool, number, own[-1][0] if own and own[-1][1].failed else None)
     differing = sorted(
@@ -141,7 +141,7 @@ def _missed(number: int, action: Action, at: int | None, made: Sequence[Action])
 
 
 def _unexpected(left: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
-    """Calls with an effect that nobody expected; of those that a tool was called for again, the first of each tool."""
+    """Yield unexpected calls that change something; for each tool only the first."""
     seen: set[str] = set()
     for at, action in left.items():
         if changes_state(action.tool) and action.tool not in seen:
@@ -160,7 +160,7 @@ def _differing(one: Action, other: Action) -> Iterator[str]:
 
 
 def _covers(ours: object, theirs: object) -> bool:
-    """Whether a value is the expected one; an object inside it may have more members than were expected."""
+    """Return whether a value is the expected one; objects may have additional members."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return all(key in ours and _covers(ours[key], value) for key, value in theirs.items())
     if isinstance(ours, list) and isinstance(theirs, list):

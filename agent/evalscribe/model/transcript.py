@@ -18,13 +18,13 @@ from evalscribe.json_data import clean_json
 
 ROLES = ("system", "user", "assistant", "tool")
 MAX_PART_TEXT = 200
-"""Characters of a string that is kept of a part which is no text: an image's data is not for reading."""
+"""Maximum characters of a string in a part that is not text, such as an image's data."""
 _REASONING = ("reasoning", "thinking", "redacted_thinking")
 _Parts = tuple[list[str], list[str], list[dict[str, Any]], list[Any]]
 
 
 def normalise_role(message: Any) -> Any:
-    """A `developer` speaks as the system; any other unknown role is an error."""
+    """Change the role `developer` to `system`; raise an error for any other unknown role."""
     if not isinstance(message, dict):
         return message
     role = message.get("role")
@@ -37,7 +37,7 @@ def normalise_role(message: Any) -> Any:
 
 
 def move_unknown_fields(value: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """Unknown fields moved into `metadata`, nulls left out. A name that is taken there gets a longer one."""
+    """Move unknown fields into `metadata` and drop nulls. A name that is taken there gets a suffix."""
     if value.keys() <= known and None not in value.values():
         return dict(value)
     given = {key: part for key, part in value.items() if part is not None}
@@ -50,7 +50,7 @@ def move_unknown_fields(value: Mapping[str, Any], known: frozenset[str]) -> dict
 
 
 def normalise_agent_run(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Messages without a transcript are one; transcripts by name become a list."""
+    """Wrap bare messages in a transcript, and turn a mapping of transcripts into a list."""
     given = dict(value)
     if "transcripts" not in given and "messages" in given:
         given["transcripts"] = [{"messages": given.pop("messages")}]
@@ -65,7 +65,7 @@ def _with_name(name: str, transcript: Any) -> Any:
 
 
 def normalise_tool_call(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat calls, and those whose `function` is an object with name and arguments, these even as a string of JSON."""
+    """Normalise a tool call: `function` may be an object with name and arguments; arguments may be JSON text."""
     given = dict(value)
     if isinstance(given.get("function"), dict):
         function = dict(given.pop("function"))
@@ -86,7 +86,7 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's message: its name under either name, its error as one text."""
+    """Normalise a tool's message: its name may be in `function` or `name`, and its error becomes one text."""
     given = dict(value)
     if "function" not in given and isinstance(given.get("name"), str):
         given["function"] = given.pop("name")
@@ -99,7 +99,7 @@ def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
-    """A message whose content is one text. Parts that are none become placeholders and are kept in `metadata`."""
+    """Join a message's content into one text. Other parts become placeholders and are kept in `metadata`."""
     given = dict(value)
     if with_reasoning and isinstance(given.get("reasoning_content"), str):
         given.setdefault("reasoning", given.pop("reasoning_content"))
@@ -119,7 +119,7 @@ def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str,
 
 
 def _parts(content: list[Any]) -> _Parts:
-    """Texts, reasoning, calls of tools, and what is kept of everything else."""
+    """Return texts, reasoning, tool calls, and shortened other parts."""
     found: _Parts = ([], [], [], [])
     texts, reasoning, calls, others = found
     for part in content:
@@ -149,7 +149,7 @@ def _reasoning(part: Mapping[str, Any]) -> str:
 
 
 def _placeholder(part: Any, kind: Any) -> str:
-    """What stands for a part that is no text: `[image]`; what a tool gave back inside a message as its text."""
+    """Return a placeholder such as `[image]` for a part that is not text; a tool's result gives its text."""
     if kind == "tool_result":
         inner = part.get("content")
         return inner if isinstance(inner, str) else "\n".join(_parts(inner)[0]) if isinstance(inner, list) else ""
@@ -158,7 +158,7 @@ def _placeholder(part: Any, kind: Any) -> str:
 
 
 def _short(part: Any) -> Any:
-    """A part without the data that nobody can read."""
+    """Shorten the strings in a part that is not text."""
     if isinstance(part, dict):
         return {key: _short(inner) for key, inner in part.items()}
     if isinstance(part, list):
@@ -173,7 +173,7 @@ def _new_id() -> str:
 
 
 class _Kept(Frozen):
-    """Unknown fields go to `metadata`, which a judge is shown; a null means the default."""
+    """Base that moves unknown fields to `metadata`, which judges see, and treats null as the default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
@@ -188,18 +188,18 @@ class _Kept(Frozen):
 
     @classmethod
     def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """The same in our words. `value` is not changed."""
+        """Return the value in our own form, without changing `value`."""
         return value
 
 
 @cache
 def _names(shape: type[_Kept]) -> frozenset[str]:
-    """Of its fields; pydantic takes its time to tell them, and every message asks."""
+    """Return the names of the fields; cached, because pydantic is slow and every message needs them."""
     return frozenset(shape.model_fields)
 
 
 class TranscriptToolCall(_Kept):
-    """A call of a tool, as an assistant's message records it."""
+    """A tool call in an assistant's message."""
 
     id: str = ""
     function: str
@@ -214,7 +214,7 @@ class _Message(_Kept):
     """Fields that every role shares."""
 
     content: str = ""
-    """A list of parts is joined; an image stands there as `[image]`, what it was in `metadata["parts"]`."""
+    """Text; a list of parts is joined, with an image as `[image]` and its original in `metadata["parts"]`."""
     id: str | None = None
 
     @classmethod
@@ -233,7 +233,7 @@ class UserMessage(_Message):
 class AssistantMessage(_Message):
     role: Literal["assistant"] = "assistant"
     reasoning: str = ""
-    """All of it, in order."""
+    """The whole reasoning, in order."""
     model: str | None = None
     tool_calls: tuple[TranscriptToolCall, ...] = ()
 
@@ -266,7 +266,7 @@ class Transcript(_Kept):
 
 
 class AgentRun(_Kept):
-    """One eval with its transcripts. Scores stand in `metadata["scores"]` by convention."""
+    """One eval with its transcripts. By convention, scores are in `metadata["scores"]`."""
 
     id: str = Field(default_factory=_new_id)
     name: str | None = None
@@ -286,7 +286,7 @@ class AgentRun(_Kept):
 
     @property
     def digest(self) -> str:
-        """Content id of what a judge can see; ids are no part of it."""
+        """Content id of what a judge can see, without ids."""
         messages: Any = {"__all__": {"id": True}}
         unseen: Any = {"id": True, "transcripts": {"__all__": {"id": True, "messages": messages}}}
         return content_id(self.model_dump(mode="json", exclude=unseen))
@@ -296,7 +296,7 @@ MAX_PROBLEMS = 3
 
 
 def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
-    """One run from a JSON object or its text, without secrets and without what cannot be stored.
+    """Parse one agent run from a JSON object or its text; secrets and characters that cannot be stored are replaced.
 
     Raises `DataError`: `runs.json: transcripts[0].messages[2]: no role`.
     """
@@ -304,7 +304,7 @@ def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
     if not isinstance(value, Mapping):
         raise DataError(f"{where}: an agent run is a JSON object with transcripts, this is {_kind(value)}")
     try:
-        from evalscribe.redaction.redact import redact_json  # its patterns are many, and lists of experiments need none
+        from evalscribe.redaction.redact import redact_json  # its many patterns load slowly; some lists need none
 
         return AgentRun.model_validate(redact_json(clean_json(dict(value))))
     except DataError as error:
@@ -316,7 +316,7 @@ def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
 
 
 def parse_agent_runs(text: str, where: str) -> list[AgentRun]:
-    """Every run of a file: one object, a list of them, or one per line. Raises `DataError`."""
+    """Parse every agent run of a file: one object, a list, or one object per line. Raises `DataError`."""
     text = text.removeprefix("\ufeff")
     values = _values(text, where)
     if not values:
@@ -325,7 +325,7 @@ def parse_agent_runs(text: str, where: str) -> list[AgentRun]:
 
 
 def _values(text: str, where: str) -> list[tuple[str, Any]]:
-    """The objects, each with where it stands."""
+    """Return the objects, each with its place."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and _whole(lines[0][1]):
         return [(f"{where}:{number}", _json(line, f"{where}:{number}")) for number, line in lines]
@@ -334,7 +334,7 @@ def _values(text: str, where: str) -> list[tuple[str, Any]]:
 
 
 def _whole(line: str) -> bool:
-    """Whether a line is a JSON object of its own, so that the file has one per line."""
+    """Return whether a line is a whole JSON object, so that the file has one per line."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -361,7 +361,7 @@ def _said(message: str) -> str:
 
 
 def _path(place: tuple[int | str, ...]) -> str:
-    """`transcripts[0].messages[3].content`: the role, by which pydantic tells messages apart, is no part of it."""
+    """Format a path such as `transcripts[0].messages[3].content`, without the role that pydantic inserts."""
     path = ""
     for before, part in zip(("", *place), place, strict=False):
         if isinstance(part, int):
@@ -377,9 +377,9 @@ def _kind(value: object) -> str:
 
 TurnKind = Literal["says", "thinks", "calls", "fails"]
 SAID, ARGUMENT, BLOCK = " " * 2, " " * 4, " " * 6
-"""What a line begins with: of a message, of a call's argument, of an argument's text that has several lines."""
+"""Indentation of a message, of a call's argument, and of an argument's text with several lines."""
 MAX_LINE = 200
-"""Characters of a line from which a JSON value is shown with one member a line."""
+"""Length of a line above which a JSON value is shown with one member per line."""
 _PLAIN = re.compile(r"[\w.:/@-]+")
 _OURS = ("thinks", "calls", "fails")
 _NAME = r'(?P<name>[\w.:/@-]+|".*")'
@@ -392,44 +392,44 @@ _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[\[\]{},]')
 
 
 class TranscriptTurn(Frozen):
-    """One thing that was said, thought, called or given back; of an expected call `number` is 0."""
+    """A message, reasoning, tool call or tool result in a transcript; an expected call has `number` 0."""
 
     number: int
-    """Of the message, from 1."""
+    """Number of the message, from 1."""
     role: Literal["system", "user", "assistant", "tool"]
     kind: TurnKind = "says"
     name: str | None = None
-    """The tool that is called or answers."""
+    """The tool that is called or that answers."""
     first: int
     """Line of the header, from 1."""
     last: int
     text: str = ""
-    """What was said, without the indentation; of a call its arguments as they stand there."""
+    """The text without indentation; for a call, its arguments as written."""
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     places: dict[str, int] = Field(default_factory=dict)
     """The line of each argument."""
 
 
 def render_transcript(transcript: Transcript) -> str:
-    """The whole transcript: the same text for the same messages."""
+    """Render a whole transcript; equal messages give equal text."""
     turns = (_turn(number, message) for number, message in enumerate(transcript.messages, 1))
     return "\n".join(line for lines in turns for line in lines)
 
 
 def render_calls(calls: Iterable[TranscriptToolCall]) -> str:
-    """Calls that nobody made yet, such as those that were expected, as they would stand in a transcript."""
+    """Render calls, such as expected ones, as they would appear in a transcript."""
     return "\n".join(
         line for call in calls for line in (f"calls {_name(call.function)}", *_argument_lines(call.arguments))
     )
 
 
 def parse_transcript(text: str) -> tuple[TranscriptTurn, ...]:
-    """The turns of a text that `render_transcript` made; of any other text what can be understood."""
+    """Parse the turns of a text from `render_transcript`; from any other text, the lines that can be parsed."""
     return tuple(_turns(text.split("\n"), _HEADER))
 
 
 def parse_calls(text: str) -> tuple[TranscriptTurn, ...]:
-    """The calls of a text that `render_calls` made; of any other text what can be understood."""
+    """Parse the calls of a text from `render_calls`; from any other text, the lines that can be parsed."""
     return tuple(_turns(text.split("\n"), _CALL))
 
 
@@ -468,7 +468,7 @@ def _name(name: str) -> str:
 
 
 def _members(line: str) -> Iterator[str]:
-    """A long JSON value on one line with a member a line; no character of it is changed."""
+    """Split a long JSON value in one line into one line per member, without changing a character."""
     if len(line) <= MAX_LINE or line[:1] not in "[{":
         yield line
         return

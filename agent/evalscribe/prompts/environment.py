@@ -121,7 +121,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, Undefined):
-            return getattr(obj, attribute)  # raises, and says what is undefined
+            return getattr(obj, attribute)  # raises an error that names what is undefined
         if isinstance(obj, LoopContext) and attribute in LOOP:
             return getattr(obj, attribute)
         if isinstance(obj, dict):

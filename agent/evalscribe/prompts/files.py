@@ -1,20 +1,15 @@
-"""Read and write YAML, and read target prompts from files."""
+"""Read and write YAML, and read small text files."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
 
 from evalscribe.errors import DataError, NotFoundError, RubricError
-from evalscribe.ids import Frozen
-from evalscribe.json_data import StrictJson, join_path, preview
-from evalscribe.model.chat import Effort
-from evalscribe.model.output_schema import validate_schema
-from evalscribe.model.target import TargetMessage, prompt_variables
+from evalscribe.json_data import join_path, preview
 
 MAX_YAML_VALUES = 50_000
 """Maximum values of a document; values repeated by aliases count each time."""
@@ -75,7 +70,7 @@ def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
 
 
 def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
-    """Yield the line of every value by path, bounded even if aliases repeat each other."""
+    """Yield path and line of every value. Limits the number of values, because aliases can repeat each other."""
     waiting: list[tuple[str, yaml.Node, int]] = [("", root, 0)]
     count = 0
     while waiting:
@@ -83,7 +78,7 @@ def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
         line = node.start_mark.line + 1
         count += 1
         if count > MAX_YAML_VALUES or depth > MAX_YAML_DEPTH:
-            raise RubricError("", "holds too many values, or too deep ones", f"{where}:{line}")
+            raise RubricError("", "holds too many values, or is nested too deeply", f"{where}:{line}")
         yield path, line
         waiting.extend((join_path(path, part), inner, depth + 1) for part, inner in _parts(node, path, where))
 
@@ -107,7 +102,7 @@ def _parts(node: yaml.Node, path: str, where: str) -> Iterator[tuple[object, yam
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
-        """Write equal parts out in each place."""
+        """Return True: write a repeated value out each time."""
         del data
         return True
 
@@ -131,29 +126,8 @@ _Dumper.add_representer(str, _text)
 _Dumper.add_representer(list, _list)
 
 
-MAX_PROMPT_BYTES = 256 * 1024
+MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of one file."""
-MAX_OUTPUT_TOKENS = 128_000
-_FENCE = "---\n"
-
-
-class PromptFile(Frozen):
-    """Content of a prompt file. `text` is a single user message; `system` precedes all messages."""
-
-    model: str | None = None
-    system: str | None = None
-    text: str | None = None
-    messages: tuple[TargetMessage, ...] = ()
-    max_tokens: int = Field(default=4096, ge=1, le=MAX_OUTPUT_TOKENS)
-    effort: Effort | None = None
-    output_schema: dict[str, Any] | None = None
-
-    @property
-    def said(self) -> tuple[TargetMessage, ...]:
-        """All messages, in order."""
-        first = (TargetMessage(role="system", content=self.system),) if self.system else ()
-        text = (TargetMessage(role="user", content=self.text),) if self.text else ()
-        return (*first, *self.messages, *text)
 
 
 def read_text(path: Path) -> str:
@@ -161,67 +135,10 @@ def read_text(path: Path) -> str:
     try:
         if not path.is_file():
             raise NotFoundError(f"file {path} not found")
-        if path.stat().st_size > MAX_PROMPT_BYTES:
-            raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
+        if path.stat().st_size > MAX_TEXT_BYTES:
+            raise DataError(f"{path} is larger than {MAX_TEXT_BYTES // 1024} KiB")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def parse_prompt(text: str, where: str) -> PromptFile:
-    """Parse a prompt file; `where` is its path. Raises `DataError` with the problem and its location."""
-    try:
-        made = PromptFile.model_validate(_prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where))
-        _check(made, where)
-    except RubricError as error:
-        raise DataError(str(error) if error.where else f"{where}: {error}") from None
-    except ValidationError as error:
-        raise DataError(f"{where}: {_prompt_error(error)}") from None
-    return made
-
-
-def _prompt_fields(text: str, where: str) -> dict[str, Any]:
-    match PurePath(where).suffix.lower():
-        case ".json":
-            return _mapping(StrictJson().decode(text), where)
-        case ".yaml" | ".yml":
-            return _mapping(parse_yaml(text, where).value, where)
-    if not text.startswith(_FENCE):
-        return {"text": text.strip()}
-    front, ended, body = text.removeprefix(_FENCE).partition(f"\n{_FENCE}")
-    if not ended:
-        raise DataError(f"{where}: the front matter, which begins with ---, does not end with such a line")
-    return {**_mapping(parse_yaml(front, where).value or {}, where), "text": body.strip()}
-
-
-def _mapping(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise DataError(f"{where}: a prompt is an object with model, and messages or text")
-    return value
-
-
-def _check(made: PromptFile, where: str) -> None:
-    roles = [message.role for message in made.said]
-    if made.text and made.messages:
-        raise DataError(f"{where}: has messages and text: text is short for one message of the user")
-    if "user" not in roles:
-        raise DataError(f"{where}: has no message of the user")
-    if roles[-1] != "user":
-        raise DataError(f"{where}: ends with a message of the {roles[-1]}: the last one has to be the user's")
-    spoken = [role for role in roles if role != "system"]
-    if roles[len(roles) - len(spoken) :] != spoken or spoken[0] != "user":
-        raise DataError(f"{where}: messages of the system stand first, then one of the user")
-    if not any(prompt_variables(message.content) for message in made.said):
-        raise DataError(f"{where}: has no {{{{input}}}}: every item would be asked the same")
-    if made.output_schema is not None:
-        validate_schema(made.output_schema)
-
-
-def _prompt_error(error: ValidationError) -> str:
-    first = error.errors(include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return f"{place} is unknown; there is {', '.join(PromptFile.model_fields)}"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"

@@ -114,7 +114,7 @@ def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
     if folder is None or not folder.is_dir() or folder == shipped_folder.resolve():
         return None
     if not folder.is_relative_to(workspace.resolve()):
-        raise UsageError(f"{workspace / 'prompts'} leads out of {workspace}: own templates must lie inside")
+        raise UsageError(f"{workspace / 'prompts'} leads out of {workspace}; its templates must lie inside")
     return folder
 
 

@@ -104,7 +104,7 @@ def expand_row_functions(tree: exp.Expr) -> None:
 
 
 def _spread_list(node: exp.Expr) -> None:
-    """Write `x = ANY(…)` with IN, and other comparisons with each element of an ARRAY."""
+    """Rewrite `x = ANY(…)` as IN, and other comparisons as one comparison for each element of an ARRAY."""
     found = node.expression
     if not isinstance(found, exp.Any | exp.All):
         return
@@ -121,7 +121,7 @@ def _spread_list(node: exp.Expr) -> None:
 
 
 def _name_values(values: exp.Values) -> None:
-    """SQLite takes no names of columns after VALUES and calls them column1, column2 …"""
+    """Name the columns of VALUES in a SELECT, because SQLite names them column1, column2 …"""
     alias = values.args["alias"]
     shown = [
         exp.alias_(exp.column(f"column{number}"), one.name, quoted=True)
@@ -134,21 +134,21 @@ def _name_values(values: exp.Values) -> None:
 class _Postgres(Postgres):
     class Generator(PostgresGenerator):
         def round_sql(self, expression: exp.Round) -> str:
-            """Postgres rounds only numeric to a number of digits."""
+            """Render `round`; Postgres rounds only numeric values to a number of digits."""
             digits = expression.args.get("decimals")
             if digits is None:
                 return self.func("ROUND", expression.this)
             return self.func("ROUND", exp.cast(expression.this, "numeric"), digits)
 
         def converted(self, node: exp.Cast) -> str:
-            """Cast JSON's null to NULL; older servers refuse to."""
+            """Render a cast of JSON; older servers cannot cast JSON's null, which becomes NULL."""
             if isinstance(node.this.unnest(), exp.JSONExtract) and node.args["to"].this.name not in _TEXT_TYPES:
                 part, kind = self.sql(node, "this"), self.sql(node, "to")
                 return f"CAST(NULLIF({part}, 'null'::jsonb) AS {kind})"
             return self.cast_sql(node)
 
         def called(self, node: exp.Anonymous) -> str:
-            """Lists are JSON, so that they have one form in results."""
+            """Render a function call; aggregates of lists return JSON, so that results have one form."""
             name = node.name.lower()
             if name not in _LISTS:
                 return self.anonymous_sql(node)
@@ -186,7 +186,7 @@ class _SQLite(SQLite):
             return f"json_text({self.get(node)})"
 
         def has_key(self, node: exp.Expr) -> str:
-            """`?`; SQLite's own functions are enough unless the key may be an element of an array."""
+            """Render `?`; SQLite's own functions suffice unless the key may be an element of an array."""
             document, steps = _chain(node.this)
             key, named = self.sql(node, "expression"), node.expression
             plain = isinstance(document, exp.Column) and steps is not None and named.is_string and _is_plain(named.name)
@@ -217,7 +217,7 @@ class _SQLite(SQLite):
             return f"matches({self.sql(node, 'this')}, {python}, {int(any_case)})"
 
         def like(self, node: exp.Expr) -> str:
-            """Postgres escapes with a backslash unless told otherwise, SQLite with nothing."""
+            """Render LIKE with an ESCAPE clause: by default Postgres escapes with a backslash, SQLite with nothing."""
             text, pattern = self.sql(node, "this"), self.sql(node, "expression")
             if isinstance(node, exp.ILike):
                 text, pattern = f"lower({text})", f"lower({pattern})"
@@ -241,7 +241,7 @@ class _SQLite(SQLite):
             return f"CAST({text} AS {'REAL' if kind in ('DOUBLE', 'FLOAT', 'DECIMAL') else 'INTEGER'})"
 
         def moved(self, node: exp.Expr) -> str:
-            """`+` and `-`, also of times and dates."""
+            """Render `+` and `-`, also for times and dates."""
             sign = "+" if isinstance(node, exp.Add) else "-"
             left, right = node.this, node.expression
             if isinstance(right, exp.Interval):
@@ -282,7 +282,7 @@ class _SQLite(SQLite):
             return f"json(json_boolean({self.sql(node)}))" if node.is_type(exp.DType.BOOLEAN) else self.sql(node)
 
         def collected(self, node: exp.Anonymous, name: str) -> str:
-            """Write an aggregate of lists; its arguments are the mode, a separator, the value and the sort keys."""
+            """Render an aggregate of lists; its arguments are the mode, a separator, the value and the sort keys."""
             parts, distinct, order = arguments(node)
             ways = ["distinct"] if distinct else []
             ways += [

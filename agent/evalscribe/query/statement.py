@@ -139,7 +139,7 @@ def _name_columns(select: exp.Select) -> None:
 
 
 def _name(node: exp.Expr) -> str | None:
-    """Return a name that a cast or a CASE around it does not change."""
+    """Return the name of an expression; a cast or a CASE around it does not change the name."""
     if isinstance(node, exp.Column):
         return fold_name(node.this)
     if isinstance(node, exp.Anonymous):
@@ -397,7 +397,7 @@ def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
 
 
 def json_value(text: str) -> JsonValue:
-    """Parse JSON as an engine returns it. Text that was cut is not JSON any more and stays text."""
+    """Parse JSON from an engine. Text that was cut is no longer JSON and stays text."""
     try:
         found: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
     except (ValueError, RecursionError):

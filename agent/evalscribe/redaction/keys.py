@@ -21,7 +21,7 @@ _ALPHABETS = {
     "w": "[A-Za-z0-9_-]",
     "x": "[0-9A-Fa-f]",
 }
-"""The characters that a letter of a body stands for; `g` is a whole UUID."""
+"""Character classes by their letter in a body; `g` stands for a whole UUID."""
 
 _TABLE = """
 anthropic-key           w16+        sk-ant-
@@ -313,7 +313,7 @@ _INSIDE = ".~/:|,+"
 """Characters between the parts of a key."""
 _ESCAPES = frozenset("\\%[;")
 _ODD = _ESCAPES | frozenset(_INSIDE)
-"""After one of these characters, the key may begin elsewhere than the run."""
+"""If one of these precedes a run, the key may begin before or after the start of the run."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
 """Length of an escape after its backslash; a key may begin right after it."""
 _COLOR_END = re.compile(r"[0-9]{0,3}m")

@@ -18,10 +18,10 @@ _WORDS: tuple[tuple[str, str], ...] = (
     *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
     *(("\x1b", ""), ("1b[", "\\")),
 )
-"""Words in lower case, each with a word that must be present for it to occur or to matter."""
+"""Lower-case words. Each is searched for only if its second word is in the text (empty: always)."""
 _ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
 Following = Mapping[str, bytes]
-"""Words in lower case, each with the characters that may follow it; empty if any may."""
+"""Lower-case words, each with the characters that may follow it; empty if any character may."""
 
 
 class ScannedText:
@@ -86,7 +86,7 @@ _QUALIFIED_KEY = re.compile(
     re.IGNORECASE,
 )
 _ENV_KEY = re.compile(r"[A-Z][A-Z0-9_]*_KEY(?![A-Za-z0-9_])")
-"""`WANDB_KEY`: a name in capitals holds a credential even if the value looks like a hash."""
+"""Names in capitals such as `WANDB_KEY`. Their values are secrets even if they look like hashes."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
@@ -157,7 +157,7 @@ def is_basic(value: str) -> bool:
 
 
 def _secrets_of(name: str) -> tuple[int | None, bool]:
-    """Return the shortest secret under this name (None if it names none), and True if the name alone is sufficient."""
+    """Return the minimum length of a secret under this name (None: no secrets), and whether hashes can be secrets."""
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
         return None, False
@@ -175,7 +175,7 @@ def looks_random(value: str) -> bool:
 
 
 def readable(value: str) -> bool:
-    """Return True for words with at most a number after each, as in made-up values: `test-token-2`."""
+    """Return True for readable words and numbers, as in the made-up value `test-token-2`."""
     return all(_READABLE_PIECE.fullmatch(piece) for piece in _JOINT.split(value))
 
 
@@ -250,7 +250,7 @@ def redact_block(scanned: ScannedText) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    """Replace a key by one mark, or by one mark per line if it is concatenated from strings, which stay strings."""
+    """Replace a key with one mark. If it is concatenated from string literals, each literal gets a mark."""
     whole, body = match[0], match[2] or ""
     if any(quote in whole for quote in "\"'`"):
         start = match.start(2) - match.start() if body else 0

@@ -14,10 +14,10 @@ from evalscribe.redaction.patterns import SHORT, ScannedText, is_secret, kind_of
 from evalscribe.text import cut, printable
 
 _ROUNDS = 4
-"""A mark ends a word, so a key directly after it may be found only in the next round. Only text constructed for the
-purpose needs more rounds than this."""
+"""Maximum rounds. A key directly after a redaction mark may be recognised only in the next round. Only hostile text
+needs more rounds."""
 _NEAR = 4
-"""Lines that are checked again from a changed one on, because a name may be a line or two before its value."""
+"""Lines that are checked again, from a changed line on: a value may be a line or two below its name."""
 _NAMING = frozenset((*patterns.ASSIGNED, "cookie"))
 
 
@@ -25,7 +25,7 @@ class RedactionPass(NamedTuple):
     """One way to find secrets."""
 
     words: frozenset[str]
-    """Lower-case words: the pass changes only texts that contain one of them. Empty if there is no such word."""
+    """Lower-case words. The pass changes only texts with one of them; empty if it may change any text."""
     redacted: Callable[[ScannedText], str]
 
 
@@ -123,7 +123,7 @@ _redact_short = lru_cache(8192)(redact)
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
-    """Redact every string of a JSON value, including names; a member's name counts as the name of its text.
+    """Redact every string of a JSON value, including member names. A text counts as assigned to its member's name.
 
     Returns the same object if nothing is redacted. `hints`, if known, cover every string of the value.
     """
@@ -150,7 +150,7 @@ def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
-    """Redact a member; texts in a list count as assigned to the list's name."""
+    """Redact a member's value. Texts in a list count as assigned to the list's name."""
     if isinstance(value, list):
         return [_member(name, item, hints) for item in value]
     if not isinstance(value, str):

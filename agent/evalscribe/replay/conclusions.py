@@ -11,6 +11,7 @@ from evalscribe.judging.rules import quote
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Citation, Diagnosis, Document, Evidence
 from evalscribe.model.finding import (
+    CORRECTED,
     REPLAY_JUDGE,
     CauseKind,
     Failure,
@@ -165,7 +166,7 @@ class _Replays:
         )
 
     def conclusion(self) -> Conclusion:
-        return self._of_change() or self._of_reference() or self._of_output() or self._nothing()
+        return self._of_correction() or self._of_reference() or self._of_output() or self._nothing()
 
     def _of_reference(self) -> Conclusion | None:
         """Conclude from the reference answer alone; None if it passes every time, or was not run."""
@@ -197,27 +198,24 @@ class _Replays:
             "Nobody can pass before the grader or the reference answer is corrected.",
         )
 
-    def _of_change(self) -> Conclusion | None:
-        """Conclude from a changed grader, which lets an output pass that fails with the grader as it is."""
+    def _of_correction(self) -> Conclusion | None:
+        """Conclude from an expectation that its authors corrected, and that lets a failed output pass."""
         for one in self._all:
-            if one.change and one.passed and one.broken:
+            if one.change == CORRECTED and one.passed and one.broken:
                 return (
                     "inconclusive",
-                    f"passes with {one.change}, {one.broken}",
-                    f"The stored output passes with {one.change}, {one.broken}, so this proves nothing about the run.",
+                    f"passes with {CORRECTED}, {one.broken}",
+                    f"The stored output passes with {CORRECTED}, {one.broken}, so this proves nothing about the run.",
                 )
-        changes = dict.fromkeys(one.change for one in self._all if one.change and not one.broken)
+        passed, total = counted(self._all, "output", CORRECTED)
         before = self._of("output")
-        for change in changes:
-            passed, total = counted(self._all, "output", change)
-            reference, references = counted(self._all, "reference", change)
-            if total and passed == total and reference == references and before and not any(o.passed for o in before):
-                return (
-                    "fixed by change",
-                    f"passes with {change}",
-                    "Without it the stored output fails: what was expected was wrong.",
-                )
-        return None
+        if not total or passed < total or not before or any(one.passed for one in before):
+            return None
+        return (
+            "fixed by change",
+            f"passes with {CORRECTED}",
+            "Without it the stored output fails: what was expected was wrong.",
+        )
 
     def _of_output(self) -> Conclusion | None:
         runs = self._of("output")
@@ -342,7 +340,7 @@ _FIXES: dict[ReplayOutcome, str] = {
 def _decides(one: Replay, proof: Proof) -> bool:
     """Return whether a replay is one that the conclusion rests on."""
     if proof.outcome == "fixed by change":
-        return one.change is not None
+        return one.change == CORRECTED
     if proof.outcome == "not reproducible":
         return one.answer == "output"
     return not one.passed

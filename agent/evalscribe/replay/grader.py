@@ -1,9 +1,10 @@
 """What runs an answer through the grader of an eval again, and the grader that is a command in a sandbox."""
 
+import hashlib
 import re
 import shlex
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -75,7 +76,7 @@ class CommandGrader:
     by_chance = True
 
     def __init__(self, table: ReplayTable, suite: Path, copy: Path) -> None:
-        """Read nothing yet.
+        """Read the suite.
 
         Args:
             table: The command and where the suite has answers and graders.
@@ -83,9 +84,14 @@ class CommandGrader:
             copy: Copy of it that a sandbox can read.
         """
         self._table = table
-        self._suite = suite
+        self.suite = suite
         self._copy = copy
+        self._digest = content_id([table.model_dump(), sorted(_digests(copy))])
         self._limits = Limits(wall_s=table.time_limit, cpu_s=round(table.time_limit) + 1)
+
+    def over(self, copy: Path) -> "CommandGrader":
+        """Return the grader over another copy of the suite, such as one with a change."""
+        return CommandGrader(self._table, self.suite, copy)
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
         task = evidence.eval.task
@@ -96,9 +102,9 @@ class CommandGrader:
             return ReplayPlan(note=f"the suite has no {self._place(self._table.grader, task)}")
         jobs = []
         if reference := self._files(self._table.reference, task):
-            jobs.append(self._job("reference", task, grader, reference))
+            jobs.append(self._job("reference", task, reference))
         if output := self._output(evidence):
-            jobs.append(self._job("output", task, grader, output))
+            jobs.append(self._job("output", task, output))
         stored = {document.path: document.text for document in evidence.of("grader")}
         return ReplayPlan(
             tuple(jobs),
@@ -106,8 +112,9 @@ class CommandGrader:
             note="" if jobs else "neither a reference answer nor an output is stored",
         )
 
-    def _job(self, answer: ReplayedAnswer, task: str, grader: Mapping[str, str], files: Mapping[str, str]) -> ReplayJob:
-        return ReplayJob(answer, content_id([self._table.model_dump(), task, grader, files]))
+    def _job(self, answer: ReplayedAnswer, task: str, files: Mapping[str, str]) -> ReplayJob:
+        # The whole suite is part of the key: evals may share settings and helpers.
+        return ReplayJob(answer, content_id([self._digest, task, files]))
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
         task = evidence.eval.task
@@ -217,6 +224,14 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
         return values[match[1]]
 
     return re.sub(r"\{([a-z_]+)\}", value, word)
+
+
+def _digests(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the path and digest of each file of a folder."""
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                yield path.relative_to(folder).as_posix(), hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_plain(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from evalscribe.model.evidence import Evidence
@@ -36,7 +36,7 @@ class Replays:
     """Whether to run again what was run before."""
     on_replay: Callable[[Replay], None] = _ignore
     on_proof: Callable[[Proof], None] = _ignore
-    _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(default_factory=dict)
+    _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(init=False, default_factory=dict)
     """By key and attempt: trials of one task share the replays of their reference answer."""
     _lanes: asyncio.Semaphore = field(init=False)
 
@@ -86,6 +86,28 @@ class Replays:
         if not replays:
             return None
         return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True)
+
+    async def try_change(self, case: Failure, change: str, changed: Grader) -> Proof | None:
+        """Replay a failure with a changed grader as well, and store the proof with both.
+
+        Args:
+            case: The failure.
+            change: What the change is, in one line.
+            changed: The grader with the change.
+
+        Returns:
+            The proof; None if nothing could be run.
+        """
+        proof = await self._proof(case)
+        after = replace(self, grader=changed)
+        tried: list[Replay] = []
+        for job in changed.plan(case.evidence).jobs:
+            tried += await after._run(case.evidence, job._replace(change=change))
+        if proof is None or not tried:
+            return None
+        proof = proof.model_copy(update={"replays": (*proof.replays, *tried)})
+        self.store.put_proof(self.run_id, proof)
+        return proof
 
     async def _run(self, evidence: Evidence, job: ReplayJob) -> list[Replay]:
         assert self.grader is not None, "only a grader has jobs"

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import Evidence
-from evalscribe.model.finding import Replay
+from evalscribe.model.finding import CORRECTED, Replay
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay import tau_driver
 from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, interpreter, kept_log
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 METHOD = 1
 """Raised by hand when replays would have other results."""
-CORRECTED = "the corrected expectation"
 TRIALS = 16
 """Trials that one sandbox replays. It loads the database once, which takes seconds."""
 PROCESSES = 4

@@ -27,11 +27,11 @@ MOST_NAMED = 4
 MOST_MODES = 6
 LONGEST = 220
 NEAR = 0.9
-"""Lowest score, or part of the named tests, that counts as a near miss of 1."""
+"""Minimum score that is a near miss; `1 - NEAR` is the maximum relative distance from a threshold."""
 ENDINGS = ("limit", "agent")
-"""Steps about the end of the agent's work, which no test is."""
+"""Suffixes of steps that record how the agent's work ended, and are no tests."""
 GRADING = re.compile(r"(?<![\w./~-])/(?:tests|solution|oracle)/|/logs/verifier|\breward\.(?:txt|json)\b|\bctrf\.json\b")
-"""Places of the verifier and the reference in the agent's environment, which no honest work needs."""
+"""Places of the verifier and the reference in the agent's environment, which honest work does not touch."""
 COMPARED = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)\s*(?:<=?|>=?)\s*(-?\d+(?:\.\d+)?)(?![\w.])")
 """A measured value and its threshold in an assertion: `assert 0.94 >= 0.98`."""
 REFUSALS = ("refuses", "answer-refused", "agent-safety-refusal")
@@ -81,7 +81,7 @@ class TrialFacts(NamedTuple):
 
 
 def trial_facts(record: Record) -> TrialFacts:
-    """Return what a stored record says about its trial."""
+    """Extract the facts about a trial from its stored record."""
     metadata = record.metadata
     usage, seconds = _object(metadata.get("usage")), _object(metadata.get("seconds"))
     messages = [one for part in record.transcripts for one in part.messages if isinstance(one, AssistantMessage)]
@@ -112,7 +112,7 @@ def trial_facts(record: Record) -> TrialFacts:
 
 
 def _commands(message: AssistantMessage) -> Iterator[str]:
-    """Yield what a message does: the arguments of its calls, else its text, which may hold a command."""
+    """Yield texts that may be commands: the arguments of a message's calls, or its text if it has none."""
     for call in message.tool_calls:
         yield from (value for value in call.arguments.values() if isinstance(value, str))
     if not message.tool_calls:
@@ -132,7 +132,7 @@ def render(analysis: Analysis, trials: Iterable[TrialFacts] = ()) -> str:
 
     Args:
         analysis: The report on the run, with people's corrections.
-        trials: What the store knows of the trials; without it only the failed trials of the report are shown.
+        trials: Stored facts about the trials; without them, only the failed trials of the report are shown.
     """
     tasks = _tasks(analysis, trials)
     return "\n".join([*_head(analysis, tasks), *(line for task in tasks for line in _task(task))]) + "\n"
@@ -142,7 +142,7 @@ class _Task(NamedTuple):
     name: str
     trials: list[TrialFacts]
     findings: dict[int, FindingSummary]
-    """By the number of the trial."""
+    """Findings by the number of the trial."""
     total: int
     passed: int
 
@@ -161,7 +161,7 @@ class _Task(NamedTuple):
 
     @property
     def conclusion(self) -> str:
-        """What the failures show, in a few words."""
+        """Conclusion from the failures, in a few words."""
         faults = Counter(_fault(one) for one in self.findings.values())
         if not faults:
             if self.accepts_anything:
@@ -237,7 +237,7 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
 
 
 def _summary(tasks: Sequence[_Task]) -> str:
-    """Return how many failures say something about the agent, and what has to be settled first."""
+    """Return how many failures show a limit of the agent, and which tasks must be settled first."""
     faults = Counter(_fault(one) for task in tasks for one in task.findings.values())
     if not faults:
         return "No trial failed."
@@ -292,7 +292,7 @@ def _task(task: _Task) -> Iterator[str]:
 
 
 def _why(task: _Task) -> str:
-    """Return the reasoning of the verdicts, each once, with the trials that it is about."""
+    """Return each distinct reasoning of the verdicts, with its trials."""
     reasons: dict[str, list[int]] = defaultdict(list)
     for number, one in task.findings.items():
         reasons[prose(one.reasoning or one.unclassified or one.why or "No reason is recorded.")].append(number)
@@ -350,7 +350,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _exception(ended: str) -> str:
-    """Return the type of an exception; the message is told below the table."""
+    """Return the type of an exception; the message is printed below the table."""
     kind = re.match(r"\w+(?=: )", ended)
     return inline.code(kind[0] if kind else cut(one_line(ended), 40)) if ended else ""
 
@@ -411,7 +411,7 @@ def _mode(mode: _Mode) -> str:
 
 
 def _near_misses(task: _Task) -> str:
-    """Return how far the failed trials are from passing, as far as scores, assertions and tests tell."""
+    """Return how far the failed trials are from passing, by their scores, assertions and tests."""
     if not task.failing:
         return "- **Near misses**: no trial was graded as failed."
     told = [(one.number, *_distance(one)) for one in task.failing]

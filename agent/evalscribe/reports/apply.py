@@ -15,7 +15,7 @@ from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, run_id_prefix
 from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Document, Evidence
-from evalscribe.model.finding import Recommendation
+from evalscribe.model.finding import Recommendation, fixes
 from evalscribe.model.protocols import Model
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import BranchTip, Patch
@@ -41,7 +41,7 @@ LONGEST_TEXT = 160
 SHORT = 10
 """Length of a shortened commit id."""
 _ACTED_ON = re.compile(r"(#|@|://|\bGH-|!)(?=\w)", re.IGNORECASE)
-"""Text in a message that hosting sites act on: issues to close, people to notify, links."""
+"""Text in a message on which hosting sites act: references to issues, mentions, links."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -70,7 +70,7 @@ def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
 
 
 def names_recommendation(tip: BranchTip, recommendation: str, run: str) -> bool:
-    """Return True if a commit names this recommendation as its own."""
+    """Return True if a commit's trailers name this recommendation."""
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 
 
@@ -83,14 +83,17 @@ def _harmless(text: str) -> str:
     return spaced.replace("[", "(").replace("]", ")")
 
 
-def action_text(recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str) -> str:
-    """Return the line for `Actions taken`."""
+def action_text(
+    recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str, *, proved: bool = False
+) -> str:
+    """Return the line for `Actions taken`; `proved` if replays with the change passed."""
     said = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
     evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
     named = ", ".join([*evals, *([f"and {more} more"] if more > 0 else [])])
     where = ", ".join(map(inline.code, files)) + (f" ({named})" if named else "")
-    return f"- {date}: {recommendation.id}, {said}: {where}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
+    how = ", proved by replay" if proved else ""
+    return f"- {date}: {recommendation.id}, {said}: {where}{how}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
 
 
 def committed_line(text: str, recommendation: str) -> str | None:
@@ -108,13 +111,13 @@ def with_action(text: str, line: str) -> str:
     before = parse_page(normalised(text))
     written = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
     if written is None:
-        raise DataError("its section `Actions taken` cannot be added to")
+        raise DataError("no line can be added to its section `Actions taken`")
     return written
 
 
 def _pages(text: str, line: str) -> Iterator[str]:
-    """Yield candidate pages: with the line after people's text in the section, and above it, in case that text swallows
-    what follows, such as an unclosed comment.
+    """Yield candidate pages: with the line below people's text in the section, and above it, in case the text would
+    hide the line, as an unclosed comment does.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     head, kept, rest = _split(text)
@@ -155,7 +158,7 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 MOST_PACKED = 3
-"""Maximum findings whose evidence is shown to the model; the others are described in the report's words."""
+"""Maximum findings whose evidence is shown to the model; for the others it sees only the report."""
 EVIDENCE_TOKENS = 3_000
 """Maximum tokens of evidence per finding."""
 
@@ -198,8 +201,8 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
     row = f"| {recommendation.id} |"
     if reworded := next((one.line for one in edits.elsewhere if (one.before or "").startswith(row)), None):
         raise UsageError(
-            f"{recommendation.id} was edited in {below} (line {reworded}), and what a person wrote there is no "
-            "recommendation of the report's data. Restore the line, or make the change yourself"
+            f"{recommendation.id} was edited in {below} (line {reworded}), so the line differs from "
+            "the report's data. Restore it, or make the change yourself"
         )
     return ReportRecommendation(file=below, text=text, report=edits.report, recommendation=recommendation)
 
@@ -286,7 +289,7 @@ def open_suite(folder: Path) -> Iterator[SuiteFolder]:
     except UsageError as error:
         said = str(error).removesuffix(".")
         raise UsageError(
-            f"{said}.\nThe eval suite's folder is named with `repo` DIR.", fields=(*error.fields, "repo")
+            f"{said}.\nName the eval suite's folder with `repo` DIR.", fields=(*error.fields, "repo")
         ) from error
     with closing(repository):
         yield SuiteFolder(repository, _below(repository.root.resolve(), folder.resolve()))
@@ -318,19 +321,19 @@ class AppliedPatch(Frozen):
     """The line added under `Actions taken`."""
     report: str
     branch: str | None = None
-    """None if only the report is known to record it."""
+    """None if only the report shows that it was committed."""
     commit: str | None = None
     base: str | None = None
     """The commit that the patch is based on; None if it was committed before."""
     new: bool = True
-    """True if this command committed or recorded it."""
+    """True if this command committed it or recorded it in the report."""
 
 
 class AppliedDocument(Frozen):
     """A proposed or committed change, as `apply --json` prints it."""
 
     state: Literal["proposed", "committed", "unchanged"]
-    """Unchanged: it was committed before."""
+    """`unchanged`: the change was committed before."""
     recommendation: str
     report: str
     """The report's name below the reports folder."""
@@ -340,7 +343,7 @@ class AppliedDocument(Frozen):
     line: str | None = None
     """The line added under `Actions taken`."""
     judge: str | None = None
-    """Who proposed it; the following are null for a change that is committed."""
+    """Judge that proposed it. This and the following fields are null for a committed change."""
     summary: str | None = None
     patch: str | None = None
     """The change as `git diff` prints it, with secrets redacted."""
@@ -364,11 +367,10 @@ class AppliedDocument(Frozen):
 async def propose_patch(
     workspace: Workspace, suite: SuiteFolder, report: str, id: str, say: Callable[[str], None]
 ) -> PatchOffer | AppliedPatch:
-    """Propose a patch for a recommendation, or return what was committed for it before.
+    """Propose a patch for a recommendation, or return its earlier commit.
 
-    Writes only to the store, and to the report if a branch already has the commit. With the option `fresh`, the answer
-    to
-    an earlier proposal is ignored.
+    Writes only to the store, and to the report if a branch already has the commit. With the option `fresh`, a cached
+    proposal is ignored.
 
     Args:
         workspace: Provides the report, its evidence and the model.
@@ -418,7 +420,7 @@ async def commit_patch(
 
 
 def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agreed: bool) -> AppliedPatch:
-    """Apply the patch under a lock: of two simultaneous approvals, the second is told that it is done."""
+    """Apply the patch under a lock: of two simultaneous approvals, the second one returns the first one's commit."""
     with workspace.store.analyses.lock(offer.patch.run):
         subject = find_recommendation(workspace, offer.file, offer.patch.recommendation)
         before = _done_before(workspace, suite, subject)
@@ -463,17 +465,25 @@ def _tell(
     workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> AppliedPatch:
     """Add only the line to the report's file, keeping everything that people wrote meanwhile."""
-    line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat())
+    proved = _is_proved(workspace.store.analyses, subject)
+    line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
     try:
         now = text_of(find_report(workspace, subject.file))
         workspace.reports.write(subject.file, with_action(now, line))
     except (DataError, NotFoundError, AccessError, UnavailableError) as error:
         kind = DataError if isinstance(error, DataError) else type(error)
         raise kind(
-            f"{commit[:12]} is committed on {branch}, and the report does not say so yet: {error}\n"
+            f"{commit[:12]} is committed on {branch}, but the report does not record it yet: {error}\n"
             f"Correct {subject.file} and run the same command again."
         ) from error
     return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, branch=branch, commit=commit)
+
+
+def _is_proved(store: "AnalysisStore", subject: ReportRecommendation) -> bool:
+    """Return whether replays with the recommended change passed for every eval that it concerns."""
+    proofs = {printed_path(proof.eval): proof for proof in store.proofs(subject.report.run.id)}
+    known = [proofs.get(path) for path in subject.recommendation.evals]
+    return bool(known) and all(proof is not None and fixes(proof, subject.recommendation.text) for proof in known)
 
 
 async def _patch(
@@ -530,9 +540,8 @@ def _files(
         where = suite.repository.root / suite.within
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
-            f"{where} has nothing that {subject.id} concerns: nothing there is called like its evals, or several "
-            f"places are ({evals}).\n"
-            "Name the repository of the eval suite with `repo`; what is not committed is not seen.",
+            f"{where} has no files for {subject.id}: none is named like its evals ({evals}), or several places are.\n"
+            "Name the repository of the eval suite with `repo`; only committed files count.",
             fields=("repo",),
         )
     own = [path for path in there if not suite.within or path.startswith(f"{suite.within}/")]
@@ -560,7 +569,7 @@ def _scope(
 
 
 def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
-    """Return the files whose content is a stored output, wherever the repository keeps them."""
+    """Return the files, anywhere in the repository, whose content is a stored output."""
     texts = outputs(evidence)
     names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
     alike = (path for path in concerned.files if path.rpartition("/")[2] in names)
@@ -580,12 +589,12 @@ def _free_branch(suite: SuiteFolder, id: str, run: str) -> str:
     free = (branch for branch in branch_names(id, run) if suite.repository.tip(branch) is None)
     branch = next(free, None)
     if branch is None:
-        raise UsageError(f"every name for the branch of {id} is taken; delete those that are no longer needed")
+        raise UsageError(f"every name for the branch of {id} is taken; delete branches that are no longer needed")
     return branch
 
 
 def _notes(prompts: Prompts, subject: ReportRecommendation, evidence: dict[str, Evidence]) -> list[str]:
     missing = [path for path in subject.recommendation.evals if path not in evidence]
-    said = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal rests on the report's words."]
+    said = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal relies on the report alone."]
     own = ["The workspace's own prompts are used in place of the shipped ones."]
     return [*(said if missing else []), *(own if prompts.own("propose") else [])]

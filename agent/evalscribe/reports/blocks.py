@@ -16,32 +16,32 @@ MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
 _FRONT = re.compile(r"---\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MOST_FRONT = 10_000
 _MOST_BRACKETS = 100
-"""The YAML reader is slow and recursive: nobody's front matter is nested like that."""
+"""Maximum nesting of front matter: the YAML reader is slow and recursive."""
 CACHED_CHARACTERS = 100_000
-"""Length of the longest page whose blocks are kept: a report of 10,000 failures has millions of characters."""
+"""Maximum characters of a page whose blocks are cached: a report of 10,000 failures has millions."""
 
 
 class PageBlock(Frozen):
     """One block of the page: a heading, paragraph, list, table, fence, quotation …"""
 
     kind: str
-    """markdown-it's name of it."""
+    """Its type in markdown-it."""
     line: int
     """First line, counted from 1."""
     source: str
-    """Its lines as they stand."""
+    """Its unchanged lines."""
     text: str = ""
-    """Of a heading or paragraph its inline source, of a fence its lines, of front matter its YAML."""
+    """Inline source of a heading or paragraph, content of a fence, or YAML of front matter."""
     level: int = 0
-    """Of a heading."""
+    """Level of a heading."""
     items: tuple["PageBlock", ...] = ()
-    """Of a list its items (the text of each is its first paragraph), of an item those below it, of a table its rows."""
+    """Items of a list (each with its first paragraph as text), items nested below an item, or rows of a table."""
     cells: tuple[str, ...] = ()
-    """Of a row."""
+    """Cells of a table's row."""
     simple: bool = True
-    """Whether an item holds one paragraph and nothing else."""
+    """Whether an item has only one paragraph."""
     outline: bool = False
-    """Whether an item holds one paragraph and otherwise lists only, whose items are its `items`."""
+    """Whether an item has only one paragraph and lists, whose items are its `items`."""
 
     @property
     def end(self) -> int:
@@ -50,7 +50,7 @@ class PageBlock(Frozen):
 
     @property
     def unquoted(self) -> str:
-        """The lines of a quotation without their `>`; any other block as it stands."""
+        """The lines of a quotation without `>`; the source of any other block."""
         if self.kind != "blockquote":
             return self.source
         return "\n".join(_unquoted(line) for line in self.source.split("\n"))
@@ -62,8 +62,8 @@ def _unquoted(line: str) -> str:
 
 
 def read(text: str) -> list[PageBlock]:
-    """The blocks of a page, in order. White space at line ends is an editor's and means nothing."""
-    # Merging, syncing and proposing read a page several times: kept blocks take a third of the CPU off their tests.
+    """Return the blocks of a page, in order. White space at line ends is ignored, because editors change it."""
+    # Merging, syncing and proposing read a page several times: caching saves a third of the CPU time of their tests.
     return list(_cached(text)) if len(text) <= CACHED_CHARACTERS else _read(text)
 
 
@@ -80,7 +80,7 @@ def _read(text: str) -> list[PageBlock]:
 
 
 def _definitions(page: list[PageBlock], lines: list[str]) -> Iterator[PageBlock]:
-    """Lines that are in no block: the addresses of links, which markdown-it takes out of the page."""
+    """Yield the lines outside blocks: link definitions, for which markdown-it has no node."""
     told = {line for block in page for line in range(block.line, block.end + 1)}
     for number, line in enumerate(lines, 1):
         if line.strip() and number not in told:
@@ -130,7 +130,7 @@ def _text(node: SyntaxTreeNode) -> str:
 
 
 def front_values(source: str) -> dict[object, object]:
-    """Return the values of the front matter, without its fences; empty if it cannot be read."""
+    """Parse the YAML of front matter; empty if it is invalid."""
     try:
         found = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -139,7 +139,7 @@ def front_values(source: str) -> dict[object, object]:
 
 
 def front_matter(text: str) -> dict[object, object]:
-    """Return the values of a page's front matter; none if it has none that can be read."""
+    """Return the values of a page's front matter; empty if it is missing or invalid."""
     match = _FRONT.match(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     return front_values(match[1]) if match else {}
 
@@ -155,11 +155,11 @@ def refuse_markers(block: PageBlock) -> None:
     if block.kind != "fence":
         for at, line in enumerate(block.source.split("\n")):
             if MARKER.match(line):
-                raise UnreadableReport("this is a conflict marker of git: settle the merge first", block.line + at)
+                raise UnreadableReport("this is a conflict marker of git: resolve the merge first", block.line + at)
 
 
 class UnreadableReport(DataError):
-    """Names the lines (counted from 1) and the reason."""
+    """A page cannot be parsed. Gives the reason and the lines, counted from 1."""
 
     def __init__(self, reason: str, *lines: int) -> None:
         where = " and ".join(str(line) for line in lines)
@@ -169,4 +169,4 @@ class UnreadableReport(DataError):
 
 
 class ConflictingEdits(UnreadableReport):
-    """A label was changed in two places, differently: only a person can say which one holds."""
+    """A label was changed differently in two places; a person must decide which one is right."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 MANY = 1000
-"""Number of failures above which evidence is not loaded only to compare its content id."""
+"""Maximum failures of a run whose evidence is loaded just to compare its content id."""
 NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -89,7 +89,7 @@ class RunEvidence:
         here = content_id(digests)[: len("sha256:") + 8]
         if None in found or here == digest:
             return ()
-        what = f"made from evidence {digest}, compared with {here}: it has changed since, or the line was"
+        what = f"made from evidence {digest}, but compared with {here}: the evidence or this line has changed"
         return (LineProblem(1, "warning", what),)
 
     async def _found(self, eval: Eval) -> Evidence | UnreadableEvidence | None:
@@ -119,7 +119,7 @@ class EvidenceFinder:
         Args:
             workspace: Its store is used if it exists, and created only to save fetched evidence.
             evidence: Snapshot folders.
-            fetch: True to fetch evidence from the deployment that is nowhere else.
+            fetch: True to fetch evidence from the deployment if it is nowhere else.
         """
         self._workspace = workspace
         self._fetch = fetch
@@ -324,7 +324,9 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
 async def _best(
     proof: RunEvidence, entry: ReportEntry, quoted: Sequence[Quoted], line: int, logs: Sequence[Document]
 ) -> list[LineProblem] | str:
-    """Compare with the best matching member of a group, any of which may have been judged; `logs` are of replays.
+    """Compare with the best matching member of a group, because any member may have been the one judged.
+
+    `logs` are those of replays.
 
     Returns:
         The problems, or the reason why there is nothing to compare with.
@@ -366,7 +368,7 @@ def _shown(path: Path, base: Path) -> str:
 
 
 MARK = "reports-check"
-FORK = "one from a fork has none. What the comment would say is in the step's summary"
+FORK = "a pull request from a fork has none. The text of the comment is in the step's summary"
 
 
 class CommentOutcome(Frozen):
@@ -408,7 +410,7 @@ def post_comment(open_forge: Callable[[], "GitHubForge | ManualForge"], number: 
         with closing(open_forge()) as forge:
             url = forge.comment(number, MARK, body)
     except AccessError as error:
-        return CommentOutcome(why_not=f"{error.text(flag)}; a pull request needs a token that may write, {FORK}")
+        return CommentOutcome(why_not=f"{error.text(flag)}; a comment needs a token that may write, {FORK}")
     except EvalscribeError as error:
         return CommentOutcome(why_not=error.text(flag))
     return (

@@ -49,17 +49,16 @@ class VersionLabels:
     labels: Mapping[str, tuple[HumanLabel, ...]]
     """The newest label of each person, oldest first."""
     hinted: Mapping[str, FileVersion]
-    """Unreviewed evals with the version in which a person changed the verdict's certainty or cause; a newer analysis
-    treats that as a correction and notes it in a line of its own.
+    """The version in which a person changed certainty or cause of an unreviewed verdict. A newer analysis treats this
+    as a correction, and adds a `Reviewer:` line for it.
     """
 
 
 def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: LabelOrigin) -> tuple[HumanLabel, ...]:
     """Return a report's labels in the order of its evals, the newest per person.
 
-    A label lives on while the report agrees with it. It is withdrawn if the report only repeats the judge, and no
-    longer
-    in force if another person replaced it.
+    A label stays in force while the report agrees with it. It is withdrawn if the report shows only the judge's label
+    again, and no longer in force if another person replaced it.
 
     Args:
         versions: Versions of the report, oldest first. Changes of an unreadable version are attributed to the commit
@@ -149,7 +148,7 @@ def _carried(old: VersionLabels, new: VersionLabels, eval: str, known: Collectio
 
 
 def _rewritten(old: VersionLabels, new: VersionLabels) -> bool:
-    """Return True if a newer analysis wrote the text."""
+    """Return True if a newer analysis wrote the new version."""
     return old.revision is not None and new.revision is not None and new.revision > old.revision
 
 
@@ -189,7 +188,7 @@ def _new(version: FileVersion, now: FindingSummary, known: Collection[str], abou
 
 
 def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
-    """Update a label by the current report: in force or not, and without words that were withdrawn."""
+    """Return a label with its state in the current report, and without lines that were withdrawn."""
     in_force = label.label == now.classification
     there = set(map(_bare, _lines(now)))
     kept = [line for line in (label.note or "").split("\n") if _bare(line) in there]
@@ -248,7 +247,7 @@ def write_label(
     entry = _entry(source, n)
     place = parse_page(normalised(source.text)).by_number.get(n)
     if place is None:
-        raise DataError(f"the page has no heading of finding {n} any more; take it back out of git")
+        raise DataError(f"the page no longer has the heading of finding {n}; restore it from git")
     new = PageLabel(classification=label, kind=_kind(entry, label, kind))
     page = _PageLines(source.text)
     old = page[place.label_line]
@@ -266,13 +265,13 @@ def write_label(
 
 
 def bold(label: PageLabel) -> str:
-    """Return the label as it stands under a finding's heading."""
+    """Render the label in its form under a finding's heading."""
     kind = f" ({label.kind})" if label.kind else ""
     return f"**{label.classification}**{kind}{', uncertain' if label.uncertain else ''}"
 
 
 def _entries(source: PageSource) -> Sequence[ReportEntry]:
-    """Return the findings with people's edits in force, whether or not the table contradicts them."""
+    """Return the findings with people's edits applied; without them if the edits contradict each other."""
     if not has_data(source.text):
         raise DataError(
             "the report has the form of an earlier version; run `evalscribe analyze` on its run again, then label it"
@@ -315,7 +314,7 @@ def _names(path: str) -> Iterator[str]:
 
 
 def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> CauseKind | None:
-    """Return the kind to print: the requested one unless the data implies it, or the old one if none was requested."""
+    """Return the kind to print: the requested one, unless the label implies it, else the old one."""
     old = labels_of(entry)
     if kind:
         return kind if kind in NOT_THE_MODEL or kind != entry.cause_kind else None
@@ -333,7 +332,7 @@ def _said(entry: ReportEntry, new: PageLabel, note: str) -> str | None:
 
 
 def _harmless(note: str) -> str:
-    """Escape HTML; links and mentions by a person stay."""
+    """Escape HTML in a person's note, but keep links and mentions."""
     mask = mask_code(note)
     return "".join(
         f"\\{character}" if TAG.match(mask, at) and not mask[:at].endswith("\\") else character

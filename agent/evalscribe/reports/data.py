@@ -27,17 +27,17 @@ from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.outline import snippets
 
 OF_ONE_COMMAND = ("report_path", "changed", "usage")
-"""Fields that say what a command did, not what the report says."""
+"""Fields that describe a command's result, not the report."""
 
 
 def write_data(analysis: Analysis) -> str:
-    """Return the text of the data file: one fact per line, without defaults, the same for the same report."""
+    """Return the text of the data file: one fact per line, without defaults. Equal reports have equal texts."""
     facts = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
     return json.dumps({"kind": REPORT_KIND, **facts}, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_data(text: str, name: str) -> Analysis:
-    """Parse a data file. Raises `DataError` that says what is wrong with it."""
+    """Parse a data file. Raises `DataError` with the problem."""
     file = PurePosixPath(name).name
     try:
         analysis = Analysis.model_validate_json(text)
@@ -46,7 +46,7 @@ def read_data(text: str, name: str) -> Analysis:
         where = ".".join(map(str, first["loc"]))
         conflict = "<<<<<<<" in text and ">>>>>>>" in text
         problem = (
-            "has conflict markers of git: settle the merge first" if conflict else f"{where} {first['msg']}".strip()
+            "has conflict markers of git: resolve the merge first" if conflict else f"{where} {first['msg']}".strip()
         )
         raise DataError(f"{file}: {problem}") from None
     if analysis.kind != REPORT_KIND:
@@ -83,7 +83,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
 
 
 def _entry(members: list[FindingSummary]) -> ReportEntry:
-    """Return the entry of the findings with one number: a group has one verdict, trials have their own."""
+    """Join the findings with one number into an entry. A group shares one verdict; trials may have their own."""
     of_the_eval = {"eval": "", "eval_id": None, "category": None, "group": None, "url": None}
     alike: dict[FindingSummary, list[FindingSummary]] = {}
     for member in members:
@@ -119,7 +119,7 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
 
 
 def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
-    """Return the document with the report's corrections, notes and actions in force."""
+    """Return the document with the report's corrections, notes and actions."""
     known = {finding.eval: finding for finding in analysis.findings}
     same = ("eval_id", "category", "group", "citations")
     findings = tuple(

@@ -81,7 +81,7 @@ def place_document(
         what: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
         whole: Unique file name without suffix.
-        text: The document. One with more unanswered questions does not replace an earlier one with fewer.
+        text: The document. It does not replace an earlier one that has fewer unanswered questions.
         same: Returns True if an existing document has the same subject.
 
     Raises:
@@ -92,7 +92,7 @@ def place_document(
     names = (f"{stem}.md", *(f"{stem}{f'-{n}' if n > 1 else ''}{BESIDE}.md" for n in range(1, MOST_BESIDE)))
     for number, name in enumerate(names):
         there = library.document(name)
-        note = f"{names[0]} was edited and is left as it is; this {what} stands beside it" if number else None
+        note = f"{names[0]} was edited and is left as it is; this {what} is beside it" if number else None
         if there == text:
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
         if there and is_unedited(there) and not_answered(there) < (missing := not_answered(text)):
@@ -101,4 +101,4 @@ def place_document(
         if there is None or is_unedited(there):
             path = library.write(name, text)
             return PlacedDocument(path=path, name=name, state="updated" if there else "new", note=note)
-    raise DataError(f"every name for this {what} is taken by pages that people edited: {names[0]} and so on")
+    raise DataError(f"every name for this {what} is taken by pages that people edited: {names[0]} and its alternatives")

@@ -1,4 +1,4 @@
-"""Load earlier reports of a model: what they say about the evals of a run, and if actions taken were effective."""
+"""Load earlier reports of a model: what they say about the evals of a run, and whether actions were effective."""
 
 import posixpath
 import re
@@ -108,7 +108,7 @@ def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
 
 
 def _ordered(reports: Sequence[PastReport]) -> list[PastReport]:
-    """Sort reports; of two from one day, the newer one refers to the other's run as a previous one."""
+    """Sort reports, newest first. Of two from one day, the one that names the other's run as previous is newer."""
 
     def rank(report: PastReport) -> tuple[str, int, str]:
         same_day = (other for other in reports if other.date == report.date)
@@ -174,8 +174,8 @@ def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
 
 
 def _at_one_time(one: AnalyzedRun, other: Run) -> bool:
-    """Return True if one run began while the other was under way: neither is earlier, and a trial that is analysed by
-    itself is the same trial as in its job."""
+    """Return True if one run began while the other was running. Neither is then earlier than the other: a trial
+    analysed by itself overlaps with its job."""
     try:
         starts = [datetime.fromisoformat(run.started_at or "").astimezone(UTC) for run in (one, other)]
     except (ValueError, OverflowError):  # a source that does not say when, or not in ISO 8601
@@ -226,7 +226,7 @@ class EvalPaths:
     def __init__(self, run: Run, told: Iterable[str]) -> None:
         self.here = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
         self.known: dict[str, set[str]] = {}
-        """Every path that has a bare name, here or in an earlier report."""
+        """Paths by bare name, in this run and in earlier reports."""
         for path in (*self.here, *told):
             if "/" in path:
                 self.known.setdefault(bare_name(_untried(path)), set()).add(_untried(path))
@@ -274,11 +274,9 @@ OF_THE_EVAL = re.compile(
     r"(?<![\w/.-])(?:tasks?|graders?)(?![\w/-])|(?:test|grader|task)[\w-]{0,60}(?:\.[\w-]{1,30})*\.[a-z]{1,5}\b",
     re.IGNORECASE,
 )
-"""Matches an action that mentions changing the task, the grader or such a file. An eval's own name may contain these
-words.
-"""
+"""Matches an action on the task, the grader or a file of these; not a longer name that contains these words."""
 OPEN_SHARE = 0.1
-"""Share of incomplete, unnamed evals above which no eval of the run counts as passed."""
+"""Maximum share of incomplete evals at which an eval that is not among the failures counts as passed."""
 
 
 class LaterRun(NamedTuple):
@@ -291,7 +289,7 @@ class LaterRun(NamedTuple):
     judged: bool = True
     """True if the cause is certain and was not the provider or the network."""
     ran: bool = True
-    """True if an eval that is not among the failures ran, given that few evals never completed."""
+    """True if an eval that is not among the failures probably ran, because few evals never completed."""
     sighting: FailureFingerprint | None = None
 
 
@@ -300,9 +298,9 @@ def action_outcome(
 ) -> FollowUpOutcome:
     """Return a run's evidence on an action.
 
-    Did not hold: the eval fails for the same cause. Held: it ran and does not fail, or passes this step and fails at
-    another, or fails at this step for another cause. Otherwise inconclusive: the run is older than the action, did not
-    reach the model's work or that step, or still has the task and grader that the action says it changed.
+    "did not hold": the eval fails for the same cause. "held": it ran and does not fail, or it fails at a later step or
+    for another cause. "not yet seen": the run is older than the action, did not reach the model's work or that step,
+    or still has the task and grader that the action claims to have changed.
 
     Args:
         text: The action.
@@ -327,7 +325,7 @@ def action_outcome(
 
 
 def combine_outcomes(outcomes: Iterable[FollowUpOutcome]) -> FollowUpOutcome:
-    """Combine the outcomes of several later runs: a single "did not hold" decides."""
+    """Combine the outcomes of several later runs; a single "did not hold" outweighs all others."""
     said = set(outcomes)
     return "did not hold" if "did not hold" in said else "held" if "held" in said else "not yet seen"
 
@@ -351,7 +349,7 @@ def few_incomplete(total: int | None, incomplete: int | None) -> bool:
 
 
 def is_complete_run(run: AnalyzedRun, listed: int) -> bool:
-    """Return True if the run is complete, by its report's figures."""
+    """Return True if the run is complete according to its report."""
     return (run.failed is None or listed >= run.failed) and few_incomplete(run.total, run.incomplete)
 
 
@@ -366,7 +364,7 @@ def _never_came_so_far(
     failed: FailureDescription,
     now: FailureFingerprint | None,
 ) -> bool:
-    """Return True if the eval ended before the model's work, unlike when the action was taken."""
+    """Return True if the eval ended before the model's work, but had reached it when the action was taken."""
     never_did = acted_on is not None and not acted_on.judged
     same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
     ended = not now.judged if now is not None else then.step is not None and failed.step is None
@@ -398,7 +396,7 @@ def follow_ups(
     seen: Mapping[str, FailureFingerprint],
     seen_in: FindRecord,
 ) -> tuple[FollowUp, ...]:
-    """Evaluate earlier actions by a run of this date, worst outcome first, at most `MAX_FOLLOW_UPS`.
+    """Evaluate the effect of earlier actions in this run: worst outcome first, at most `MAX_FOLLOW_UPS`.
 
     Per eval, only the newest report that names an action counts; inconclusive outcomes are omitted.
 
@@ -487,7 +485,7 @@ def _newest_first(reports: Iterable[PastReport]) -> list[PastReport]:
 
 
 def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
-    """Yield each action with each failure of the report that it was for."""
+    """Yield each action with each failure of the report that it concerns."""
     failures = {finding.eval: finding for finding in report.analysis.findings}
     for action in report.analysis.actions_taken:
         for eval in action.evals:
@@ -504,7 +502,7 @@ def _shown(text: str, eval: str) -> str:
 
 
 def _whole_spans(text: str) -> str:
-    """Remove a code span that lost its end."""
+    """Remove a code span at the end that was cut off."""
     return text[: text.rindex("`")] if text.count("`") % 2 else text
 
 
@@ -528,7 +526,7 @@ def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
 
 
 def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
-    """Collect what the other runs of the experiment show about a run's failures, loading one run at a time."""
+    """Collect the failures of the same evals in other runs of the experiment, loading one run at a time."""
     wanted = {sighting.eval for sighting in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)
@@ -572,7 +570,7 @@ def follow_up_actions(
     findings: Iterable[Finding],
     seen: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
-    """Evaluate actions taken after earlier reports of any model, by a run analysed on this date."""
+    """Evaluate the effect, in a run analysed on this date, of actions taken after earlier reports of any model."""
     known = {one.eval_id: one for one in seen}
     others = tuple(library.all())
     return follow_ups(run, history.date or date, history, others, findings, known, StoredRecords(store))

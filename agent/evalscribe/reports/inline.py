@@ -1,6 +1,6 @@
 """Names, links and lists of names inside a line of markdown, and rows of tables.
 
-A name that could be taken for anything else is printed as a code span.
+A name that markdown or our parsers could read as something else is printed as a code span.
 """
 
 import re
@@ -13,13 +13,13 @@ from evalscribe.text import HAZARD, mask_code
 
 PLAIN_NAME = re.compile(r"[^\W_](?:[\w./+-]*[^\W_])?")
 VERSIONED = re.compile(r"[a-z]+@\d+")
-"""`rules@2`: no mention, because letters stand before the `@`."""
+"""Names such as `rules@2`, which are no mentions because there are letters before the `@`."""
 PLAIN_PATH = re.compile(r"[^\W_](?:[\w.+-]*[^\W_])?(?:/[^\W_](?:[\w.+-]*[^\W_])?)+")
 DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
 
 def code(text: str) -> str:
-    """A code span of one line of text; CommonMark takes one space off each end where both have one."""
+    """Return a code span of one line of text. CommonMark strips one space from each end if both have one."""
     if not text:
         return ""
     runs = {len(run) for run in re.findall("`+", text)}
@@ -29,7 +29,7 @@ def code(text: str) -> str:
 
 
 def uncode(source: str) -> str:
-    """The text of a code span; any other source is its own text."""
+    """Return the text of a code span, or any other source unchanged."""
     if not source.startswith("`") or mask_code(source).strip("\0"):
         return source
     fence = len(source) - len(source.lstrip("`"))
@@ -43,7 +43,7 @@ def name(text: str) -> str:
 
 
 def printed_path(text: str) -> str:
-    """An eval's path; plain only with a slash, so that it is never taken for a number or a recommendation's id."""
+    """Render an eval's path; as code if it has no slash, since it may look like a number or a recommendation's id."""
     return text if PLAIN_PATH.fullmatch(text) and not HAZARD.search(text) else code(text)
 
 
@@ -56,23 +56,23 @@ def link(text: str, url: str | None) -> str:
 
 
 def report_link(file: str) -> str:
-    """An earlier report, by the date in its name."""
+    """Render a link to an earlier report, with the date in its name as text."""
     target = quote(file, safe="/.-_")
     return link(report_date(target) or code(target), target)
 
 
 def report_date(file: str) -> str:
-    """The date in a report's name; empty if it has none."""
+    """Return the date in a report's name; empty if it has none."""
     return next(iter(DATE.findall(file)[-1:]), "")
 
 
 def cell(text: str) -> str:
-    """Text for a table's cell; GFM reads `\\|` as a bar even inside code."""
+    """Escape text for a table's cell; GFM reads `\\|` as a bar even inside code."""
     return text.replace("|", "\\|")
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Numbers in their order, three or more in a row as a range: `1–3, 7, 8`."""
+    """Render numbers, three or more consecutive ones as a range: `1–3, 7, 8`."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
     shown = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
     return ", ".join(chain.from_iterable(shown))
@@ -83,7 +83,7 @@ def row(*cells: str) -> str:
 
 
 def render_references(paths: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
-    """One reference each, in the order of the entries; paths have the report's order already."""
+    """Return, in the entries' order, the number of each entry whose evals are all in `paths`, and the other paths."""
     left = dict.fromkeys(paths)
     references = []
     for number, entry in enumerate(entries, 1):

@@ -1,4 +1,4 @@
-"""Labels and `Reviewer:` lines: how they are printed, and what people write in their place."""
+"""Print labels, and parse labels and `Reviewer:` lines in the forms that people write."""
 
 import re
 from typing import cast
@@ -17,20 +17,20 @@ ADORNED = (
     (re.compile(r"\[([^\[\]]*)\]\([^\s()]*\)"), r"\1"),
     (re.compile(r"[*`]|__+"), ""),
 )
-"""What people and editors put around a label: escapes, what they struck out, links, emphasis."""
+"""Markup to remove around a label: escapes, struck-out text, links and emphasis."""
 LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]*?)\s*(?:\(\s*([\w-]+)\s*\))?\s*(,\s*uncertain)?", re.IGNORECASE)
 KIND_OF: dict[Classification | None, CauseKind | None] = {"MODEL_FAULT": "model", "AMBIGUOUS_TASK": "task"}
-"""Where a person's label leaves no doubt about the kind of cause."""
+"""Kind of cause that a person's label implies."""
 NO_STEP = "–"
 _NAMED = r"(?:\s*\((?P<name>[^()]*)\)|\s+(?P<plain>@?[\w.-]+(?: [\w.-]+)?))"
 _REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{_NAMED}?[*_]*\s*:[*_]*\s*", re.IGNORECASE)
-"""As people write it: with a check box, in bold, with their name, several of them."""
+"""Matches `Reviewer:` as people write it: with a check box, in bold, with their name, or as `Reviewers:`."""
 
 
 class PageLabel(Frozen):
     classification: Classification | None
     kind: CauseKind | None = None
-    """Only what is printed: a kind that did not judge the model, or one that a person wrote."""
+    """The printed kind: one that did not judge the model, or one that a person wrote."""
     uncertain: bool = False
 
 
@@ -45,7 +45,7 @@ def render(label: PageLabel) -> str:
 
 
 def parse(source: str, line: int) -> PageLabel:
-    """Reads what people write too: `overly strict`, `**MODEL_FAULT**`. Raises `UnreadableReport`."""
+    """Parse a label, also in forms such as `overly strict` or `**MODEL_FAULT**`. Raises `UnreadableReport`."""
     match = LABEL.fullmatch(_bare(source))
     word = re.sub(r"[ -]", "_", match[1]).upper() if match else ""
     if not match or word not in (*CLASSIFICATIONS, UNCLASSIFIED):
@@ -68,9 +68,9 @@ def _bare(source: str) -> str:
 def kind_in_force(
     label: PageLabel, written: PageLabel | None, judge: JudgeLabel | None, kind: CauseKind | None
 ) -> CauseKind | None:
-    """A kind in the label replaces that of `Cause:`; one that a person took out of the label is gone.
+    """Return the kind printed in the label, else the entry's `kind`, unless a person removed it from the label.
 
-    Without the label last `written`, a kind counts as taken out where a person changed the label around it.
+    If the label last `written` is None, the kind counts as removed when the label differs from the judge's.
     """
     if label.kind or kind not in NOT_THE_MODEL:
         return label.kind or kind
@@ -84,7 +84,7 @@ def step_name(step: str | None) -> str:
 
 
 def subject(entry: ReportEntry) -> str:
-    """An eval's path, a task with the numbers of its trials, or how many evals the group has."""
+    """Return an eval's path, a task with the numbers of its trials, or a group's number of evals."""
     if len(entry.evals) == 1:
         return inline.printed_path(entry.paths[0])
     tasks = {TRIAL.sub("", path) for path in entry.paths}
@@ -94,12 +94,12 @@ def subject(entry: ReportEntry) -> str:
 
 
 def trials(entry: ReportEntry) -> list[int]:
-    """The numbers of the trials that the entry is about."""
+    """Return the numbers of the entry's trials."""
     return sorted(int(match[0].lstrip("#")) for path in entry.paths if (match := TRIAL.search(path)))
 
 
 def split_reviewer(text: str) -> tuple[list[str], list[str]]:
-    """Lines before the first `Reviewer:`, and what each `Reviewer:` says, its further lines joined."""
+    """Return the lines before the first `Reviewer:`, and the text of each `Reviewer:` on one line."""
     own: list[str] = []
     said: list[list[str]] = []
     for line in text.split("\n"):

@@ -39,7 +39,7 @@ class MergedReport(Frozen):
 
 
 def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] = ()) -> MergedReport:
-    """Merge the new report with the edits of the current page; raise the revision if it differs.
+    """Merge the new report with the edits of the current page. If the page changes, raise its revision.
 
     Args:
         new: The new report.
@@ -47,9 +47,9 @@ def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] =
         bases: Texts that may be the page as evalscribe wrote it.
 
     Raises:
-        UnreadableReport: A part that is read back cannot be read; the error gives the line.
+        UnreadableReport: An editable part of the page cannot be parsed; the error gives the line.
         ConflictingEdits: Labels contradict each other.
-        UnmergedEdits: Edits elsewhere on the page overlap with new text.
+        UnmergedEdits: Edits outside the editable parts overlap with new text.
         DataError: The data cannot be read.
     """
     if current is None:
@@ -63,13 +63,13 @@ def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] =
 
 
 def _same_page(text: str, other: str) -> bool:
-    """Return whether the pages differ at most in their formatting."""
+    """Return whether the pages are equal except for formatting."""
     lines = normalised(text).split("\n")
     return undo_formatting(NumberedLines(lines, [0] * len(lines)), other.split("\n")).text == other
 
 
 def _page(report: Report, edits: PageEdits) -> str:
-    """Return the new page with the edits made elsewhere on the old one.
+    """Return the new page with the edits outside the editable parts of the old one.
 
     Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as another report.
     """
@@ -159,7 +159,7 @@ def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry |
 
 
 def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
-    """Yield a line that preserves a correction which the page would otherwise no longer show."""
+    """Yield a reviewer's line for a correction that the page would otherwise no longer show."""
     if old.reviewer:
         return
     if old.reviewed and new.judge and new.judge.classification == old.classification:
@@ -214,7 +214,7 @@ def _share(some: Iterable[str], others: Iterable[str]) -> float:
 
 
 class ReportCopies(NamedTuple):
-    """The copy whose analysis is used, and the other one."""
+    """Two copies of a report: `lead`, whose analysis is used, and the other one."""
 
     lead: PageEdits
     other: PageEdits
@@ -258,7 +258,7 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
         if both is None:
             first = copies.other.elsewhere[0].line
             which = "our copy" if not ours_lead else "the other copy"
-            raise UnreadableReport(f"this line of {which} was edited, and the same lines changed in the other", first)
+            raise UnreadableReport(f"this line of {which} was edited; the other copy changed the same lines", first)
         text = both
     text = with_front(text, [line for line in copies.other.front if line not in copies.lead.front])
     for copy, edits in ((ours, mine), (theirs, other)):
@@ -289,9 +289,9 @@ def _united(copies: ReportCopies) -> Report:
 
 
 def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
-    """Return everything in either copy, except what one person removed: what their copy's data has and they have not.
+    """Return the items of both copies, without those that a person removed from one: its data still has them.
 
-    The two copies may have different data. What only the data of one has, nobody removed in the other.
+    The copies may have different data. An item that only the data of one copy has was not removed from the other.
     """
     kept = [item for item in lead if item in other or item not in others_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
@@ -338,7 +338,7 @@ def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Repor
 
 
 def _gave(entry: ReportEntry, base: ReportEntry | None, others_base: ReportEntry | None) -> bool:
-    """Return whether a person of this copy gave or confirmed the label: on the page, or in data that only it has."""
+    """Return whether a person gave or confirmed the label in this copy, on its page or in data that only it has."""
     edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
     common = others_base is not None and others_base.reviewed and _same_label(entry, others_base)
     return edited or (entry.reviewed and not common)
@@ -370,7 +370,7 @@ def _label(entry: ReportEntry) -> str:
 
 
 def _newer_judge_agrees(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
-    """Yield a correction that would not show otherwise, because the newer judge agrees with it."""
+    """Yield a reviewer's line for a correction that would not show because the newer judge agrees with it."""
     agrees = lead.judge is not None and lead.judge.classification == other.classification
     if agrees and other.reviewed and not other.reviewer and lead.judge != other.judge:
         yield f"{other.classification}, before the judge said so"

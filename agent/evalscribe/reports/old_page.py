@@ -1,6 +1,6 @@
-"""Read reports of the earlier form, `evalscribe-report/1`: pages without data, whose every line is read.
+"""Read reports of the earlier form, `evalscribe-report/1`: pages without data, of which every line is parsed.
 
-Nothing writes such pages any more. They are history, and get the present form when their run is analysed again.
+Such pages are no longer written. They are read as history, and get the present form when their run is analysed again.
 """
 
 import re
@@ -53,12 +53,12 @@ _MEMBERS = re.compile(r"<details><summary>\d+ evals, \d+ categor(?:y|ies)</summa
 
 
 def parse(text: str, written: Report | None = None) -> Report:
-    """Return the report that a page holds, with the edits of people in force.
+    """Return the report on a page, with people's edits applied.
 
     Args:
         text: The page.
-        written: The report as evalscribe wrote it last: a label counts as edited if it differs from that one or, if
-            None, from the judge's.
+        written: The report as evalscribe last wrote it. A label counts as edited if it differs from this report or, if
+            None, from the judge's label.
 
     Raises:
         UnreadableReport: The page is of another kind, or a part of it cannot be read; the error gives the line.
@@ -85,7 +85,7 @@ class _Row(NamedTuple):
 
 
 class _OldPage:
-    """The blocks of each section; those that are not generated are notes."""
+    """The blocks of each section; blocks that are not generated become notes."""
 
     def __init__(self, text: str, written: Mapping[str, PageLabel]) -> None:
         self.written = written
@@ -142,7 +142,7 @@ class _OldPage:
         self.notes += (ReportNote(section=section, text=text) for text in texts if text != NOTHING)
 
     def _table(self, section: Section) -> Sequence[PageBlock]:
-        """Return the rows of the section's first table; what else is there are notes."""
+        """Return the rows of the section's first table, and add its other blocks to the notes."""
         page = self.sections[section]
         table = next((block for block in page if block.kind == "table"), None)
         self._keep(section, (block.unquoted for block in page if block is not table))
@@ -157,7 +157,7 @@ class _OldPage:
         return _run_fields(rows, str(self.front.get("run")))
 
     def _entries(self, rows: Mapping[int, _Row]) -> Iterator[ReportEntry]:
-        """Yield the findings by number; what refers to a finding does so by its number."""
+        """Yield the findings by number, by which other sections refer to them."""
         page = self.sections["findings"]
         titles = {at: match for at, block in enumerate(page) if (match := _title(block))}
         self._keep("findings", (block.unquoted for block in page[: min(titles, default=len(page))]))
@@ -223,7 +223,7 @@ _STATUS = re.compile(r"(completed|failed|running|unknown|importing)(?:: (.+))?")
 
 
 def _run_fields(rows: Mapping[str, PageBlock], run_id: str) -> dict[str, Any]:
-    """Return what the table of the summary says, as fields of `Report`."""
+    """Parse the table of the summary into fields of `Report`."""
     texts = {name: row.cells[1] for name, row in rows.items()}
     line = min((row.line for row in rows.values()), default=1)
     about, status = texts.get("Run", ""), texts.get("Status", "completed")
@@ -232,10 +232,10 @@ def _run_fields(rows: Mapping[str, PageBlock], run_id: str) -> dict[str, Any]:
     if names is None or counts is None or how is None:
         name = "Run" if names is None else "Result" if counts is None else "Status"
         where = rows[name].line if name in rows else line
-        raise UnreadableReport(f"the row {name!r} is missing or says something else", where)
+        raise UnreadableReport(f"the row {name!r} is missing or has an unexpected text", where)
     head, url = _link(about[: names.start()])
     if inline.uncode(head) != run_id:
-        raise UnreadableReport("front matter and table name two runs", 1, line)
+        raise UnreadableReport("front matter and table name different runs", 1, line)
     model, provider, experiment = map(inline.uncode, _groups(names, about))
     run = {"id": run_id, "url": url, "model": model, "provider": provider, "experiment": experiment}
     run |= {"status": how[1], "status_reason": _groups(how, status)[1]}
@@ -285,7 +285,7 @@ def _entry(part: Sequence[PageBlock], row: _Row, written: Mapping[str, PageLabel
     kind = labels.kind_in_force(label, before, judge, caused)
     reviewer = body.reviewer
     if not reviewer and judge and judge.classification == label.classification and kind != caused:
-        reviewer = [f"kind {kind}, not {caused}" if kind else f"not of kind {caused}"]  # it would not show otherwise
+        reviewer = [f"kind {kind}, not {caused}" if kind else f"not of kind {caused}"]  # else it would not show
     return ReportEntry.model_validate(
         {
             **fields,
@@ -306,10 +306,10 @@ def _entry(part: Sequence[PageBlock], row: _Row, written: Mapping[str, PageLabel
 def _evals(subject: str, row: _Row, body: "_Body", line: int) -> Sequence[EvalRef]:
     if group := _GROUP.fullmatch(subject):
         if len(body.members) != int(group[1]):
-            raise UnreadableReport(f"the heading says {subject}, its list {len(body.members)}", line)
+            raise UnreadableReport(f"the heading says {subject}, but its list has {len(body.members)}", line)
         return body.members
     if inline.uncode(subject) != row.eval:
-        raise UnreadableReport("a finding's heading and its row in the table name two evals", line, row.line)
+        raise UnreadableReport("a finding's heading and its row in the table name different evals", line, row.line)
     return (EvalRef(path=row.eval, url=row.url),)
 
 
@@ -321,7 +321,7 @@ def _label_in_force(
     judge: JudgeLabel | None,
     kind: CauseKind | None,
 ) -> PageLabel:
-    """Return the label that a person edited: that of the heading, or that of the row."""
+    """Return the label that a person edited, in the heading or in the row."""
     if heading == row.label:
         return heading
     if written is not None:
@@ -343,11 +343,11 @@ def _label_in_force(
 
 
 class _Body:
-    """What stands under a finding's heading: what was generated, and what a person added."""
+    """The generated and the added text under a finding's heading."""
 
     def __init__(self, page: Sequence[PageBlock]) -> None:
         self.facts: dict[str, tuple[str, int]] = {}
-        """Text and line of what the list says, by its first word."""
+        """Text and line of each item of the list, by its first word."""
         self.reasoning = ""
         self.snippets: list[object] = []
         self.members: list[EvalRef] = []
@@ -383,7 +383,7 @@ class _Body:
             self._item(below)
 
     def _text(self, block: PageBlock, following: PageBlock | None) -> None:
-        """The reasoning is the first paragraph, unless a later one stands right above the quotations, as printed."""
+        """Take the first paragraph as the reasoning, unless a later one is directly above the quotations."""
         own, said = labels.split_reviewer(block.text)
         if block.kind == "heading" and (own or not said):
             self.notes.append(block.source)
@@ -399,13 +399,13 @@ class _Body:
             self.reasoning = " ".join(own)
 
     def fields(self) -> dict[str, object]:
-        """Return the fields of `ReportEntry` that the list states."""
+        """Parse the list into fields of `ReportEntry`."""
         found: dict[str, object] = {}
         for fact, (text, line) in self.facts.items():
             try:
                 found |= _FACTS[fact](text)
             except ValueError as error:
-                raise UnreadableReport(f"`{fact}:` does not say what evalscribe writes there", line) from error
+                raise UnreadableReport(f"`{fact}:` is not in the form that evalscribe writes", line) from error
         return found
 
 
@@ -430,7 +430,7 @@ _MODELS = re.compile(
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Return the groups of a match of the whole text, code spans masked. Raises `ValueError`."""
+    """Match the whole text, with code spans masked, and return the groups. Raises `ValueError` without a match."""
     match = pattern.fullmatch(mask_code(text))
     if match is None:
         raise ValueError(text)
@@ -499,7 +499,7 @@ _PATTERN = re.compile(
     r"([^(]+) \((?:(cause|rule|category|known-gaps|recurring|across-models|not-the-model)(?:: ([^()]+))?|([^()]+))\):"
     r"(?: (.*))?"
 )
-"""Name; its kind, unless the name tells it; the evals, with the kind or without; the text."""
+"""Matches the pattern's name; its kind, unless the name implies it; the evals, after the kind or alone; the text."""
 _PATTERN_NAMES: dict[str, PatternKind] = {
     "Not the model": "not-the-model",
     "Lint decides": "rule",
@@ -511,7 +511,7 @@ _PATTERN_NAMES: dict[str, PatternKind] = {
     "Fails alike for several models": "across-models",
     "Seen in earlier reports": "recurring",
 }
-"""How a pattern's name begins, and the kind that follows from it."""
+"""Maps the beginning of a pattern's name to the kind that it implies."""
 
 
 def _kind_of(pattern: re.Match[str]) -> PatternKind | None:
@@ -533,7 +533,7 @@ _PASSES = "would pass"
 def _recommendation(
     item: PageBlock, group: RecommendationGroup, entries: Sequence[ReportEntry]
 ) -> Recommendation | None:
-    """Return None for an item that a person wrote."""
+    """Parse an item; None if a person wrote it."""
     mask = mask_code(item.text)
     match = (_CHANGE.fullmatch(mask) or _REMARK.fullmatch(mask)) if item.simple else None
     if match is None:
@@ -548,12 +548,12 @@ def _recommendation(
 
 
 def _groups(match: re.Match[str], text: str) -> list[str]:
-    """Return the groups of a match of masked text from the text itself; empty where one did not take part."""
+    """Return the groups of a match of masked text, taken from the unmasked text; empty for a group without a match."""
     return [text[slice(*match.span(n))] if match[n] else "" for n in range(1, match.re.groups + 1)]
 
 
 def _split(source: str, separator: str) -> list[str]:
-    """Return the parts between separators that stand outside code spans, stripped."""
+    """Split at separators outside code spans, and strip the parts."""
     mask, parts, start = mask_code(source), [], 0
     for match in re.finditer(re.escape(separator), mask):
         parts.append(source[start : match.start()].strip())
@@ -566,7 +566,7 @@ def _list(source: str) -> tuple[str, ...]:
 
 
 def _link(source: str) -> tuple[str, str | None]:
-    """Return text and address of a text that is one link, or the text itself."""
+    """Return text and address of a link; None as the address if the source is not a single link."""
     match = _LINK.fullmatch(mask_code(source))
     return (source[slice(*match.span(1))], match[2] or None) if match else (source, None)
 
@@ -576,7 +576,7 @@ def _report_links(source: str) -> tuple[str, ...]:
 
 
 def _paths(source: str, entries: Sequence[ReportEntry], line: int) -> tuple[str, ...]:
-    """Return the paths of a list of evals, each by its path or the number of its finding."""
+    """Return the paths of a list of evals, which gives the path or the number of the finding of each."""
     paths: list[str] = []
     for name in _split(source, ",") if source else ():
         if not _NUMBER.fullmatch(name):

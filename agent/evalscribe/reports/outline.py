@@ -43,28 +43,28 @@ MAX_LINES_OF_ONE = 6
 ORDER: dict[Role, int] = {
     "output": 0, "expected": 0, "log": 1, "grader": 2, "known_gaps": 3, "task": 4, "transcript": 5
 }  # fmt: skip
-"""Output and reference keep the order of the citations, in which a wrong line is followed by the right one."""
+"""Order of printed roles. Output and reference share a rank: citations have a wrong line before the right one."""
 
 
 NO_REASON = "the log ends before the reason"
 TAG = re.compile(r"^\s*(?:\[[\w.-]+\]|\d+:\d+)?\s*(?:error\b)?")
-"""What precedes a message in a log line: the name of a tool, or the place and the severity."""
+"""Text before the message in a log line: a tool's name, or place and severity."""
 CODES = re.compile(r"^TS\d+: |\s*\([\w@/-]+\)$|…$")
-"""What our own rendering adds to the message of a tool."""
+"""Text that our own rendering adds to a tool's message."""
 TIMES = re.compile(r"\s\d+\s?ms$")
 COMPARED = 40
-"""Letters of an error that are looked for in a log line."""
+"""Number of an error's first letters that are searched in a log line."""
 SHORT = 16
-"""Letters of a log line that are looked for in an error; the rest may be a remark of the tool."""
+"""Number of a log line's first letters that are searched in an error; the rest may be a remark of the tool."""
 SHORTEST = 8
-"""Minimum letters of such a log line."""
+"""Minimum letters of a log line that is searched in an error."""
 
 
 def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, ...]:
     """Return the citations worth printing, in the order of `ORDER`.
 
-    Log lines that repeat `error`, which the report prints itself, are included only if nothing else is quoted; none is
-    if the log has no reason.
+    Log lines that only repeat `error`, which the report prints anyway, are included only if there is nothing else to
+    quote. No log lines are included if the log ends before the reason.
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
     ordered = sorted(unique.values(), key=lambda c: ORDER[c.role])
@@ -84,7 +84,7 @@ def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, .
 
 
 def _repeats(quotation: str, error: str) -> bool:
-    """Return whether a log line says what the error says, apart from signs, prefixes and what was cut off."""
+    """Return whether a log line repeats the error, ignoring punctuation, prefixes and truncation."""
     said = _letters(CODES.sub("", error))
     lines = [_letters(TIMES.sub("", TAG.sub("", line))) for line in quotation.split("\n")]
     return any(said[:COMPARED] in line or (len(line) >= SHORTEST and line[:SHORT] in said) for line in lines)
@@ -192,7 +192,7 @@ def _judge_of(verdict: Verdict) -> JudgeLabel:
     return _label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage)
 
 
-@lru_cache(1024)  # few are distinct, and an equal one for each of 10,000 findings takes 6 MB
+@lru_cache(1024)  # few are distinct; a copy for each of 10,000 findings takes 6 MB
 def _label(judge: str, classification: Classification, confidence: float, stage: Stage | None) -> JudgeLabel:
     return JudgeLabel(id=judge, classification=classification, confidence=confidence, stage=stage)
 
@@ -206,7 +206,7 @@ def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], 
     """Compute the saving; `spared` estimates, by group, the avoided usage of the expensive model `against`."""
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
-    # Without a cascade the expensive model would have been asked the same, so only the earlier stages are extra cost.
+    # Without a cascade the expensive model would have judged these too, so only the earlier stages are extra cost.
     asked = (finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged))
     cheap = (finding.verdict.usage for finding in findings if finding.group in spared)
     extra = sum((*asked, *cheap), Usage())

@@ -40,19 +40,19 @@ SECTIONS: dict[str, Section] = {
     "Patterns": "patterns",
     "Net impact": "net-impact",
 }
-"""Headings, in their order, and the section that a person's note below each belongs to."""
+"""Maps each heading, in order, to the section of the notes below it."""
 ACTIONS = "Actions taken"
 NOTHING = "None."
 MOST_LINKED = 5
 """Maximum findings that the first lines link to for one reason."""
 MOST_REPEATED = 2
-"""Maximum findings that say the same sentence each for itself; of more it stands once above them all."""
+"""Maximum findings that repeat a sentence; if more have it, it is printed once above them."""
 LONGEST_ERROR = 140
-"""Maximum characters of an error that is shown whole; the data has all of it."""
+"""Maximum characters of an error that is not shortened; the data has the whole error."""
 TELLING = 25
-"""Minimum characters of a sentence that is left out because a quotation has it; a shorter one may be a coincidence."""
+"""Minimum characters of a sentence that is omitted because a quotation contains it; shorter ones match by chance."""
 ENOUGH = 60
-"""Characters of an error's part that tell it from another."""
+"""Characters that are enough to recognise a part of an error."""
 _RULE = re.compile(r"^([a-z]+\d+): | \((?:[\w-]+/)*([\w-]+)\)$")
 """The code of a rule, at the beginning or the end of an error: `TS2554: …`, `… (no-undef)`."""
 _SENTENCE = re.compile(r"[.!?](?= +[A-Z`\0])")
@@ -61,7 +61,7 @@ _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
 
 
 def render(report: Report) -> str:
-    """Return the page of a report whose corrections are in force, ending with a line end."""
+    """Return the page of a report, with its corrections applied, ending with a line end."""
     sections = (_recommendations, _failures, _patterns, _net_impact, _actions)
     lines = [*_front_matter(report), *_first_lines(report), "", *_run_table(report)]
     for section in sections:
@@ -78,7 +78,7 @@ def page_digest(text: str) -> str:
 
 
 def first_screen(page: str) -> str:
-    """Return what precedes the failures of a page: the outcome, where to look first, and what to do."""
+    """Return the part of a page before its failures: the outcome, where to look first, and what to do."""
     body = page.partition("\n---\n")[2] if page.startswith("---\n") else page
     return body.partition("\n## Failures\n")[0].rstrip("\n") + "\n"
 
@@ -173,7 +173,7 @@ def _outcome_counts(report: Report) -> Iterator[str]:
 
 
 def _whose(text: str, report: Report) -> str:
-    """Return a text about the model for the component that an experiment runs in its place."""
+    """Replace the word model if the experiment runs another component in its place."""
     return text.replace("model", COMPONENT) if report.run.provider == COMPONENT else text
 
 
@@ -202,7 +202,7 @@ def look_first(report: Report) -> dict[str, list[int]]:
 
 
 def _odd_quotations(report: Report) -> str:
-    """Return a sentence about quotations that are not verified where they were cited; verified ones are silent."""
+    """Return a sentence that counts quotations not verified at their cited place; empty without any."""
     states = Counter(snippet.status for one in _each(report) for snippet in one.snippets)
     words: dict[CitationStatus, str] = {"unverified": "not verified", "relocated": "found elsewhere than cited"}
     odd = [f"{states[status]} {word}" for status, word in words.items() if states[status]]
@@ -333,7 +333,16 @@ def _recommendations(report: Report) -> Iterator[str]:
 def _effect(item: Recommendation, report: Report) -> str:
     if item.id is None:
         return ""
-    return f"+{len(item.evals)}" if item.would_pass and set(item.evals) <= set(report.hoped_for) else "unclear"
+    if not item.would_pass or not set(item.evals) <= set(report.hoped_for):
+        return "unclear"
+    return f"+{len(item.evals)}{' (proved)' if _is_proved(item, report) else ''}"
+
+
+def _is_proved(item: Recommendation, report: Report) -> bool:
+    """Return whether replays with this very change passed for each eval that it concerns."""
+    proofs = {proof.eval: [one for one in proof.replays if one.change == item.text] for proof in report.proofs}
+    tried = [proofs.get(path, []) for path in item.evals]
+    return all(tried) and all(one.passed for each in tried for one in each)
 
 
 def _number(item: Recommendation) -> int:
@@ -358,26 +367,26 @@ def _failures(report: Report) -> Iterator[str]:
     yield from _notes(report, "findings")
     for number, (entry, text) in enumerate(zip(report.entries, texts, strict=True), 1):
         if number > 1 and len(report.entries[number - 2].evals) > 1:
-            yield ""  # HTML lasts until a blank line
+            yield ""  # a blank line ends the HTML block
         rest = tuple(sentence for sentence in text.rest if sentence not in shared)
         yield from _finding(number, entry, text._replace(rest=rest), report)
 
 
 class _Text(NamedTuple):
-    """What a finding says in words."""
+    """The sentences that a finding prints."""
 
     summary: str
-    """Of its first line."""
+    """Sentence in its first line."""
     error: tuple[str, ...]
-    """The error, unless something else says it."""
+    """The error, unless other text of the finding contains it."""
     rest: tuple[str, ...]
-    """Further sentences that neither the summary nor a quotation says."""
+    """Further sentences that repeat neither the summary nor a quotation."""
     trials: tuple[str, ...] = ()
-    """What each trial of the finding says that not all do; empty if it says no more."""
+    """Sentences of each trial that not all trials share; empty for a trial without any."""
 
 
 def _texts(report: Report) -> list[_Text]:
-    """Return what each finding says; what an earlier one has in the same place is `as 3`."""
+    """Return the text of each finding; a summary or error that finding 3 already has becomes `as 3`."""
     texts: list[_Text] = []
     firsts: dict[str, int] = {}
     for number, text in enumerate(map(_text, report.entries), 1):
@@ -389,7 +398,7 @@ def _texts(report: Report) -> list[_Text]:
 
 
 def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
-    """Return the sentences that more than two findings say, with their numbers."""
+    """Return the sentences that more than `MOST_REPEATED` findings have, with the findings' numbers."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, text in enumerate(texts, 1):
         for sentence in text.rest:
@@ -398,12 +407,12 @@ def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
 
 
 def _text(entry: ReportEntry) -> _Text:
-    """Return what a finding says, each thing once."""
+    """Return the text of a finding without repetitions."""
     return _shared_text(entry) if entry.joined else _own_text(entry, entry.snippets)
 
 
 def _shared_text(entry: ReportEntry) -> _Text:
-    """Return what all trials of a finding say, and what each says besides."""
+    """Return the text that all trials of a finding share, and the further sentences of each."""
     first, *_ = entry.each
     texts = [_own_text(one, first.snippets if one.snippets == first.snippets else ()) for one in entry.each]
     summaries = {text.summary for text in texts}
@@ -425,7 +434,7 @@ def _shared_text(entry: ReportEntry) -> _Text:
 
 
 def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
-    """Return what one verdict says besides the quotations that are shown."""
+    """Return the text of one verdict, without sentences that the shown quotations contain."""
     quoted = _plain("\n".join(snippet.text for snippet in quotations))
     said = {_plain(text): text for text in (*sentences(entry.reasoning), entry.why) if text}
     unsaid = [
@@ -445,13 +454,13 @@ def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text; a full stop within a code span ends none."""
+    """Split a text into sentences, ignoring full stops in code spans."""
     starts = [0, *(match.end() for match in _SENTENCE.finditer(mask_code(text)))]
     return [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
 def _is_shown(error: str, shown: str) -> bool:
-    """Return whether an error is said already; of a rule that is named, the message says nothing new."""
+    """Return whether `shown` has the error, or the code of its rule, to which the message adds nothing."""
     if error.endswith("the log ends before the reason"):
         return True  # a recommendation says so
     text = _plain(error)
@@ -462,9 +471,9 @@ def _is_shown(error: str, shown: str) -> bool:
 
 
 def _ends(error: str) -> str:
-    """Return a long error without what two values have in common, else without its middle.
+    """Shorten a long error to the difference of the two values that it compares, else cut out its middle.
 
-    The beginning names the kind, the end what was wrong.
+    The beginning names the kind of error, the end says what was wrong.
     """
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
@@ -511,8 +520,8 @@ def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
 
 
 def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
-    """Yield what only some trials of a finding say, a line for those that say the same, and the quotations: those that
-    all have, else the first trial's below its line. The data has the others."""
+    """Yield a line for each text that only some trials have, and the quotations. If these differ, only the
+    first trial's are printed, below its line; the data has the others."""
     quoted, facts = snippets.render(entry.snippets), _shared_facts(entry, report)
     differ = any(one.snippets != entry.snippets for one in entry.each)
     lines: dict[tuple[str, bool], list[int]] = defaultdict(list)
@@ -533,8 +542,8 @@ def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
 def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
     """Return the first line under a finding's heading; people correct the bold label.
 
-    If several judges decided in the report, it names the one of this finding. Where a person's label differs from the
-    judge's, the reason is the judge's.
+    If several judges decided in the report, it names the judge of this finding. If a person corrected the label, it
+    gives the judge's label and reason.
     """
     label = labels.of(entry)
     bold = f"**{label.classification or labels.UNCLASSIFIED}**"
@@ -602,7 +611,7 @@ def reviewer_lines(entry: ReportEntry) -> list[str]:
 
 
 def _history(entry: ReportEntry, earlier: Sequence[str]) -> str:
-    """Return how the failure relates to earlier reports, by their dates; the table has the links."""
+    """Return the relation to earlier reports, which are named by date; the table at the top links them."""
     seen = entry.recurrence
     if seen.kind == "new":
         return ""
@@ -673,7 +682,7 @@ def _patterns(report: Report) -> Iterator[str]:
 
 
 def _is_said(pattern: Pattern, report: Report) -> bool:
-    """Return whether a recommendation names the same findings, or the first lines or the only finding say as much."""
+    """Return whether a recommendation, the first lines or the only finding already contain the pattern."""
     if pattern.kind == "cause":
         return any(item.evals == pattern.evals for item in report.recommendations if item.group != "none")
     if pattern.kind == "known-gaps":
@@ -695,7 +704,7 @@ def _resolved(report: Report) -> str:
 
 
 def _unless(report: Report) -> str:
-    """A source that names only failures cannot tell what passed from what never completed."""
+    """Return a caveat if the source names only failures: its other evals may never have completed."""
     open_ = 0 if report.run.names_all else report.run.incomplete
     return f" (or among the {open_} that never completed)" if open_ else ""
 
@@ -741,14 +750,14 @@ def _actions(report: Report) -> Iterator[str]:
 
 
 def _findings(paths: Sequence[str], report: Report) -> str:
-    """Return the numbers of findings, and the paths of members where a finding has others."""
+    """Return the numbers of findings, and the paths of evals that are only a part of their finding."""
     references = inline.render_references(paths, report.entries)
     numbers = [int(one) for one in references if one.isdecimal()]
     return ", ".join(filter(None, (inline.ranges(numbers), *(one for one in references if not one.isdecimal()))))
 
 
 def _links(report: Report, numbers: Sequence[int]) -> str:
-    """Return links to findings; of many, the numbers alone."""
+    """Return links to findings; only the numbers if there are many."""
     return inline.ranges(numbers) if len(numbers) > MOST_LINKED else _and(_link(report, number) for number in numbers)
 
 

@@ -38,21 +38,21 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
     match = NAME.fullmatch(path.name)
     if match is None or match[1] not in report_stems(run.id):
         yield LineProblem(
-            1, "error", f"the report of run {run.id} is called {_expected(report)}, this file {path.name}"
+            1, "error", f"the report of run {run.id} is called {_expected(report)}, but this file {path.name}"
         )
     elif match[2] != report.date:
-        yield LineProblem(1, "warning", f"the file's name says {match[2]}, the report was begun on {report.date}")
+        yield LineProblem(1, "warning", f"the file's name says {match[2]}, but the report was begun on {report.date}")
     folders = path.parts[:-1]
     if folders and folder_fit(run.provider, run.model, folders) is None:
         wanted = "/".join(model_folder(run.provider, run.model))
-        yield LineProblem(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: nobody finds it there")
+        yield LineProblem(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: it is not found there")
 
 
 def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
     """Check what the front matter says about the data."""
     evidence = edits.report.evidence
     if evidence and not EVIDENCE.fullmatch(evidence):
-        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is no `sha256:` and 8 digits")
+        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is not `sha256:` and 8 digits")
     for at, line in enumerate(lines_of(edits.page)[:HEAD] if edits.mergeable else (), 1):
         if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
             revision = line.removeprefix("revision: ")
@@ -73,7 +73,7 @@ LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
-"""Longest line that is searched for links, in characters."""
+"""Maximum characters of a line that is searched for links."""
 SHOWN = 5
 """Maximum further lines listed for one link."""
 
@@ -81,8 +81,8 @@ SHOWN = 5
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
     """Check the links of a page.
 
-    Generated links must lead to a report. A person may link to any file, so a broken link is only a warning, and less
-    than that if the whole report is a person's (`report` is None).
+    Generated links must lead to a report. A person may link to any file, so a broken link is only a warning, or a
+    notice if a person wrote the whole report (`report` is None).
 
     Args:
         text: The page.
@@ -98,7 +98,7 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 
 def _also(lines: list[int]) -> str:
-    """Describe further lines: a repeated link is one problem."""
+    """Return a phrase that names further lines, because a repeated link is reported once."""
     told = ", ".join(map(str, lines[:SHOWN])) + (" …" if len(lines) > SHOWN else "")
     return f" (also in {'line' if len(lines) == 1 else 'lines'} {told})" if lines else ""
 
@@ -207,7 +207,7 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
 
 
 def _edited(edits: PageEdits) -> Iterator[LineProblem]:
-    """Tell edits that are read back from lines that people cannot change."""
+    """Yield a notice of edits that are read back, and errors for changed lines that people may not edit."""
     if not edits.mergeable:
         yield LineProblem(
             1, "notice", "written by an earlier version; it gets the present form when it is written again"
@@ -218,7 +218,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
         what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
         yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
     if not edits.base_known:
-        what = "neither the store nor git has the page as it was written: changed lines cannot be told"
+        what = "neither the store nor git has the page as it was written: changed lines cannot be detected"
         yield LineProblem(1, "notice", what)
     wrong = list(_changed_facts(edits)) if edits.base_known else []
     yield from wrong[:MOST_EDITED]
@@ -228,7 +228,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
 
 
 def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
-    """Yield the lines that state facts and that people changed, added or removed."""
+    """Yield generated lines that people changed or removed, and lines that they added in the same form."""
     facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
     for line, before, now in edits.elsewhere:
         if now is not None and line in facts:
@@ -308,16 +308,16 @@ def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
-    """Report each conflict marker left by a merge; those inside `code` may quote a conflict."""
+    """Yield each conflict marker left by a merge; with `code`, also those in fences, where they may be quoted."""
     lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
     marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
     if any(line.startswith("<") for _, line in marks) and any(line.startswith(">") for _, line in marks):
         for number, line in marks:
-            yield LineProblem(number, "error", f"a conflict that nobody resolved: {line[:40]!r}")
+            yield LineProblem(number, "error", f"unresolved conflict: {line[:40]!r}")
 
 
 def outside_fences_and_front(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines outside fences, including front matter, whose revision two branches change first."""
+    """Yield lines outside fences, and the front matter, whose revision is the first line to conflict in a merge."""
     numbers = dict(outside_fences(text))
     first = min(numbers, default=1)
     yield from ((at, line) for at, line in enumerate(lines_of(text)[: first - 1], 1))
@@ -357,10 +357,10 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
-    """Warn if a quotation marked as doubtful is in the evidence: the error may be in a part that is not printed."""
+    """Warn if a quotation marked as unverified is in the evidence; an unprinted part of it may still be wrong."""
     if _stands_at(snippet, document, snippet.first, last):
         where = f"{snippet.role} {snippet.path}:{snippet.first}"
-        yield LineProblem(line, "warning", f"marked as unverified, but what is printed stands at {where}")
+        yield LineProblem(line, "warning", f"marked as unverified, but the printed text is at {where}")
 
 
 def _elsewhere(snippet: Snippet, document: Document, last: int) -> str:
@@ -370,12 +370,12 @@ def _elsewhere(snippet: Snippet, document: Document, last: int) -> str:
         begins = fold_line(document.lines[first - 1])[:20]
         same = begins and wanted[0].startswith(begins)
         if same and _stands_at(snippet, document, first, first + last - snippet.first):
-            return f"the quotation stands at {where}:{first}, not at line {snippet.first}"
+            return f"the quotation is at {where}:{first}, not at line {snippet.first}"
     return f"forged or outdated: the quotation is not in the evidence at {where}:{snippet.first}, nor elsewhere in it"
 
 
 def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> bool:
-    """Return whether a quotation is what these lines of a document say; a joined one may differ in white space."""
+    """Return whether a quotation equals these lines of a document; in a joined one, white space may differ."""
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
         return False
@@ -391,7 +391,7 @@ def _squeezed(text: str) -> str:
 
 
 def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:
-    """Return the document whose name is printed like this."""
+    """Return the document whose printed name is the snippet's."""
     named = (document for document in evidence.of(snippet.role))
     return next((d for d in named if _printed(d) == snippet.path), None)
 

@@ -1,7 +1,7 @@
-"""Find what people edited on a page, and carry it into the page's data or the next version of the page.
+"""Find people's edits on a page, and carry them into the page's data or the next version of the page.
 
-Read back are the bold label under a finding's heading, `Reviewer:` lines, added text (notes) and the section `Actions
-taken`. Any other edit stays on the page through a three-way merge of lines.
+The editable parts of a page are read back: the bold label under a finding's heading, `Reviewer:` lines, added text
+(notes) and the section `Actions taken`. Edits elsewhere stay on the page through a three-way merge of lines.
 """
 
 import re
@@ -33,17 +33,17 @@ _SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
 _LABELS = re.compile("|".join((*CLASSIFICATIONS, labels.UNCLASSIFIED)))
 _AT_END = re.compile(r"\s*[:–—-]+\s*(\S.*)")
 _ALIKE = 0.6
-"""Similarity from which a paragraph is a rewording of a generated one and not new; measured on the kinds of edits in
+"""Minimum similarity at which a paragraph counts as a rewording of a generated one. Measured on the edits in
 `tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated sentences below 0.5."""
 _MOST_PAIRS = 10_000
-"""Pairs of changed paragraphs that are compared; more are those of another page."""
+"""Maximum pairs of changed paragraphs that are compared; with more, it is a different page."""
 
 
 class TextPart(Frozen):
-    """A block of the page, or the lines of one that hold no label and no `Reviewer:`; lines count from 1."""
+    """A block of the page, or the lines of one without the label and `Reviewer:` lines. Lines count from 1."""
 
     owner: int | Section
-    """The number of the finding, or the section, that it is in."""
+    """Number of the finding around it, or else the section."""
     kind: str
     text: str
     first: int
@@ -51,20 +51,20 @@ class TextPart(Frozen):
 
 
 class PageFinding(Frozen):
-    """One finding as it stands on the page; line numbers count from 1."""
+    """One finding as parsed from the page; lines count from 1."""
 
     number: int
     subject: str
     """The text of its heading after the number."""
     members: str = ""
-    """The list of a group's evals."""
+    """Source of the list of a group's evals; empty for a single eval."""
     heading: int
     label: PageLabel | None = None
     """None if the label's line is gone or cannot be read."""
     label_line: int
     """The label's line, or the heading's if there is none."""
     tail: str = ""
-    """What follows the label on its line."""
+    """Rest of the line after the label."""
     problem: str = ""
     """Reason why the label's line cannot be read."""
     reviewer: tuple[str, ...] = ()
@@ -72,14 +72,14 @@ class PageFinding(Frozen):
 
 
 class Page(Frozen):
-    """The parts of a page that are read back."""
+    """A parsed page."""
 
     lines: tuple[str, ...]
     findings: tuple[PageFinding, ...]
     parts: tuple[TextPart, ...]
     """Everything but labels, `Reviewer:` lines and actions."""
     headings: tuple[str, ...]
-    """Headings of sections and findings, as they stand."""
+    """Headings of sections and findings."""
     actions: str | None
     """Text of `Actions taken`; None if the section is gone."""
     actions_line: int
@@ -90,10 +90,10 @@ class Page(Frozen):
 
 
 class LineEdit(NamedTuple):
-    """An edited line outside the places that are read back."""
+    """An edited line outside the editable parts."""
 
     line: int
-    """Its line on the page; for a removed line, that of the line after it."""
+    """Its number on the page; for a removed line, the number of the next line."""
     before: str | None
     """None for a line that was added."""
     now: str | None
@@ -101,30 +101,30 @@ class LineEdit(NamedTuple):
 
 
 class PageEdits(Frozen):
-    """A report with the edits of its page in force."""
+    """A report with the edits of its page applied."""
 
     report: Report
     """The data with labels, reviewers, notes and actions of the page."""
     written: Report
     """The data alone."""
     base: str
-    """The page as evalscribe wrote it, without what is read back."""
+    """The page as evalscribe wrote it, without people's text in its editable parts."""
     base_known: bool
-    """False if nobody has the page as it was written, so that the base is rendered from the data."""
+    """False if the page as it was written is lost, so that `base` is rendered from the data."""
     rest: str
-    """The page without what is read back: what differs from `base` was edited elsewhere."""
+    """The page with the edits that are read back undone; it differs from `base` where other parts were edited."""
     front: tuple[str, ...] = ()
     """Lines that a person added to the front matter."""
     numbers: tuple[int, ...] = ()
-    """For each line of `rest` its number on the page; empty if it is the page."""
+    """Number on the page of each line of `rest`; empty if `rest` is the whole page."""
     page: str
-    """The page as it is."""
+    """The page on disk."""
     mergeable: bool = True
     """False for a page of an earlier form, whose other edits cannot be carried into a new page."""
 
     @property
     def elsewhere(self) -> tuple["LineEdit", ...]:
-        """Edits in other places, by their line on the page."""
+        """Edits outside the editable parts, in the order of the page."""
         return () if self.rest == self.base else tuple(self._line_edits())
 
     def _line_edits(self) -> Iterator["LineEdit"]:
@@ -137,7 +137,7 @@ class PageEdits(Frozen):
 
 
 def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdits:
-    """Return what people edited on a page.
+    """Return a page's report with people's edits applied.
 
     Args:
         text: The page.
@@ -145,7 +145,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
         bases: Texts that may be the page as evalscribe wrote it: from the store, and from git.
 
     Raises:
-        UnreadableReport: A part that is read back cannot be read; the error gives the line.
+        UnreadableReport: An editable part cannot be parsed; the error gives the line.
         ConflictingEdits: A finding has one label in its heading, and another one below it.
     """
     plain = normalised(text)
@@ -171,7 +171,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
 
 
 def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdits:
-    """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
+    """Read labels, reviewers and actions of a page that is newer than its data, as after a wrong merge."""
     page, old = parse_page(text), parse_page(rendered)
     pairs, numbers = _same_findings(page.findings, old.findings), _numbers(written, old)
     entries = list(written.entries)
@@ -202,7 +202,7 @@ def _front(text: str, name: str) -> str | None:
 
 
 def parse_page(text: str) -> Page:
-    """Parse the parts of a page that are read back. Raises `UnreadableReport`."""
+    """Parse the editable parts of a page, and the text around them. Raises `UnreadableReport`."""
     parts: list[TextPart] = []
     findings: list[tuple[PageBlock, list[PageBlock]]] = []
     headings: list[str] = []
@@ -243,16 +243,16 @@ def parse_page(text: str) -> Page:
 
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
-    """Yield a block as one part, or each item of a list: what is added between two leaves both as they are."""
+    """Yield a block as one part, a list as one part per item, so that an added item leaves the others unchanged."""
     for one in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * one.level} {one.text}" if one.kind == "heading" else one.source
         yield TextPart(owner=owner, kind=block.kind, text=text, first=one.line, last=one.end)
 
 
 def _refuse_quoted_markers(page: str, written: str) -> None:
-    """Raise `UnreadableReport` at a conflict marker in a quotation, unless the evidence has it: then so has `written`.
+    """Raise `UnreadableReport` for a conflict marker in a quotation, unless `written` has it too: then it is evidence.
 
-    A fence that people added may hold anything.
+    Fences that people added may contain markers.
     """
     if not any(map(blocks.MARKER.match, page.split("\n"))):
         return
@@ -272,7 +272,7 @@ def _fenced(block: PageBlock) -> list[str]:
 
 
 def _conflict(line: int) -> UnreadableReport:
-    return UnreadableReport("this is a conflict marker of git: settle the merge first", line)
+    return UnreadableReport("this is a conflict marker of git: resolve the merge first", line)
 
 
 def _refuse_same_numbers(titles: Iterable[PageBlock]) -> None:
@@ -280,7 +280,7 @@ def _refuse_same_numbers(titles: Iterable[PageBlock]) -> None:
     for title in titles:
         number = int(re.split("[.)]", title.text, maxsplit=1)[0])
         if number in lines:
-            raise UnreadableReport(f"there are two findings {number}", lines[number], title.line)
+            raise UnreadableReport(f"two findings have the number {number}", lines[number], title.line)
         lines[number] = title.line
 
 
@@ -325,7 +325,7 @@ def _lines(block: PageBlock) -> list[tuple[int, str]]:
 
 
 def _reviewers(block: PageBlock, lines: list[tuple[int, str]], label_line: int) -> list[tuple[int, int, list[str]]]:
-    """Return the `Reviewer:` statements of a block, each with its first and last line; a label ends one."""
+    """Return the `Reviewer:` statements of a block with their first and last lines. A label ends a statement."""
     if block.kind == "heading":
         _, said = labels.split_reviewer(block.text)
         return [(block.line, block.end, said)] if said else []
@@ -351,7 +351,7 @@ def _nested(item: PageBlock) -> str:
 
 
 def _without(owner: int, block: PageBlock, lines: list[tuple[int, str]], apart: set[int]) -> Iterator[TextPart]:
-    """Yield the lines of a block that are not apart, those that stand together in one item as one part."""
+    """Yield the lines of a block that are not in `apart`; consecutive lines of one item form one part."""
     items = {item.line for item in block.items} if block.kind == "bullet_list" else set()
     run: list[tuple[int, str]] = []
     for number, line in (*lines, (0, "")):
@@ -372,7 +372,7 @@ class _LabelLine(Frozen):
 
 
 def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
-    """Return the first line that is a label; else, if the first line only looks like one, why it is none."""
+    """Return the first line that is a label; else the first line if it looks like one, with the problem; else None."""
     odd: _LabelLine | None = None
     paragraphs = [block for block in below if block.kind == "paragraph"]
     for block in paragraphs:
@@ -398,7 +398,7 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
 
 
 class _Reading:
-    """Compares a page with the page as it was written, and applies the edits to the report of its data."""
+    """Compares a page with the page as written, and applies the edits to the report from its data."""
 
     def __init__(
         self, plain: str, tidied: NumberedLines, page: Page, then: Page, written: Report, base_known: bool
@@ -406,7 +406,7 @@ class _Reading:
         self.plain, self.tidied, self.page, self.then = plain, tidied, page, then
         self.written, self.base_known = written, base_known
         self.pairs = _same_findings(page.findings, then.findings)
-        """Finding as it was written, by its number on the page."""
+        """Each finding as it was written, by its present number on the page."""
         self.quotations = _quotations(then)
         self._refuse_hidden()
         self.added = _Additions(page, then, self.pairs)
@@ -440,7 +440,7 @@ class _Reading:
         return ((now, self.pairs[now.number]) for now in self.page.findings if now.number in self.pairs)
 
     def _refuse_hidden(self) -> None:
-        """Refuse a page on which a heading still stands, but not as a heading: what is below would be misread."""
+        """Refuse a page with a heading that is no longer parsed as one: the text below it would be misread."""
         here = set(self.page.headings)
         for heading in self.then.headings:
             if heading in here:
@@ -452,17 +452,17 @@ class _Reading:
                 for part in self.page.parts:
                     if part.first < number <= part.last and part.kind != "paragraph":
                         raise UnreadableReport(
-                            f"{what} stands inside of what begins here; is its end missing?", part.first, number
+                            f"{what} is inside the block that begins here; is its end missing?", part.first, number
                         )
                 if number >= self.page.actions_line:
-                    raise UnreadableReport(f"{what} stands below {ACTIONS!r}; move that section to the end", number)
+                    raise UnreadableReport(f"{what} is below {ACTIONS!r}; move that section to the end", number)
                 if re.match(r"#{2,3} ", line):
                     above = (at for at in range(number, 0, -1) if self.page.lines[at - 1].startswith("## "))
                     raise UnreadableReport(
-                        f"{what} is not in its section, whose heading is gone or reworded; restore it",
+                        f"{what} is outside its section; restore the section's heading, which is missing or changed",
                         *dict.fromkeys((next(above, number), number)),
                     )
-                raise UnreadableReport(f"{what} has lost its `#` or has another level; restore it", number)
+                raise UnreadableReport(f"{what} has lost its `#` or changed its level; restore it", number)
 
     def _with_edits(self, entry: ReportEntry, now: PageFinding) -> ReportEntry:
         then = self.pairs[now.number]
@@ -493,7 +493,7 @@ class _Reading:
         return tuple(dict.fromkeys((*here, *unseen, *self._departed(numbers, texts | set(known)))))
 
     def _departed(self, numbers: Mapping[int, int], known: set[str]) -> Iterator[ReportNote]:
-        """Yield edits of findings that the data, written later than the page, no longer has."""
+        """Yield edits of findings that are missing from the data, which was written after the page."""
         for now, then in self._both():
             if then.number in numbers:
                 continue
@@ -508,7 +508,7 @@ class _Reading:
                 yield ReportNote(section="findings", text=text)
 
     def _refuse_labels_in_headings(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
-        """Refuse a label that a person added to a heading, unless it is also the finding's."""
+        """Refuse a label that a person added to a heading, unless the finding has the same label."""
         for now, then in self._both():
             number = numbers.get(then.number)
             added = now.subject[len(then.subject) :] if now.subject.startswith(then.subject) else ""
@@ -525,7 +525,7 @@ class _Reading:
             )
 
     def _base_lines(self) -> Iterator[str]:
-        """Yield the lines of the page as it was written, without the notes and `Reviewer:` lines that are edited."""
+        """Yield the lines of the page as it was written, without notes and `Reviewer:` lines that were edited since."""
         here = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
         edited = (finding for finding in self.then.findings if not here.get(finding.number, True))
         gone = {at for finding in edited for at in finding.reviewer_lines}
@@ -535,7 +535,7 @@ class _Reading:
         return (line for number, line in enumerate(self.then.lines, 1) if number not in gone)
 
     def _own_front(self) -> tuple[str, ...]:
-        """Return the lines of the front matter that are a person's."""
+        """Return the lines that a person added to the front matter."""
         generated = {line.partition(":")[0] for line in self.then.lines[: _front_end(self.then.lines)]}
         lines = self.page.lines[: _front_end(self.page.lines)]
         return tuple(line for line in lines if line.strip() and line.partition(":")[0] not in generated)
@@ -545,7 +545,7 @@ class _Reading:
         return mine == [self.then.lines[at - 1] for at in then.reviewer_lines]
 
     def _rest_lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines of the page with the edits that are read back undone, with their numbers."""
+        """Yield numbers and lines of the page, with the edits that are read back undone."""
         lines: dict[int, str | None] = {}
         for part in self.added.parts:
             lines |= dict.fromkeys(range(part.first, part.last + 1))
@@ -570,7 +570,7 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: Page) -> dict[int | Section, list[str]]:
-    """Return the notes of a page as evalscribe wrote it: nothing that it generates is a quotation in markdown."""
+    """Return the notes of a page as evalscribe wrote it: its blockquotes, because no generated text is one."""
     found: dict[int | Section, list[str]] = {}
     for part in page.parts:
         if part.kind == "blockquote":
@@ -583,7 +583,7 @@ def _said(part: TextPart) -> str:
 
 
 def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> dict[int, PageFinding]:
-    """Return the finding that each one of the page was when it was written, by its number on the page."""
+    """Match each finding of the page, by its number, with the same finding as it was written."""
     pairs: dict[int, PageFinding] = {}
     left = list(then)
     rules = (
@@ -608,13 +608,13 @@ def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> d
 def _numbers(written: Report, then: Page) -> dict[int, int]:
     """Return the number of each finding in the data, by its number on the page as it was written.
 
-    The two differ if a process was killed after it had written newer data and before it wrote the page.
+    The numbers differ if a process was killed between writing newer data and writing the page.
     """
     keys = {(labels.subject(entry), _member_lines(entry)): number for number, entry in enumerate(written.entries, 1)}
     found = {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
     if _front("\n".join(then.lines), "revision") != str(written.revision):
         return found
-    same = (one.number for one in then.findings if one.number <= len(written.entries))  # headings of earlier versions
+    same = (one.number for one in then.findings if one.number <= len(written.entries))  # if headings differ
     return {number: number for number in same if number not in found.values()} | found
 
 
@@ -627,7 +627,7 @@ def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[
     assert label is not None, "checked by the caller"
     if label.classification is None and entry.classification is not None:
         raise UnreadableReport(
-            "a verdict cannot be taken back without another one: write the label that you think right", now.label_line
+            "a label cannot be removed without another one: write the label that you think is right", now.label_line
         )
     kind = labels.kind_in_force(label, then.label, entry.judge, entry.cause_kind)
     was = then.label.uncertain if then.label else False
@@ -643,7 +643,7 @@ def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[
 
 
 def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
-    """Return what a person added behind the label or behind its line; None if the line was edited otherwise."""
+    """Return the text that a person added after the label or its line; None if the line was edited in another way."""
     if now.tail == then.tail:
         return ""
     if then.tail and now.tail.startswith(then.tail):
@@ -652,7 +652,7 @@ def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
 
 
 class _Additions:
-    """Text of people on a page: what was not on it when it was written, and is no rewording of what was."""
+    """Text that people added to a page; rewordings of generated text do not count."""
 
     def __init__(self, page: Page, then: Page, pairs: Mapping[int, PageFinding]) -> None:
         self.page, self.then, self.pairs = page, then, pairs
@@ -660,7 +660,7 @@ class _Additions:
         edited = [change for change in found if change.kind != "equal"]
         moved = Counter(part.text for change in edited for part in self._written(change))
         self.parts: list[TextPart] = []
-        """The parts, or lines of parts, that people added."""
+        """Added parts, or added lines of parts."""
         self.unchanged = [
             part
             for change in found
@@ -668,14 +668,14 @@ class _Additions:
             for part in page.parts[change.first : change.last]
             if part.kind == "blockquote"
         ]
-        """Notes that stand where they stood."""
+        """Earlier notes that are still in their place."""
         self.gone = [
             part
             for change in edited
             for part in then.parts[change.first_old : change.last_old]
             if part.kind == "blockquote"
         ]
-        """Notes that no longer stand where they stood."""
+        """Earlier notes that were changed, moved or removed."""
         for change in edited:
             new = list(page.parts[change.first : change.last])
             reworded = _rewordings(self._written(change), new)
@@ -688,16 +688,16 @@ class _Additions:
                     self.parts.append(part)
 
     def _written(self, change: TextChange) -> list[TextPart]:
-        """Return the generated parts of a region as it was written."""
+        """Return the generated parts of a changed region, as they were written."""
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 
     def _of_own_finding(self, part: TextPart) -> bool:
-        """Return whether the part is the heading of a finding, or in a finding that a person added: it stays there."""
+        """Return whether a part is a finding's heading, or in a finding that a person added: not a note."""
         title = part.kind == "heading" and _TITLE.fullmatch(part.text.strip("# ")) is not None
         return isinstance(part.owner, int) and (title or part.owner not in self.pairs)
 
     def notes(self) -> dict[int | Section, list[str]]:
-        """Return the notes by finding or section; what stands together is one note."""
+        """Return the notes by finding or section; adjacent parts form one note."""
         found: dict[int | Section, list[str]] = {}
         last: TextPart | None = None
         for part in sorted((*self.parts, *self.unchanged), key=lambda part: part.first):
@@ -723,7 +723,7 @@ class _Additions:
 
 
 def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPart, TextPart]:
-    """Return the generated part of which each edited part is a rewording."""
+    """Map each edited part that is a rewording to the generated part that it replaces."""
     if len(old) * len(new) > _MOST_PAIRS:
         return {}
     likeness = sorted(
@@ -764,7 +764,7 @@ def _agrees(label: PageLabel, entry: ReportEntry) -> bool:
 
 
 def _front_end(lines: Sequence[str]) -> int:
-    """Return how many lines the front matter has."""
+    """Return the number of the front matter's last line; 0 without front matter."""
     if not lines or lines[0] != "---":
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line == "---"), 0)
@@ -778,11 +778,11 @@ def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
 
 
 class UnmergedEdits(DataError):
-    """Edits outside the places that are read back could not be merged; the error names the lines."""
+    """Edits outside the editable parts could not be merged; the error names the lines."""
 
 
 _NAMED = 5
-"""Lines that an error about unmerged edits names."""
+"""Maximum lines that an error about unmerged edits names."""
 
 
 def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
@@ -795,7 +795,7 @@ def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
 
 
 def merge_edits(edits: PageEdits, rendered: str) -> str:
-    """Return the newly rendered page with the edits that people made elsewhere on the old one.
+    """Return the newly rendered page with the edits outside the editable parts of the old one.
 
     Raises `UnmergedEdits` if they touch lines that changed, or if the page as it was written is unknown.
     """
@@ -805,7 +805,7 @@ def merge_edits(edits: PageEdits, rendered: str) -> str:
         raise unmerged(edits, "edited, and neither the store nor git has the page as it was written")
     merged = merge_lines(edits.rest, edits.base, rendered)
     if merged is None:
-        raise unmerged(edits, "edited where the new page has another text")
+        raise unmerged(edits, "edited where the new page has different text")
     return with_front(merged, edits.front)
 
 

@@ -115,8 +115,8 @@ def parts_of(eval: str) -> Parts:
 class EvalFolders:
     """Folders and files of a repository that are named like evals.
 
-    Of evals whose names have the same end, the longest match counts. A name without a category is ambiguous: it counts
-    only if it occurs in a single place.
+    If several evals' names match the end of a path, the longest one counts. A name without a category is ambiguous and
+    counts only if it occurs in a single place.
     """
 
     def __init__(self, files: Sequence[str], own: Iterable[Parts], others: Iterable[Parts]) -> None:
@@ -201,7 +201,7 @@ TOOL_CONFIGURATION = re.compile(
     r"|\.?ktlint.*|detekt\.ya?ml|analysis_options\.ya?ml|\.credo\.exs|\.formatter\.exs",
     re.IGNORECASE,
 )
-"""File names in which linters, type checkers and formatters look for settings."""
+"""Names of files with settings of linters, type checkers and formatters."""
 
 
 class PatchScope(Frozen):
@@ -328,7 +328,7 @@ Tables = Mapping[str, object]
 
 
 def beyond_tools(path: str, before: str, after: str) -> bool:
-    """Return True if more changes than the tables of such tools, or the file cannot be parsed before or after."""
+    """Return True if anything but the tables of `_TOOLS` changes, or if either text cannot be parsed."""
     name = path.rpartition("/")[2].casefold()
     read = _toml if name == "pyproject.toml" else _ini if name in ("setup.cfg", "tox.ini") else None
     if read is None:
@@ -358,7 +358,7 @@ LONGEST_NEW = 100_000
 """Maximum characters that all edits may write together."""
 REDACTED = "[redacted:"
 FARTHEST = 200
-"""Maximum consecutive blanks in a line; more would move what follows out of sight."""
+"""Maximum consecutive blanks in a line; more would move the text after them out of view."""
 
 ReadFileText = Callable[[str], str | None]
 """Returns the text of a file by its path; None if it does not exist or is not text."""

@@ -33,7 +33,7 @@ class ReportPlacement(Frozen):
 def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:
     """Return the run's file among those of its model, or a new one named by the ISO date.
 
-    A run has one file, whatever its date. A file that cannot be read is left alone; the report goes beside it.
+    A run has one file, whatever its date. If that cannot be read, it is left alone and the report goes beside it.
     """
     own = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
     refused = {file.name: reason for file in own if (reason := _unreadable(file, last_written))}

@@ -47,7 +47,7 @@ class ConcernedFinding(Frozen):
 
     entry: ReportEntry
     packed: PackedEvidence | None = None
-    """None if its evidence is not in the store, or other findings' evidence was sufficient."""
+    """None if its evidence is not in the store, or other findings' evidence is enough."""
 
 
 def patch_delimiter(
@@ -101,7 +101,7 @@ def _finding(entry: ReportEntry) -> str:
 
 
 def _of_each(said: Iterable[str]) -> str:
-    """Return what the trials of a finding say, each thing once."""
+    """Join the distinct texts of a finding's trials."""
     return " / ".join(dict.fromkeys(said))
 
 
@@ -328,7 +328,7 @@ class PatchConversation:
             case "refusal":
                 raise self._given_up("it refused")
             case "context_exceeded":
-                raise self._given_up("what it read is too long for it")
+                raise self._given_up("the conversation exceeds its context window")
             case "max_tokens":
                 self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
                 return None
@@ -354,7 +354,7 @@ class PatchConversation:
             case SubmitPatch():
                 return self._submitted(call, asked)
             case NoChange(reason=reason):
-                raise self._given_up(f"it says that no change of these files can do it: {_said(reason, 400)}")
+                raise self._given_up(f"it says that no change to these files can do it: {_said(reason, 400)}")
         return self._toolbox.answer(call, asked)
 
     def _submitted(self, call: ToolCall, patch: SubmitPatch) -> ToolResult | Proposal:

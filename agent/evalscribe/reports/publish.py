@@ -81,7 +81,7 @@ class BranchPlan(Frozen):
 
 
 def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
-    """Plan a commit on the run's branch, or on the main branch if that contains the run's branch or there is none.
+    """Plan a commit on the run's branch, or on the main branch if the run's branch is merged or does not exist.
 
     Raises:
         UsageError: There is no main branch.
@@ -115,8 +115,8 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
 
 
 def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: PageSource | None) -> bool:
-    """Return True if the main branch got another version of the report since the run's branch left it, by a squashed
-    merge or an edit. The commit is then a merge, because the pull request would conflict otherwise.
+    """Return True if the report changed on the main branch since the run's branch diverged, by a squashed merge or an
+    edit. The commit must then be a merge, because the pull request would conflict otherwise.
     """
     left = repository.common(tip, main)
     return on_main is not None and on_main.text != (repository.read(left, ours.path) if left else None)
@@ -126,7 +126,7 @@ def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, whe
     text = repository.read(commit, ours.path)
     if text is None:
         if ours.path in repository.files(commit):
-            raise DataError(f"{ours.path} on {where} of {ours.remote} is no text; it is not overwritten")
+            raise DataError(f"{ours.path} on {where} of {ours.remote} is not text; it is not overwritten")
         return None
     data = repository.read(commit, ours.data_path) if has_data(text) else None
     return PageSource(name=ours.source.name, text=text, data=data)
@@ -258,7 +258,7 @@ def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, P
             if attempt and (now[1] if now else None) == plan.tip:
                 raise  # not a race: the remote refuses the push
             time.sleep(PAUSE_S)
-    raise DataError(f"the branch {ours.branch} of {ours.remote} keeps moving; try again")
+    raise DataError(f"the branch {ours.branch} of {ours.remote} keeps changing; try again")
 
 
 def _told(
@@ -320,11 +320,11 @@ def _read(file: ReportFile, source: PageSource, bases: Iterable[str]) -> Report:
     except DataError as error:
         if not is_ours(source.text) and _by_people(source):
             raise DataError(
-                f"{file.name} is a report that people wrote; evalscribe publishes its own.\n"
-                f"Commit it with git, so that links to it lead somewhere: git add {quote(str(file.path))}"
+                f"{file.name} is a report that people wrote; evalscribe publishes only its own.\n"
+                f"Commit it with git, so that links to it work: git add {quote(str(file.path))}"
             ) from error
         raise DataError(
-            f"{file.name} is not a report of evalscribe's that can be read, so it is not published: {error}"
+            f"{file.name} cannot be read as a report of evalscribe, so it is not published: {error}"
         ) from error
 
 

@@ -185,7 +185,7 @@ def _link(where: PublishedReport) -> str:
 
 
 def _name(path: str) -> str:
-    """Return the file name if a shell takes it as it is, else the placeholder `REPORT`."""
+    """Return the file name, or the placeholder `REPORT` if a shell would need quotes."""
     name = posixpath.basename(path)
     return name if re.fullmatch(r"[\w.-]{1,200}", name) and not name.startswith("-") else "REPORT"
 

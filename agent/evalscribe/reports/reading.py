@@ -39,7 +39,7 @@ class ParsedReport:
     run_ids: tuple[str, ...]
     """Every run that the report names as its subject."""
     other_experiments: tuple[str, ...]
-    """Experiments mentioned besides the one whose failures are listed."""
+    """Further experiments that the report mentions; their failures are not listed."""
 
 
 class PageSource(Frozen):
@@ -60,12 +60,12 @@ def source_of(file: ReportFile) -> PageSource:
 
 
 def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
-    """Read a page that evalscribe wrote, with the edits of people.
+    """Read a page that evalscribe wrote, and apply people's edits.
 
     `bases` are texts that may be the page as it was written.
 
     Raises:
-        UnreadableReport: A part that is read back cannot be read, or the page is not evalscribe's.
+        UnreadableReport: An editable part cannot be parsed, or the page is not evalscribe's.
         ConflictingEdits: Labels contradict each other.
         DataError: The data is missing or cannot be read.
     """
@@ -108,7 +108,7 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
 
 
 def _as_judged(report: Report) -> Report:
-    """Return the report with the judge's labels and without people's words, if nobody knows how it was written."""
+    """Return the report with the judge's labels and without people's text, in place of a lost original."""
     entries = tuple(
         replaced(entry, classification=entry.judge.classification, reviewer=(), notes=())
         if entry.judge
@@ -162,7 +162,7 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
 
 
 def _with_labels(analysis: Analysis, text: str) -> Analysis:
-    """Return what a page says whose data is missing or broken, with the labels under its headings."""
+    """Add the labels under the headings to the findings of a page whose data is missing or broken."""
     try:
         findings = parse_page(normalised(text)).findings
     except UnreadableReport:
@@ -216,8 +216,8 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report by a path, a name below the reports folder, or its run: an id, its beginning, an address, or the
-    name that the run of an experiment has.
+    """Find a report by a path, a name below the reports folder, or its run: an id or its beginning, an address, or the
+    name of an experiment's run.
 
     Raises `NotFoundError` if none or more than one matches.
     """
@@ -239,7 +239,7 @@ def _file(path: Path, name: str) -> ReportFile:
 
 
 def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report like `find_report`, but only below the reports folder, for callers that may read nothing else."""
+    """Find a report like `find_report`, but only below the reports folder, for callers that may not read elsewhere."""
     there = list(workspace.reports.all())
     files = [file for file in there if _means(name, file)]
     files = files or list(_document(workspace.reports, name)) or _of_run(there, name)
@@ -301,7 +301,7 @@ def name_of(library: ReportsFolder, file: ReportFile) -> str:
     name = next(own, None)
     if name is None:
         raise UsageError(
-            f"{file.path} is not below the reports folder; say which one with `reports` DIR", fields=("reports",)
+            f"{file.path} is not below the reports folder; set the folder with `reports` DIR", fields=("reports",)
         )
     return name
 

@@ -56,7 +56,7 @@ class RecordedAction(Frozen):
     seen: ReportReference
     text: str
     held: FollowUpOutcome
-    """Outcome by the later runs of every model with the same experiment."""
+    """Outcome in the later runs of the same experiment, of any model."""
 
 
 class RecurringRow(Frozen):
@@ -78,7 +78,7 @@ class RecurringRow(Frozen):
 
     @property
     def is_outage(self) -> bool:
-        """Whether only the infrastructure failed, and nobody tried to change something about it."""
+        """Whether only the infrastructure failed, and no action was taken on it."""
         return self.kinds == ("infrastructure",) and not self.actions
 
 
@@ -98,7 +98,7 @@ class ModelReport:
     """0 for the model's newest report."""
     report: PastReport
     failures: Mapping[str, FindingSummary]
-    """By eval path, spelled as fully as in any report of the model."""
+    """Findings by eval path, in the fullest spelling found in the model's reports."""
 
     @property
     def seen(self) -> ReportReference:
@@ -114,7 +114,7 @@ class ModelReport:
         return found
 
     def follows(self, other: "ModelReport") -> bool:
-        """Return True if its run is later than another report's; the order of two models within a day is unknown."""
+        """Return True if its run is later than another report's. Reports of two models on one day have no order."""
         same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
         if self.report.run == other.report.run or not same:
             return False
@@ -160,7 +160,7 @@ def _plainest(folder: str) -> tuple[int, str]:
 def recurring_in_reports(
     files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: FindRecord = lambda *_: None
 ) -> RecurringEvals:
-    """Return the rows of the named models (folders), or of all; unreadable files become notes.
+    """Return the rows of the models in the given folders, or of all; unreadable files become notes.
 
     `files` are the reports of all models, because every later one can show the outcome of an action.
     """
@@ -174,7 +174,7 @@ def recurring_in_reports(
 def actions(
     eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], seen_in: FindRecord
 ) -> Iterator[RecordedAction]:
-    """Yield actions on an eval after some reports, with the outcome by all later ones."""
+    """Yield the actions on an eval that the reports `mine` record, with their outcome in all later reports."""
     for one in mine:
         for text, finding in one.done.get(eval, ()):
             later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
@@ -192,7 +192,7 @@ def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
 
 
 def _outline(report: PastReport) -> PastReport:
-    """Drop unneeded parts, which are most of a report in memory."""
+    """Drop the parts that are not needed here, to save memory."""
     unsaid = {"reasoning": None, "output_snippet": None, "expected_snippet": None, "citations": ()}
     findings = tuple(finding.model_copy(update=unsaid) for finding in report.analysis.findings)
     told = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
@@ -256,7 +256,7 @@ class SharedFailure(Frozen):
     seen: tuple[AffectedModel, ...]
     """Sorted by name."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way in an earlier version of this eval; not counted."""
+    """Models that failed in the same way in an earlier version of this eval; they are not counted."""
     actions: tuple[RecordedAction, ...] = ()
 
 
@@ -302,7 +302,7 @@ def find_shared_failures(
 
 
 def _unmatched(failures: Sequence[CompactFailure], told: Set[str], least: int) -> Iterator[str]:
-    """Yield notes on the other evals that several models of an experiment fail."""
+    """Yield notes on evals that several models of an experiment fail, but not in the same way."""
     models: dict[str, dict[str, bool]] = defaultdict(dict)
     for one in failures:
         if one.eval not in told:
@@ -477,6 +477,6 @@ def _uncounted(library: ReportsFolder, models: Sequence[str], known: Set[Key]) -
     folders = {str(PurePosixPath(file.name).parent) for file in files}
     missing = sorted(folder for folder in folders if "/" in folder and model_key(*_named(folder)) not in known)
     return [
-        f"{folder} is not counted: no run of it is in the store; `evalscribe analyze RUN` puts one there"
+        f"{folder} is not counted: no run of it is in the store; `evalscribe analyze RUN` stores one"
         for folder in missing
     ]

@@ -1,4 +1,4 @@
-"""Undo what an editor's formatter did to a page: aligned tables, blank lines around blocks, other bullets, escapes."""
+"""Undo the changes of an editor's formatter: aligned tables, blank lines around blocks, other bullets, escapes."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 
 class TextChange(NamedTuple):
-    """One region of two sequences, as `SequenceMatcher.get_opcodes` gives it."""
+    """One region of two sequences, as in `SequenceMatcher.get_opcodes`."""
 
     kind: str
     first_old: int
@@ -27,7 +27,7 @@ class TextChange(NamedTuple):
 
 
 class NumberedLines(NamedTuple):
-    """Lines, and the number that each has on the page as it is, counted from 1."""
+    """Lines with their numbers on the page, counted from 1."""
 
     lines: list[str]
     numbers: list[int]
@@ -38,10 +38,10 @@ class NumberedLines(NamedTuple):
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
-    """Return how to turn one sequence into the other.
+    """Return the changes that turn one sequence into the other.
 
-    What both begin and end with, and what both have once and in the same order, is not compared again: with the lines
-    of a thousand findings, which are much alike, `SequenceMatcher` takes minutes.
+    Equal beginnings and ends, and elements that both have once and in the same order, are matched first:
+    `SequenceMatcher` takes minutes for the similar lines of a thousand findings.
     """
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -63,7 +63,7 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
 
 
 def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
-    """Return the page with lines that differ from the base only in their form, and blank lines, as they are there."""
+    """Return the page with lines that differ from the base only in formatting, and blank lines, as in the base."""
     mine, theirs = _forms(page.lines), _forms(base)
     here = [at for at, form in enumerate(mine) if form is not None]
     there = [at for at, form in enumerate(theirs) if form is not None]
@@ -98,7 +98,7 @@ def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
 
 
 def _forms(lines: Sequence[str]) -> list[str | None]:
-    """Return for each line what a formatter leaves as it is; None for a blank line outside fences."""
+    """Reduce each line to the part that a formatter does not change; None for a blank line outside fences."""
     forms: list[str | None] = []
     fence = ""
     in_front = lines[:1] == ["---"]

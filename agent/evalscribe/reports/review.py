@@ -119,14 +119,14 @@ def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def calibration(row: JudgeRow) -> Calibration:
-    """Return the row as printable calibration figures."""
+    """Convert the row to calibration figures for printing."""
     counted = ((truth, said, number) for truth, saids in row.confusion.items() for said, number in saids.items())
     pairs = (LabelPair(expected=truth, predicted=said) for truth, said, number in counted for _ in range(number))
     return Calibration(pairs, CLASSIFICATIONS)
 
 
 def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
-    """Pair labels from reports that people wrote with the finding of a judge's report on the same run."""
+    """Add the judge's verdict, from a judge's report on the same run, to labels from reports that people wrote."""
     for label in labels:
         found = None if label.judge else findings.get(labelled_eval(label))
         if found is None:
@@ -221,7 +221,7 @@ class SyncResult(Frozen):
     ref: str
     commit: str
     labels: int
-    """Number of labels, in force and overruled."""
+    """Number of labels, whether in force or replaced."""
     reviewers: tuple[str, ...]
     reports: int
     """Number of reports with labels."""

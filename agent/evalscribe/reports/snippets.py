@@ -1,7 +1,7 @@
-"""Quotations of a finding: a list item if it is one line, else one fence with places as comments at the line ends.
+"""Render and parse the quotations of a finding.
 
-A statement of several lines is joined into one where that changes nothing but white space; its place is then a range
-with a dash instead of a hyphen.
+A single line is a list item; otherwise one fence has them all, with places as comments at the line ends. A statement
+of several lines is joined into one if only white space changes; its place then has a dash instead of a hyphen.
 """
 
 import re
@@ -20,7 +20,7 @@ PLACE = re.compile(rf"(.*?) *  (?:#|//|--) {_PLACE}")
 ITEM = re.compile(rf"- (`+.+`+) {_PLACE}")
 LONGEST = 4000
 ALIGNED = 80
-"""Places of output and reference stand in one column, but for those of lines longer than this."""
+"""Maximum characters of a line of output or reference whose place is aligned with the others."""
 SIDES = ("output", "expected")
 JOINED = 120
 """Maximum characters of a line that was joined from several."""
@@ -55,14 +55,14 @@ DASHES = {"sql", "lua"}
 
 
 class Quoted(NamedTuple):
-    """A quotation as it stands on a page."""
+    """A quotation on a page."""
 
     snippet: Snippet
-    """Its text is one line if it is joined."""
+    """The quotation; a joined text is on one line."""
     line: int
-    """Its line on the page."""
+    """Number of its first line on the page."""
     last: int
-    """The last line that it quotes."""
+    """Number of the last quoted line of the document."""
 
 
 def render(snippets: Sequence[Snippet]) -> list[str]:
@@ -87,7 +87,7 @@ def render(snippets: Sequence[Snippet]) -> list[str]:
 
 
 def _joined(text: str) -> str:
-    """Return the lines as one if all but the last end inside brackets, none has a comment, and it is short."""
+    """Join the lines if all but the last end inside brackets, none has a comment, and the result is short."""
     lines = [line.strip() for line in text.split("\n")]
     if len(lines) == 1:
         return lines[0]
@@ -99,7 +99,7 @@ def _joined(text: str) -> str:
 
 
 def parse(block: PageBlock) -> list[Quoted]:
-    """Raises `UnreadableReport`."""
+    """Parse the quotations in a fence. Raises `UnreadableReport`."""
     lines = block.text.split("\n")[:-1]
     quoted = []
     at = 0
@@ -107,7 +107,7 @@ def parse(block: PageBlock) -> list[Quoted]:
         match = PLACE.fullmatch(lines[at]) if len(lines[at]) <= LONGEST else None
         line = block.line + 1 + at
         if match is None:
-            raise UnreadableReport("a quotation has no role, file and line behind it", line)
+            raise UnreadableReport("a quotation is not followed by role, file and line", line)
         count = 1 if match[5] == "–" else int(match[6] or match[4]) - int(match[4]) + 1
         quoted.append(_quoted(match, match[1], lines[at + 1 : at + count], line))
         at += max(1, count)
@@ -115,7 +115,7 @@ def parse(block: PageBlock) -> list[Quoted]:
 
 
 def parse_item(text: str, line: int) -> Quoted | None:
-    """Return the quotation of a list item, or None if the line is none."""
+    """Parse a list item; None if it is not a quotation."""
     match = ITEM.fullmatch(text) if len(text) <= LONGEST else None
     return _quoted(match, inline.uncode(match[1]), [], line) if match else None
 
@@ -132,7 +132,7 @@ def _quoted(match: re.Match[str], first: str, more: list[str], line: int) -> Quo
             status=status,
         )
     except ValueError as error:
-        raise UnreadableReport("a quotation's place is not one", line) from error
+        raise UnreadableReport("a quotation has an invalid place", line) from error
     return Quoted(snippet, line, int(match[6] or match[4]))
 
 
@@ -148,6 +148,6 @@ def _language(snippets: Sequence[Snippet]) -> str:
 
 
 def is_ours(block: PageBlock) -> bool:
-    """Whether the fence's first line has a place behind it; a person's fence has not."""
+    """Return whether the fence's first line ends with a place, which a person's fence does not have."""
     first = block.text.partition("\n")[0]
     return len(first) <= LONGEST and PLACE.fullmatch(first) is not None

@@ -56,7 +56,7 @@ class Consent:
             )
 
     def require(self, *models: str, estimate: "Estimate | None" = None) -> None:
-        """Check as `check` does, and ask the user at a terminal who has not agreed yet.
+        """Check like `check`, and ask a user at a terminal who has not agreed yet.
 
         Raises `ConsentError` without consent.
         """

@@ -1,7 +1,7 @@
-"""Parse the RUN argument, apply the user's provider and model, and link to the pages that show a run."""
+"""Parse the RUN argument and what the user said about its runs, and link to the pages that show a run."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from evalscribe.model.run import UNKNOWN, Run
 
 
 class Links(Frozen):
-    """Addresses at which the visualizer shows a run; without either there are no links."""
+    """Addresses at which the visualizer shows a run. If both are None, there are no links."""
 
     base: str | None = None
     """The user's address up to `/run/`, such as `https://host/experiment/default`."""
@@ -97,7 +97,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
 
 
 def _nearest(path: Path, cwd: Path) -> str:
-    """Name the entries of the same folder that are spelled alike; of folders below `cwd` only."""
+    """Name similarly spelled entries of the same folder, if it is `cwd` or below it."""
     try:
         if not path.parent.resolve().is_relative_to(cwd.resolve()):
             return ""
@@ -170,7 +170,7 @@ def _experiment(names: list[str]) -> str | None:
 
 
 def _position_of_run(names: list[str]) -> int:
-    """Return the index of the `run` that precedes the id; an experiment itself may be named `run`."""
+    """Return the index of the `run` that precedes the id; an experiment may also be named `run`."""
     candidates = [n for n, name in enumerate(names[:-1]) if name == "run"]
     behind = [n for n in candidates if n > 1 and names[n - 2] == "experiment"]
     if not candidates:
@@ -196,10 +196,57 @@ def _ascii(host: str) -> str:
 
 _USED_BY = {
     "map": "tables of results (CSV or JSON)",
-    "threshold": "formats that have a score and do not say what passed, such as tables of results (CSV or JSON)",
+    "threshold": "formats that have scores but no verdicts, such as tables of results (CSV or JSON)",
     "tasks": "Harbor jobs and replays of tau-bench",
     "reference_run": "Harbor jobs and runs of SWE-bench",
 }
+
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "input": ("inputs", "question", "prompt", "query", "user_input", "problem"),
+    "output": (
+        *("outputs", "actual_output", "model_output", "model_answer", "model_response", "response", "completion"),
+        *("prediction", "predicted", "predicted_answer", "generated", "generated_answer", "generation"),
+    ),
+    "expected": (
+        *("expected_output", "expected_answer", "reference", "reference_output", "reference_outputs"),
+        *("reference_answer", "ground_truth", "gold", "gold_answer", "golden_answer", "correct_answer", "target"),
+    ),
+    "passed": ("pass", "success", "correct", "is_correct", "status"),
+    "score": (),
+    "scores": (),
+    "reason": ("explanation", "comment", "grader_reason"),
+    "error": (),
+    "id": ("key", "example_id", "test_id", "name"),
+    "category": (),
+    "provider": (),
+    "model": ("model_name",),
+}
+"""The fields of a row, each with other names that its column may have, the likeliest first."""
+
+
+def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
+    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
+    columns: dict[str, str] = {}
+    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # the name of a column may contain a comma
+    for one in (part for text in assignments for part in next_field.split(text)):
+        field, equals, name = (part.strip() for part in one.partition("="))
+        if not equals or not name:
+            raise wrong_columns(f"{one.strip()!r} is not FIELD=COLUMN, such as input=question")
+        if field not in fields:
+            near = get_close_matches(field, fields, 1)
+            raise wrong_columns(
+                f"there is no field {field!r}"
+                + (f"; did you mean {near[0]}?" if near else f": use {', '.join(fields)}")
+            )
+        if field in columns:
+            raise wrong_columns(f"{field} has two columns")
+        columns[field] = name
+    return columns
+
+
+def wrong_columns(problem: str) -> UsageError:
+    return UsageError(f"`map`: {problem}", fields=("map",))
 
 
 class RunOverrides(Frozen):
@@ -210,18 +257,18 @@ class RunOverrides(Frozen):
     columns: dict[str, str] = Field(default_factory=dict)
     """Columns of a table of results, by field: `{"input": "question"}`."""
     threshold: float | None = None
-    """Lowest score that passes, where a source does not say what passed; None for 1."""
+    """Lowest score that passes, for sources without verdicts; None for 1."""
     tasks: Path | None = None
-    """Folder of the tasks that were run, with instructions, tests and reference solutions."""
+    """Folder of the run's tasks, with their instructions, tests and reference solutions."""
     reference_run: Path | None = None
-    """A run of the reference answers, in the format of the run that is read."""
+    """A run of the reference answers, in the same format as the run itself."""
 
     def require_used(self, used: Collection[str], why: str) -> None:
-        """Raise `UsageError` with the reason if the user set one that is not used here.
+        """Raise `UsageError` if the user set an option that does not apply.
 
         Args:
-            used: Those of `map`, `threshold`, `tasks` and `reference_run` that a format uses.
-            why: What the runs are instead.
+            used: The options that apply, of `map`, `threshold`, `tasks` and `reference_run`.
+            why: The reason for the message, such as `x.json is read as inspect`.
         """
         given = {
             "map": bool(self.columns),
@@ -234,7 +281,7 @@ class RunOverrides(Frozen):
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Return the overrides that the user set; a model with a provider in front sets both."""
+        """Return the names of the overrides that the user set; a `model` such as `openai/gpt-4o` sets both."""
         given = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
         return tuple(name for name, value in {**given, "experiment": self.experiment}.items() if value)
 
@@ -245,7 +292,7 @@ def agent_metadata(run: Run) -> dict[str, JsonValue]:
 
 
 def provider_and_model(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
-    """Return a run's provider and model: the overrides, else the file's. `openai/gpt-4o` sets both."""
+    """Return a run's provider and model: those of the overrides, else the file's. `openai/gpt-4o` sets both."""
     whole = overrides.model or model or UNKNOWN
     given = overrides.provider or (None if overrides.model else provider)
     if given:

@@ -1,7 +1,6 @@
 """Read agent runs in the format of the SDK and `evalscribe judge`, one per line or in a list, as evals of one run."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,14 +16,14 @@ from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import FileStart, Format, has
-from evalscribe.sources.records import Omissions, RecordFile
+from evalscribe.sources.records import Omissions, RecordFile, Trials
 from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
-"""Scores that decide whether an eval passed, in order of preference; without any of them, the first score decides."""
+"""Scores that decide whether an eval passed, in order of preference. If there is none, the first score decides."""
 IT = "it"
-"""Name of the run in errors that also give its location."""
+"""Name of the agent run in errors to which its location is added."""
 _Numbered = tuple[int, object]
 
 
@@ -39,31 +38,27 @@ class AgentRuns(RecordFile):
         self._by_line = by_line
 
     def read(self) -> Iterator[Run | Record]:
-        trials: Counter[str] = Counter()
+        trials = Trials()
         model: str | None = None
         with suppress(DataError):  # The second pass shows where it ends.
             for _, value in self._values(Omissions()):
                 if isinstance(value, dict):
-                    trials[_name(value)] += 1
+                    trials.count(_name(value))
                     model = model or _model(value)
         run_id = self._finish_first_pass()
         provider, name = provider_and_model(self._overrides, model)
         run = Run(id=run_id, provider=provider, model=name, experiment=self._overrides.experiment or "default")
         yield run
-        seen: Counter[str] = Counter()
         for number, value in self._values(self._left_out):
-            if (record := self._record(number, value, run, seen, trials)) is not None:
+            if (record := self._record(number, value, run, trials)) is not None:
                 yield record
 
-    def _record(
-        self, number: int, value: object, run: Run, seen: Counter[str], trials: Mapping[str, int]
-    ) -> Record | None:
+    def _record(self, number: int, value: object, run: Run, trials: Trials) -> Record | None:
         place = f"line {number}" if self._by_line else f"[{number}]"
         try:
             if not isinstance(value, dict):
                 raise DataError("no object")
-            seen[_name(value)] += 1
-            return _record(value, run, seen[_name(value)], trials[_name(value)])
+            return _record(value, run, *trials.next(_name(value)))
         except DataError as error:
             told = str(error).removeprefix(f"{IT}: ")
             self._left_out.add(f"an agent run that cannot be read: {told}", place, lost=True)
@@ -85,7 +80,7 @@ class AgentRuns(RecordFile):
 
 
 class MessagesFile(AgentRuns):
-    """A list of messages: one agent run, whose speakers may have names of their own."""
+    """A list of messages, which is one agent run. Its speakers may have unknown roles."""
 
     format = "messages"
 
@@ -101,7 +96,7 @@ class MessagesFile(AgentRuns):
 
 
 def _spoken(message: object) -> object:
-    """Give a message a role that is known; other speakers are named in front of what they say."""
+    """Replace unknown roles: `human` becomes `user`; others become `assistant`, named at the start of the content."""
     if not isinstance(message, dict) or message.get("role") in (*ROLES, "developer"):
         return message
     if message.get("role") == "human":
@@ -142,7 +137,7 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
 
 
 def _name(value: Mapping[str, object]) -> str:
-    """Return the run's task, else its name, else its id; redacted."""
+    """Return the redacted task of the agent run, else its name, else its id."""
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
     found = next(
@@ -166,7 +161,7 @@ def _speaker(value: Mapping[str, object]) -> str | None:
 
 
 def _is_unique(id: object) -> bool:
-    """Return True if an id is unique outside its file as well."""
+    """Return whether an id is unique outside its file, too."""
     try:
         return isinstance(id, str) and str(UUID(id)) == id.lower()
     except ValueError:
@@ -191,7 +186,7 @@ def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
 
 
 def _named(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
-    """Replace ids that were generated while reading, because the next reading would generate others."""
+    """Replace randomly generated ids, because every reading would generate others."""
     given = value.get("transcripts")
     own = given[number] if isinstance(given, list) and number < len(given) else None
     kept = isinstance(own, dict) and isinstance(own.get("id"), str) and bool(own["id"])
@@ -208,7 +203,7 @@ FORMATS = (
         title="agent runs",
         open=_open,
         an_eval="an agent run",
-        passed="the first of `reward`, `score`, `passed`, `correct` that it has, else its first score, is at least 1",
+        passed="`reward`, else `score`, `passed`, `correct` or the first score, is at least 1",
         fields={
             "messages, transcripts": "transcripts",
             "metadata.task, name, id": "name",
@@ -226,6 +221,6 @@ FORMATS = (
         recognise=lambda start, _: has(start.first, "role", "content") if start.character == "[" else None,
         an_eval="the file",
         passed="never: a list of messages has no verdict",
-        fields={"role": "who speaks; roles that are not known are named in the text", "content": "transcript"},
+        fields={"role": "the speaker; unknown roles are named in the text", "content": "transcript"},
     ),
 )

@@ -1,7 +1,7 @@
 """Read trajectories in the Agent Trajectory Interchange Format (ATIF), versions 1.2 to 1.8.
 
-The package `atif` reads version 1.8 and the versions before it only if they are valid; what agents write often is not,
-and an eval with one wrong step has to open.
+The package `atif` accepts only valid files. Files written by agents often are not valid, and an eval with one wrong
+step still has to be read.
 """
 
 import re
@@ -38,23 +38,23 @@ class AtifTrajectory(NamedTuple):
 
     agent: Mapping[str, object]
     conversations: list[tuple[str | None, list[object]]]
-    """The main one first, then those of the sub-agents, by their names."""
+    """Messages by name: the main agent's first (name None), then those of its sub-agents."""
     metrics: Mapping[str, object]
-    """`final_metrics` of the last part, which has the sums of all; without them the sums over the steps."""
+    """`final_metrics` of the last part, which sums up all parts; if missing, sums over the steps."""
     metadata: Mapping[str, object]
     times: tuple[str, ...]
-    """The times of the first and of the last step, where they have times."""
+    """Times of the first and the last step, if recorded."""
 
 
 _Load = Callable[[Path], tuple[Mapping[str, object], int]]
 
 
 def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
-    """Read a trajectory, the files that continue it, and those of its sub-agents, each of these once.
+    """Read a trajectory, its continuation files and those of its sub-agents; each file is read once.
 
     Args:
         path: The first file.
-        load: Reads a JSON object; returns it with the number of its characters.
+        load: Reads a JSON object and returns it with its number of characters.
 
     Raises the errors of `load` for the first file.
     """
@@ -72,7 +72,7 @@ def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
     def load_next(file: Path) -> Mapping[str, object]:
         nonlocal left
         if len(seen) >= MAX_PARTS or (seen and left <= 0):
-            raise DataError("the trajectory has too many parts, or too long ones")
+            raise DataError("the trajectory has too many parts, or its parts are too long")
         seen.add(file)
         whole, characters = load(file)
         left -= characters
@@ -119,7 +119,7 @@ def _sums(measured: Sequence[Mapping[str, object]]) -> dict[str, object]:
 def _beside(path: Path, reference: object, seen: set[Path]) -> Path | None:
     """Return a file that a trajectory names, if it lies in the same folder or below it.
 
-    Copied trajectories have a prefix that the reference does not: `a.trajectory.json` names `trajectory.cont-1.json`.
+    A copied trajectory may have a prefix that its references lack: `a.trajectory.json` names `trajectory.cont-1.json`.
     """
     name = text_of(reference) or text_of(object_of(reference).get("trajectory_path"))
     if not name:
@@ -154,7 +154,7 @@ def _sub_agents(
 
 
 def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
-    """Yield messages; a tool's result lies in the step of its call, and becomes a message of its own."""
+    """Yield messages. A step contains the results of its tool calls; each result becomes a message of its own."""
     for step in steps:
         role = _ROLES.get(text_of(step.get("source")), "user")
         calls = [_call(one) for one in dicts(step.get("tool_calls"))]
@@ -176,7 +176,7 @@ def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
 
 
 def _model(step: Mapping[str, object]) -> object:
-    """Return the model of an agent's step; None if the agent acted without asking one."""
+    """Return the model of an agent's step; None if the agent acted without calling a model."""
     return None if step.get("llm_call_count") == 0 else step.get("model_name") or None
 
 
@@ -193,7 +193,7 @@ def _content(value: object) -> object:
 
 
 def first_request(trajectory: AtifTrajectory) -> str:
-    """Return what the user asked first."""
+    """Return the text of the first user message."""
     messages = (object_of(one) for one in trajectory.conversations[0][1])
     first = next((one for one in messages if one.get("role") == "user" and one.get("content")), {})
     content = first.get("content")
@@ -202,7 +202,7 @@ def first_request(trajectory: AtifTrajectory) -> str:
 
 
 class AtifReader(EvalReader):
-    """A trajectory, or a folder of them. They have no verdict: every eval is incomplete."""
+    """Reads a trajectory or a folder of them. Trajectories have no verdict, so every eval is incomplete."""
 
     format = NAME
 
@@ -284,7 +284,7 @@ FORMATS = (
         fields={
             "steps": "messages; a tool's result becomes a message of its own; copied context is left out",
             "subagent_trajectories": "transcripts of their own",
-            "continued_trajectory_ref": "read with the file, if it lies beside it",
+            "continued_trajectory_ref": "read with the file, if it is beside it",
             "agent.model_name, agent.name": "model and experiment of the run",
             "final_metrics": "tokens, cost; metadata",
             "notes, extra, session_id": "metadata",

@@ -1,4 +1,4 @@
-"""Read sessions of Claude Code: a file, or a project's folder of them with its sub-agents."""
+"""Read sessions of Claude Code: one file, or a project's folder with its sub-agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +28,7 @@ NAME = "claude-code"
 _CLEAR = "<command-name>/clear</command-name>"
 _TYPES = ("user", "assistant", "system")
 _KNOWN_TYPES = ("summary", "file-history-snapshot", "queue-operation", "progress")
-"""Lines without a message, of which nothing is missed."""
+"""Types of lines that contain no message and are not counted as left out."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _AGENT = "agent-"
 _Line = Mapping[str, object]
@@ -36,7 +36,7 @@ _Line = Mapping[str, object]
 
 @dataclass
 class _Conversation:
-    """What was said between the start of a file or `/clear`, and the next `/clear` or the end."""
+    """Lines from the start of a file or a `/clear` to the next `/clear` or the end."""
 
     lines: list[_Line] = field(default_factory=list)
     characters: int = 0
@@ -58,7 +58,7 @@ class _Conversation:
         return next((model for model in models if model and not model.startswith("<")), None)
 
     def tokens(self, *names: str) -> float | None:
-        """Return the sum of counts over the model's answers; an answer of several lines counts once."""
+        """Return the sum of counts over the model's answers. An answer that spans several lines counts once."""
         answers = {}
         for line in self.lines:
             message = object_of(line.get("message"))
@@ -69,18 +69,18 @@ class _Conversation:
 
 
 class _Index(NamedTuple):
-    """What a first reading found out."""
+    """What the first pass finds out about the files."""
 
     works: dict[str, list[Path]]
-    """Files that belong together, by the name of the work."""
+    """Files by the name of the piece of work that they belong to."""
     cleared: list[Path]
     """Files with several conversations."""
     sub_agents: list[tuple[str, Path]]
-    """Sessions that started sub-agents, with the files of these."""
+    """Ids of sessions that started sub-agents, with the sub-agents' files."""
 
 
 class ClaudeCodeReader(EvalReader):
-    """Sessions have no verdict: every eval is incomplete."""
+    """Reads sessions. They have no verdict, so every eval is incomplete."""
 
     format = NAME
 
@@ -89,7 +89,7 @@ class ClaudeCodeReader(EvalReader):
         self._index: _Index | None = None
 
     def evals(self) -> Iterator[SourceEval]:
-        """Yield the work of every session. A folder is read once before, so that one work is held at a time."""
+        """Yield an eval for each piece of work. A first pass groups the files, so that only one work is in memory."""
         files = _session_files(self._path) if self._path.is_dir() else [self._path]
         only = len(files) == 1
         if self._index is None:
@@ -143,7 +143,7 @@ class ClaudeCodeReader(EvalReader):
 
         Args:
             path: The file.
-            held: Conversations that are held already; together with those of the file they have a maximum size.
+            held: Conversations already in memory; they count towards the maximum size.
             only: True if there are no other files.
         """
         found = [_Conversation()]
@@ -163,7 +163,7 @@ class ClaudeCodeReader(EvalReader):
         except EvalscribeError as error:
             if only and not found[0].lines:
                 raise
-            self._omit(f"the rest of a session: {error}", path.name)
+            self._omit(f"the rest of a session: {error}", path.name, lost=True)
         for one in found:
             one.lines = self._without_abandoned(one.lines, path.name)
         return [one for one in found if one.lines]
@@ -171,7 +171,7 @@ class ClaudeCodeReader(EvalReader):
     def _line(self, read: JsonLine, place: str, size: int) -> _Line | None:
         line = read.value
         if line is None:
-            self._omit("a line that cannot be read", place)
+            self._omit_line(read, place)
             return None
         kind = line.get("type")
         if kind not in _TYPES:
@@ -185,7 +185,7 @@ class ClaudeCodeReader(EvalReader):
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
-        """Return the lines of the last branch: after a rewind the same parent has other children."""
+        """Return the lines of the last branch. After a rewind, a parent has children in several branches."""
         known = {id: line for line in lines if (id := text_of(line.get("uuid")))}
         children: dict[str, int] = {}
         for line in lines:
@@ -254,7 +254,7 @@ class ClaudeCodeReader(EvalReader):
 
 
 def _messages(lines: Sequence[_Line]) -> Iterator[object]:
-    """Yield messages; lines of one answer are one, and results of tools become messages of their own."""
+    """Yield messages. The lines of one answer form one message; each tool result becomes a message of its own."""
     for _, group in groupby(lines, key=lambda line: _answer(line) or id(line)):
         same = list(group)
         kind, message = same[0].get("type"), object_of(same[0].get("message"))
@@ -302,7 +302,7 @@ def _text(content: object) -> str:
 
 
 def _session_files(folder: Path) -> list[Path]:
-    """Return the sessions of a folder; only sub-agents, if it has nothing else."""
+    """Return the sessions of a folder, or the sub-agents' files if there are no others."""
     found = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
     return [path for path in found if not path.name.startswith(_AGENT)] or found
 
@@ -314,7 +314,7 @@ def _is_session(path: Path) -> bool:
 
 
 def _recognise_line(line: _Line | None) -> str | None:
-    """A session begins with a message, or with a line that has none, such as a summary."""
+    """Return what a session is recognised by. It begins with a message, or a line such as a summary."""
     if line is None:
         return None
     if line.get("type") in _TYPES and {"sessionId", "uuid"} <= line.keys():
@@ -341,14 +341,14 @@ FORMATS = (
         recognise=lambda start, _: _recognise_line(start.line),
         recognise_folder=_recognise_folder,
         a_run="the project and model",
-        an_eval="a session, or the sessions of one piece of work; each part after `/clear` is its own",
+        an_eval="a session, or all sessions of one piece of work; `/clear` begins a new eval",
         passed="never: a session has no verdict",
         versions="fixtures of 2026",
         names=("type", "uuid", "parentUuid", "sessionId", "message", "timestamp"),
         fields={
             "message": "messages; results of tools become messages of their own",
             "message.usage": "tokens; an answer of several lines counts once",
-            "parentUuid": "order; what a rewind took back is left out",
+            "parentUuid": "order; messages that a rewind took back are left out",
             "agent-*.jsonl": "transcripts of sub-agents",
             "slug, sessionId": "name",
             "cwd": "experiment of the run",

@@ -20,14 +20,14 @@ from evalscribe.sources.streams import JsonLine, json_lines
 
 NAME = "codex"
 _CONTEXT = ("<environment_context>", "# AGENTS.md", "<user_instructions>", "<permissions instructions>")
-"""Beginnings of user messages that Codex wrote itself."""
+"""Starts of user messages that Codex itself inserts."""
 _KNOWN = ("event_msg", "session_meta", "turn_context", "response_item", "compacted")
 
 
 class CodexReader(EvalReader):
-    """A session has no verdict: its eval is incomplete.
+    """Reads a session. It has no verdict, so its eval is incomplete.
 
-    Messages and commands stand in the file twice; they are read from the lines of type `response_item`.
+    The file contains messages and commands twice; they are read from lines of type `response_item`.
     """
 
     format = NAME
@@ -51,7 +51,7 @@ class CodexReader(EvalReader):
     def _line(self, session: "_Session", one: JsonLine, size: int) -> None:
         line, place = one.value, f"line {one.number}"
         if line is None:
-            self._omit("a line that cannot be read", place)
+            self._omit_line(one, place)
         elif line.get("type") not in _KNOWN:
             self._omit(f"a line of type `{text_of(line.get('type'))[:40] or 'unknown'}`", place)
         elif size > MAX_SESSION_CHARACTERS and line.get("type") == "response_item":
@@ -75,12 +75,12 @@ class _Session:
         self._thought: list[str] = []
 
     def at(self, time: str | None) -> None:
-        """Note the time of a line, if it has one."""
+        """Record the time of a line, if it has one."""
         self.began = self.began or time
         self.ended = time or self.ended
 
     def take(self, kind: str, payload: Mapping[str, object]) -> str | None:
-        """Take in a line. Return the type of an item that has no place."""
+        """Process a line. Returns the type of an item of unknown type, else None."""
         item = text_of(payload.get("type"))
         if kind == "session_meta":
             self.meta = self.meta or {key: payload.get(key) for key in payload if key != "base_instructions"}
@@ -128,7 +128,7 @@ class _Session:
             self.messages.append(self._thinking(message) if role == "assistant" else message)
 
     def _call(self, call: dict[str, object]) -> None:
-        """Add a call to the model's last message, or begin one."""
+        """Add a call to the model's last message, or to a new one."""
         last = self.messages[-1] if self.messages else {}
         calls = last.get("tool_calls")
         if last.get("role") == "assistant" and not self._thought:

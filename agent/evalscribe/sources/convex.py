@@ -20,17 +20,17 @@ from evalscribe.sources.convex_payload import EvalPayloadError, PayloadSource
 SUMMARY = "debugQueries:getFailedEvalsForRun"
 DEBUG = "debug:getEvalDebugInfo"
 UNKNOWN_RUN, UNKNOWN_EVAL = "jn700000000000000000000000001rx8", "jh700000000000000000000000001rmp"
-"""Ids of no document, with valid checksums and the table numbers of `runs` and `evals` in convex-evals' deployment
-(10005 and 10004). A function that gets them answers; with a malformed id it would not run."""
+"""Ids that no document has, with valid checksums and the table numbers of `runs` and `evals` in convex-evals'
+deployment (10005 and 10004). A function answers a call with these ids, but rejects a malformed id before it runs."""
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
-"""Request id in front of every reason. It differs between calls, so keeping it would change every report."""
+"""Prefix of every reason. It is removed, because its request id would change reports on every call."""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
 """The whole error message of a deployment that hides reasons (`--redact-logs-to-client`)."""
 _PERMISSION = ("OperationNotPermitted", "You do not have permission")
 _IN_A_ROW = 5
-"""Number of consecutive evals without an answer after which the fault is no longer attributed to single evals."""
+"""Consecutive evals without an answer after which the whole deployment counts as unavailable."""
 
 
 class FunctionFailed(Exception):
@@ -79,7 +79,7 @@ def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessEr
 
 
 async def check_deployment(functions: ConvexFunctions) -> str:
-    """Check that the key may run the query and the action that reading a run takes.
+    """Check that the key may run the query and the action with which runs are read.
 
     Asks for ids that cannot exist, so no data is read.
 
@@ -169,9 +169,7 @@ class DeploymentPayloads:
         return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {safe_message(message)}")
 
     async def _withheld(self, message: str) -> EvalscribeError:
-        """Explain an error without a reason: the id or the functions are at fault, as a wrong key has another
-        message.
-        """
+        """Explain an error without a reason: id or functions are wrong. A wrong key has a different error."""
         where = self._functions.where
         if not is_document_id(self._run_id):
             return NotFoundError(

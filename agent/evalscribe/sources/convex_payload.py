@@ -59,7 +59,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def explain_state(reason: str) -> str:
-    """Put an explanation in front of the runner's reason if it has a known mark."""
+    """Prefix the runner's reason with an explanation if its pattern is known."""
     meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
     return f"{meaning}; the runner says: {reason}" if meaning else reason
 
@@ -164,7 +164,7 @@ def _rank(row: Step) -> tuple[int, bool]:
 
 
 def _with_rate(step: Step, reason: str | None) -> Step:
-    """Give failed tests the reason that their row would have; the log has the ratio with more digits."""
+    """Give failed tests the ratio as their step row has it; the log prints it with more digits."""
     match = _SHORT.fullmatch((reason or "").strip())
     if step.name == "tests" and match and match["rate"] and (step.error or "").startswith("Error: Tests failed (ratio"):
         return step.model_copy(update={"error": f"tests failed ({match['rate']})"})

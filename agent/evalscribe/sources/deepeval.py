@@ -25,13 +25,13 @@ from evalscribe.sources.streams import JsonStream
 NAME = "deepeval"
 _LISTS = ("testCases", "conversationalTestCases", "test_results")
 _ABOUT = ("hyperparameters", "identifier")
-"""Other fields that are used; the rest is not held."""
+"""Other fields that are used; all others are dropped."""
 _UNREAD = frozenset(("metricsScores", "prompts", "tracesMetricsScores", "traceMetricsScores"))
-"""Fields that sum the cases up."""
+"""Fields that only summarise the cases."""
 _USED = frozenset(("name", "input", "actual_output", "expected_output", "context", "retrieval_context", "turns"))
 _USED |= {"tools_called", "expected_tools", "metrics_data", "success", "token_cost", "scenario", "expected_outcome"}
 _USED |= {"conversational", "index", "order"}
-"""Fields of a case that have a place; the others are metadata."""
+"""Fields of a case that are read; all others become metadata."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -62,7 +62,7 @@ class DeepEval(EvalReader):
 
 
 def _snake_case(value: Mapping[str, object]) -> dict[str, object]:
-    """Return an object with the names that `evaluate` returns; the files have the same names in camel case."""
+    """Convert the camel-case names of files to the snake case that `evaluate` returns."""
     return {_HUMP.sub("_", name).lower(): inner for name, inner in value.items()}
 
 
@@ -117,7 +117,7 @@ def _step(name: str, metric: Mapping[str, object]) -> Step:
 
 
 def _status(case: Mapping[str, object], steps: list[Step]) -> tuple[EvalStatus, str | None]:
-    """Return the status: `success` is false too where a metric raised."""
+    """Return status and reason. A case without success is an error if metrics raised and none failed."""
     success = case.get("success")
     if not steps or not isinstance(success, bool):
         return "incomplete", "no metric was measured"
@@ -183,7 +183,7 @@ FORMATS = (
         names=("testCases", "metricsScores", "identifier", "testPassed", "test_results"),
         fields={
             "metricsData": "steps and scores; a metric that raised is skipped",
-            "success": "status; an error where only metrics that raised make it false",
+            "success": "status; an error if it is false only because metrics raised",
             "input, actualOutput, toolsCalled, turns": "task and transcript",
             "expectedOutput, expectedOutcome": "expected answer",
             "retrievalContext": "task; context and expectedTools: grader",

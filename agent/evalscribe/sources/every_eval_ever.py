@@ -29,7 +29,7 @@ from evalscribe.text import cut, one_line
 NAME = "every-eval-ever"
 MAX_FILES = 10_000
 MAX_ANSWERS = 20
-"""Maximum answers to one input that are kept."""
+"""Maximum answers that are stored for one input."""
 LONGEST_QUOTED = 200
 """Maximum characters of an answer that a reason quotes."""
 MAX_DIGITS = 9
@@ -40,14 +40,14 @@ _INVALID = ("", "[invalid]")
 
 
 class EveryEvalEverReader(EvalReader):
-    """A folder of evaluations, a file of instances, or the aggregate file beside one."""
+    """Reads a folder of evaluations, a file of instances, or the aggregate file beside such a file."""
 
     format = NAME
 
     def evals(self) -> Iterator[SourceEval]:
         files = list(self._files())
         if not files:
-            raise DataError(f"{self._path} has results without instances, and none lie beside it as …{_SUFFIX}")
+            raise DataError(f"{self._path} has results but no instances, and its folder has no file …{_SUFFIX}")
         for path in files:
             aggregate = self._aggregate(path)
             lines = LineGroups(path, open=self._open, omit=self._omit, is_line=_is_instance, column=_result, key=_key)
@@ -64,7 +64,7 @@ class EveryEvalEverReader(EvalReader):
             yield path
 
     def _aggregate(self, path: Path) -> Mapping[str, object]:
-        """Return the aggregate file beside instances; empty without one."""
+        """Return the aggregate file in the folder of the instances; empty if there is none."""
         beside = file_below(path.parent, path.name.removesuffix(_SUFFIX) + ".json")
         if beside is None or beside == path:
             return {}
@@ -106,7 +106,7 @@ def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
 
 
 def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) -> SourceEval:
-    """Make one eval of the lines of an instance, one for each score."""
+    """Build an eval from the lines of an instance; each line has one score."""
     first = lines[0]
     given, metadata, usage = (object_of(first.get(name)) for name in ("input", "metadata", "token_usage"))
     conversations = list(_conversations(first, given))
@@ -158,7 +158,7 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
 
 
 def _ends(error: str) -> str:
-    """Return the first and the last line of an error, in which line breaks may be escaped."""
+    """Return the first and last line of an error, whose line breaks may be escaped (`\\n`)."""
     lines = [line for line in error.replace("\\n", "\n").split("\n") if line.strip()] or [error]
     return " … ".join(cut(one_line(line), 200) for line in dict.fromkeys((lines[0], lines[-1])))
 
@@ -208,7 +208,7 @@ def _called(call: Mapping[str, object]) -> dict[str, object]:
 
 
 def _final(line: Line) -> str | None:
-    """Return what was extracted as the final answer; None if the source does not say."""
+    """Return the extracted final answer; None if the source does not record it."""
     found = [one for one in dicts(line.get("answer_attribution")) if one.get("is_terminal") is not False]
     return text_of(found[-1].get("extracted_value")) if found else None
 
@@ -262,7 +262,7 @@ FORMATS = (
         recognise=_recognise,
         recognise_folder=_recognise_folder,
         a_run="an `evaluation_id` of one model",
-        an_eval="an instance; the lines of several scores are one",
+        an_eval="an instance; lines with several scores of an instance are one eval",
         passed="`evaluation.is_correct` of the first score",
         versions="0.3.0",
         names=("evaluation_id", "model_id", "sample_id", "interaction_type", "input", "output", "evaluation"),
@@ -277,7 +277,7 @@ FORMATS = (
             "sample_hash": "the version of the eval",
             "model_id": "provider and model of the run",
             "token_usage": "tokens",
-            "aggregate file": "the beginning of the run; its scores are left out",
+            "aggregate file": "the start of the run; its scores are left out",
         },
     ),
 )

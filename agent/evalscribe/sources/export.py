@@ -16,7 +16,7 @@ from evalscribe.sources.records import RecordFile, safe_json
 from evalscribe.sources.streams import JsonLine, json_lines
 
 _UNTOLD = {"failures"}
-"""Fields left out of a run's line, because they are written as records."""
+"""Fields omitted from a run's line, because its failures are written as records."""
 _FIGURES = (
     "started_at",
     "duration_s",
@@ -26,7 +26,7 @@ _FIGURES = (
     "incomplete_evals",
     *("unread", "columns", "threshold"),
 )
-"""Fields that most sources do not have: left out where they are unknown."""
+"""Fields that most sources lack; omitted if unknown."""
 
 
 def render_line(one: Run | Record) -> str:

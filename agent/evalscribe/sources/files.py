@@ -19,7 +19,7 @@ from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundE
 
 GZIP = b"\x1f\x8b"
 MAX_COMPRESSION = 200
-"""Highest compression ratio of a large file or member; text never reaches it."""
+"""Highest permitted compression ratio of a large file or member; no real text reaches it."""
 UNCHECKED_BYTES = 16 * 1024 * 1024
 """Files and members up to this size may have any compression ratio."""
 CHUNK_BYTES = 256 * 1024
@@ -30,7 +30,7 @@ class FileReader:
     """Reads a file once, from beginning to end. `progress` counts the file's own bytes, before decompression."""
 
     def __init__(self, path: Path, limit: int | None = None) -> None:
-        """Open the file; with a `limit` it seems to end after so many bytes, counted after decompression.
+        """Open the file. With a `limit`, reading ends after that many (decompressed) bytes.
 
         Raises:
             NotFoundError: The file does not exist.
@@ -63,7 +63,7 @@ class FileReader:
             piece = self._stream.read(size if self._left is None else min(size, self._left))
         self.bytes += len(piece)
         if self.bytes > UNCHECKED_BYTES and self.bytes > self._size * MAX_COMPRESSION:
-            raise DataError(f"{self._path} is compressed more tightly than any text")
+            raise DataError(f"{self._path} has a higher compression ratio than any text")
         if self._left is not None:
             self._left -= len(piece)
         self._hash.update(piece)
@@ -92,7 +92,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Convert every read error into one that names the file."""
+    """Convert read errors into errors that name the file."""
     try:
         yield
     except EvalscribeError:
@@ -114,7 +114,7 @@ def read_errors(path: Path) -> Iterator[None]:
 def file_below(folder: Path, *names: str) -> Path | None:
     """Return a regular file below a folder, without following links; None if there is none.
 
-    The names may come from a file: one that is no name of an entry, such as `..`, gives None.
+    The names may be untrusted: None is also returned if one is not a plain entry name, such as `..`.
     """
     path = folder
     try:
@@ -128,7 +128,7 @@ def file_below(folder: Path, *names: str) -> Path | None:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder and no link; False where it is too long for one."""
+    """Return whether a path is a folder and not a link; False if the path is too long."""
     try:
         return path.is_dir() and not path.is_symlink()
     except OSError:
@@ -136,12 +136,12 @@ def is_folder(path: Path) -> bool:
 
 
 def is_entry(name: str) -> bool:
-    """Return whether a text is the name of an entry of a folder, not a path that leads elsewhere."""
+    """Return whether a text is a plain entry name, not a path to somewhere else."""
     return bool(name) and name not in (".", "..") and not any(one in name for one in "/\\\0")
 
 
 def folders_in(folder: Path, most: int) -> list[Path]:
-    """Return the first folders in a folder by name, without links and hidden ones."""
+    """Return the first `most` subfolders by name, excluding links and hidden folders."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False) and one.name[0] != ".")
@@ -154,36 +154,36 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 """Maximum bytes of a line."""
 
 
-def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None]]:
-    """Yield each line that is not blank, with its number; None in place of a line that is too long."""
+def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
+    """Yield each line that is not blank: its number, its text (None if it is too long), whether it has a line end."""
     held, number, too_long = bytearray(), 0, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
         for end in ends:
             number += 1
             held += end
-            yield from _told(number, held, too_long or len(held) > MAX_LINE_BYTES)
+            yield from _told(number, held, too_long or len(held) > MAX_LINE_BYTES, ended=True)
             held, too_long = bytearray(), False
         held += rest
         if len(held) > MAX_LINE_BYTES:
             held, too_long = bytearray(), True
-    yield from _told(number + 1, held, too_long)
+    yield from _told(number + 1, held, too_long, ended=False)
 
 
-def _told(number: int, held: bytearray, too_long: bool) -> Iterator[tuple[int, str | None]]:
+def _told(number: int, held: bytearray, too_long: bool, *, ended: bool) -> Iterator[tuple[int, str | None, bool]]:
     line = bytes(held)
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
     if too_long:
-        yield number, None
+        yield number, None, ended
     elif line.strip():
-        yield number, line.decode("utf-8", "replace")
+        yield number, line.decode("utf-8", "replace"), ended
 
 
 def first_line(path: Path) -> str | None:
     """Return the first line that is not blank; None if there is none or it is too long."""
     with FileReader(path, MAX_LINE_BYTES + CHUNK_BYTES) as reading:
-        return next((line for _, line in read_lines(reading)), None)
+        return next((line for _, line, _ in read_lines(reading)), None)
 
 
 ZIP_MAGIC = b"PK\x03\x04"
@@ -309,4 +309,4 @@ def _check(packed: int, whole: int) -> None:
     if whole > MAX_MEMBER_BYTES:
         raise DataError(f"a member larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
     if whole > UNCHECKED_BYTES and whole > packed * MAX_COMPRESSION:
-        raise DataError("a member that is compressed more tightly than any text")
+        raise DataError("a member with a higher compression ratio than any text")

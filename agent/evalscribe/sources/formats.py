@@ -1,71 +1,60 @@
 """Find the format of a file or folder by its content, and open it."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 from evalscribe.errors import AccessError, DataError, NotFoundError
-from evalscribe.model.record import Record, Records
-from evalscribe.model.run import Run
-from evalscribe.sources import (
-    agent_runs,
-    atif,
-    claude_code,
-    codex,
-    deepeval,
-    every_eval_ever,
-    export,
-    harbor,
-    helm,
-    inspect_log,
-    junit,
-    lm_eval,
-    otlp,
-    promptfoo,
-    pydantic_evals,
-    results_table,
-    swebench,
-    tau_bench,
-    terminal_bench,
-)
+from evalscribe.model.record import Records
 from evalscribe.sources.address import SUMMARY, RunOverrides
 from evalscribe.sources.files import FileReader, first_line
 from evalscribe.sources.recognition import FileStart, FolderStart, Format
 from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, join_first, one_line
 
-FORMATS: tuple[Format, ...] = (
-    *harbor.FORMATS,
-    *terminal_bench.FORMATS,
-    *atif.FORMATS,
-    *claude_code.FORMATS,
-    *codex.FORMATS,
-    *swebench.FORMATS,
-    *lm_eval.FORMATS,
-    *every_eval_ever.FORMATS,
-    *helm.FORMATS,
-    *inspect_log.FORMATS,
-    *tau_bench.FORMATS,
-    *promptfoo.FORMATS,
-    *pydantic_evals.FORMATS,
-    *deepeval.FORMATS,
-    *otlp.FORMATS,
-    *junit.FORMATS,
-    *export.FORMATS,
-    *agent_runs.FORMATS,
-    *results_table.FORMATS,
+READERS = (
+    "harbor",
+    "terminal_bench",
+    "atif",
+    "claude_code",
+    "codex",
+    "swebench",
+    "lm_eval",
+    "every_eval_ever",
+    "helm",
+    "inspect_log",
+    "tau_bench",
+    "promptfoo",
+    "pydantic_evals",
+    "deepeval",
+    "otlp",
+    "junit",
+    "export",
+    "agent_runs",
+    "results_table",
 )
-"""Every format; the first that recognises a file reads it, so the more particular ones come first."""
+"""Modules beside this one, each with its `FORMATS`.
+
+The first format that recognises a file reads it, so the more particular ones come first.
+"""
 SUPPORTED = "`evalscribe import --help` lists the formats."
 MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
-"""Names of a dataset's items, which contain no runs."""
+"""Fields of dataset items, so that a dataset can be named as one: it contains no runs."""
 _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
+def formats() -> Iterator[Format]:
+    """Yield every format. A reader is imported when its turn comes: commands that are given no file need none."""
+    for name in READERS:
+        of_reader: tuple[Format, ...] = import_module(f"{__package__}.{name}").FORMATS
+        yield from of_reader
+
+
 class Recognised(NamedTuple):
-    """The format of a file or folder, and by what it was recognised."""
+    """The format of a file or folder, and what it was recognised by."""
 
     format: Format
     why: str
@@ -76,14 +65,14 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
 
     Args:
         path: The file or folder.
-        overrides: What the user said about its runs.
-        in_folder: True if the user named a folder around it, in which only some files may use every option.
+        overrides: Options that the user set for its runs.
+        in_folder: True if the user named its folder; then options that its format does not use are not an error.
 
     Raises:
         UsageError: The user set an option that the format does not use.
-        NotFoundError: There is no such file.
-        AccessError: It may not be read.
-        DataError: It is of no known format; says what it contains instead.
+        NotFoundError: The file does not exist.
+        AccessError: The file may not be read.
+        DataError: The format is unknown; the message says what the file contains.
     """
     if _is_folder(path):
         if (found := recognise_folder(path)) is None:
@@ -92,7 +81,7 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
     start = FileStart(path)
     if not start.is_zip and not start.is_sqlite and not start.character:
         raise DataError(f"{path} {'is empty' if not start.bytes else 'contains only white space'}")
-    for format in FORMATS:
+    for format in formats():
         if why := format.recognise(start, overrides):
             return _using(Recognised(format, why), path, overrides, in_folder=in_folder)
     raise _unrecognised(start)
@@ -114,7 +103,7 @@ def _is_folder(path: Path) -> bool:
 def recognise_folder(path: Path) -> Recognised | None:
     """Find the format of a folder that is read as a whole; None if its files are read one by one."""
     start = FolderStart(path)
-    for format in FORMATS:
+    for format in formats():
         if why := format.recognise_folder(start):
             return Recognised(format, why)
     return None
@@ -127,7 +116,7 @@ def open_records(path: Path, overrides: RunOverrides, *, in_folder: bool = False
 
 def format_of(name: str) -> Format | None:
     """Return the format that calls itself so in `FileImport.format`; None for a run of a deployment."""
-    return next((one for one in FORMATS if name in (one.name, *one.forms)), None)
+    return next((one for one in formats() if name in (one.name, *one.forms)), None)
 
 
 def _unrecognised(start: FileStart) -> DataError:
@@ -155,6 +144,8 @@ def _unrecognised(start: FileStart) -> DataError:
                     whole.skip()
                 whole.end()
         return DataError(f"{path} contains no runs: {_describe_names(list(start.first))}. {SUPPORTED}")
+    if path.suffix in (".yaml", ".yml"):
+        return DataError(f"{path} contains no runs: it is YAML. promptfoo writes the same as JSON: `-o results.json`")
     if start.bytes.translate(None, _CONTROL) != start.bytes:
         return DataError(f"{path} contains no runs: it is binary. {SUPPORTED}")
     line = cut(one_line(first_line(path) or ""), 80)
@@ -166,10 +157,10 @@ def _unrecognised(start: FileStart) -> DataError:
 
 
 def _describe_names(names: Sequence[str]) -> str:
-    """Describe an object of no known format, with the formats that it resembles."""
+    """Describe an object of unknown format and name the formats that it resembles."""
     if not names:
         return "its first object is empty"
-    shapes = {one.title: one.names for one in FORMATS if one.names}
+    shapes = {one.title: one.names for one in formats() if one.names}
     shapes["a dataset (`evalscribe datasets upload`)"] = _DATASET
     shared = {what: [name for name in shape if name in names] for what, shape in shapes.items()}
     near = sorted((what for what in shared if shared[what]), key=lambda what: -len(shared[what]))[:2]
@@ -179,7 +170,7 @@ def _describe_names(names: Sequence[str]) -> str:
         f"without {join_first([f'`{name}`' for name in shapes[what] if name not in names], 6)})"
         for what in near
     ]
-    return f"its keys are {shown}" + (f". It comes near to {' and '.join(resembles)}" if resembles else "")
+    return f"its keys are {shown}" + (f". It resembles {' and '.join(resembles)}" if resembles else "")
 
 
 def _kind(value: object) -> str:
@@ -223,39 +214,3 @@ def _below(folder: Path, levels: int) -> list[Path]:
         elif entry.is_file(follow_symlinks=False):
             found.append(Path(entry.path))
     return found
-
-
-EXPLICIT = ("evalscribe",)
-"""Formats whose files describe their run completely."""
-
-
-def keep_stated_models(
-    read: Iterator[Run | Record], known: Callable[[str], Run | None], said: Collection[str]
-) -> Iterator[Run | Record]:
-    """Give runs that are already stored their stored provider, model and experiment, unless the user overrode them."""
-    agents: dict[str, tuple[Run, Run]] = {}
-    for one in read:
-        if isinstance(one, Run):
-            kept = _kept(one, known(one.id), said)
-            agents[one.id] = (one, kept)
-            yield kept
-        else:
-            yield _of(one, *agents[one.run_id]) if one.run_id in agents else one
-
-
-def _kept(run: Run, known: Run | None, said: Collection[str]) -> Run:
-    if known is None:
-        return run
-    stays = {"provider": known.provider, "model": known.model, "experiment": known.experiment}
-    return run.model_copy(update={name: value for name, value in stays.items() if name not in said})
-
-
-def _of(record: Record, read: Run, kept: Run) -> Record:
-    """Update the agent named by a record with its run's, if the reader took it from the run."""
-    if record.metadata.get("agent") != _agent(read) or _agent(read) == _agent(kept):
-        return record
-    return record.model_copy(update={"metadata": {**record.metadata, "agent": _agent(kept)}})
-
-
-def _agent(run: Run) -> dict[str, str]:
-    return {"model_name": run.model, "provider": run.provider}

@@ -1,7 +1,7 @@
 """Read Harbor's job folders (Terminal-Bench 2 and others): a job, a folder of jobs, or a single trial.
 
-Jobs of the agents `oracle` and `nop` beside the job that is read show whether the reference answer passes and an empty
-one fails; each eval gets what they say about the same version of its task.
+Jobs of the agents `oracle` and `nop` in the same folder show whether the reference answer passes and an empty one
+fails. Each eval gets their results for the same version of its task.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ MAX_TRIALS_OF_JOB = 100_000
 MAX_TESTS = 2_000
 """Maximum tests of one verifier that become steps."""
 MAX_FILES = 50
-"""Maximum files of a task, or of what an agent left behind, that become documents."""
+"""Maximum files of a task, and of an agent's artifacts and logs, that become documents."""
 MAX_FILE_BYTES = 256 * 1024
 MAX_TASK_BYTES = 256 * 1024 * 1024
 """Maximum bytes of a task whose checksum is computed."""
@@ -65,7 +65,7 @@ _JOB_FIELDS = frozenset(("n_total_trials", "stats"))
 
 
 class _Trial(NamedTuple):
-    """A trial's folder with what is needed to number it and to find it again."""
+    """A trial's folder, with the data by which trials are ordered and matched with reference answers."""
 
     folder: Path
     job: "_Job"
@@ -77,11 +77,11 @@ class _Job(NamedTuple):
     folder: Path
     id: str
     datasets: int
-    """Combinations of agent, model and dataset, each of which is a run."""
+    """Number of combinations of agent, model and dataset; each is a run."""
     planned: int
     finished: bool
     alone: bool = False
-    """Whether it stands for a single trial whose folder was given."""
+    """Whether only one trial is read, because the user named the trial's folder."""
 
 
 class _Task(NamedTuple):
@@ -90,7 +90,7 @@ class _Task(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What one step of a trial, or the whole of a trial with a single step, says of its grading."""
+    """The grading of one step of a trial, or of the whole trial if it has no separate steps."""
 
     name: str
     rewards: Mapping[str, float]
@@ -98,23 +98,26 @@ class _Part(NamedTuple):
     logs: tuple[Document, ...]
     trajectory: AtifTrajectory | None
     error: str | None
-    """The exception, in one line."""
+    """The exception as one line."""
 
 
 class HarborReader(EvalReader):
-    """A job, a folder of jobs, or a trial. A run is one agent with one model on one dataset in one job."""
+    """Reads a job, a folder of jobs, or a trial. A run is one agent with one model on one dataset in one job."""
 
     format = NAME
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path if path.is_dir() else path.parent, overrides)
-        self._lowest = 1.0 if overrides.threshold is None else overrides.threshold
         self._tasks: dict[str, _Task | None] = {}
         self._task_folders: dict[str, Path] | None = None
         self._answers: dict[str, tuple[GradedAnswer, ...]] | None = None
         self._trials_of: dict[Path, list[_Trial]] = {}
         self._only: dict[Path, str] = {}
-        """The first run of each job."""
+        """The key of the first run of each job."""
+
+    def use_threshold(self, threshold: float) -> None:
+        super().use_threshold(threshold)
+        self._answers = None  # they are judged by the same threshold
 
     def evals(self) -> Iterator[SourceEval]:
         answers = self._reference_answers()
@@ -148,7 +151,7 @@ class HarborReader(EvalReader):
         )
 
     def _read_result(self, folder: Path) -> dict[str, object]:
-        """Read `result.json`; empty if it is missing or damaged, which is counted."""
+        """Read `result.json`; empty if it is missing or damaged. Damaged files are counted."""
         return self._object(folder, "result.json")
 
     def _object(self, folder: Path, *names: str) -> dict[str, object]:
@@ -161,7 +164,7 @@ class HarborReader(EvalReader):
             return {}
 
     def _trials(self, job: _Job) -> list[_Trial]:
-        """Return the trials of a job in the order in which they began; their names are random."""
+        """Return the trials of a job by start time, because their names are random."""
         if job.folder not in self._trials_of:
             folders = [job.folder] if job.alone else folders_in(job.folder, MAX_TRIALS_OF_JOB)
             found = [_trial_in(folder, job) for folder in folders if _is_trial(folder)]
@@ -215,7 +218,7 @@ class HarborReader(EvalReader):
         )
 
     def _run_of(self, run: SourceRun, job: _Job) -> SourceRun:
-        """Return the run with the job's id if it is the only one of the job, else with one of its own."""
+        """Return the run. It has the job's id if it is the job's only run, else an id of its own."""
         only = self._only.setdefault(job.folder, run.key)
         if run.id is None or (job.datasets <= 1 and run.key == only):
             return run
@@ -267,7 +270,7 @@ class HarborReader(EvalReader):
     def _whole_verifier(
         self, name: str, rewards: Mapping[str, float], tests: Sequence[Step], output: str
     ) -> Iterator[Step]:
-        """Yield a step for the verifier as a whole, where none of its tests explains the reward."""
+        """Yield a step for the whole verifier if none of its tests explains the reward."""
         if not rewards:
             return
         passed = self._passes(rewards)
@@ -282,7 +285,7 @@ class HarborReader(EvalReader):
     def _verdict(
         self, result: Mapping[str, object], rewards: Mapping[str, float], parts: Sequence[_Part]
     ) -> tuple[EvalStatus, list[Step]]:
-        """Return the status, with a step for a reward that no part of the grading explains."""
+        """Return the status, and a failed step if no other step explains a low reward."""
         if rewards:
             if self._passes(rewards):
                 return "passed", []
@@ -292,9 +295,10 @@ class HarborReader(EvalReader):
         return ("error" if broken else "incomplete"), []
 
     def _passes(self, rewards: Mapping[str, float]) -> bool:
-        """Return whether `reward` is high enough; without a reward of that name, every one has to be."""
+        """Return whether `reward` is high enough. If no reward has this name, all rewards must be."""
         deciding = [rewards["reward"]] if "reward" in rewards else list(rewards.values())
-        return all(reward >= self._lowest for reward in deciding)
+        lowest = 1 if self._overrides.threshold is None else self._overrides.threshold
+        return all(reward >= lowest for reward in deciding)
 
     def _trajectory(self, folder: Path, *names: str) -> AtifTrajectory | None:
         if (path := file_below(folder, *names)) is None:
@@ -319,7 +323,7 @@ class HarborReader(EvalReader):
         return Document(role=role, path=path or "/".join(names), text=text)
 
     def _agent_logs(self, folder: Path, below: tuple[str, ...]) -> Iterator[Document]:
-        """Yield what an agent without a trajectory wrote."""
+        """Yield the logs of an agent that wrote no trajectory."""
         names = [name for name in _names_in(folder.joinpath(*below, "agent")) if name.endswith(_LOGS)]
         for name in names[:MAX_FILES]:
             if document := self._document("log", folder, *below, "agent", name):
@@ -368,7 +372,7 @@ class HarborReader(EvalReader):
         return _Task(tuple(one for one in documents if one), task_checksum(folder))
 
     def _reference_answers(self) -> dict[str, tuple[GradedAnswer, ...]]:
-        """Return how reference and empty answers were graded, by the checksum of their task."""
+        """Return the grading of reference and empty answers by task checksum."""
         if self._answers is None:
             graded: dict[tuple[str, AnswerKind], _GradedTrials] = defaultdict(_GradedTrials)
             for folder, given in self._reference_folders():
@@ -382,7 +386,7 @@ class HarborReader(EvalReader):
         return self._answers
 
     def _reference_folders(self) -> Iterator[tuple[Path, bool]]:
-        """Yield jobs that may be of the reference or the empty answer, and whether the user named them as such."""
+        """Yield jobs that may have reference or empty answers, and whether the user named them (`reference_run`)."""
         given = self._overrides.reference_run
         if given is not None:
             yield from ((one, True) for one in ([given] if _is_job(given) else _folders(given)) if _is_job(one))
@@ -422,7 +426,7 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no part of a grading failed; the log of one that failed comes first and is quoted."""
+    """Return whether no step failed. Used to sort failed parts first, because the first log is quoted."""
     return all(step.status != "failed" for step in part.steps)
 
 
@@ -438,7 +442,7 @@ def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
 
 
 class _GradedTrials:
-    """Trials of a reference answer: all are counted, and a few are held with their output, failed ones first."""
+    """Trials of a reference or empty answer. All are counted; a few, preferably failed ones, keep their output."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -487,7 +491,7 @@ def _shown(rewards: Mapping[str, float]) -> str:
 
 
 def _scores(whole: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tuple[str, float]]:
-    """Yield the rewards, the deciding one first, then those of the steps."""
+    """Yield the scores: the deciding reward, the other rewards, then those of the steps."""
     yield from sorted(whole.items(), key=lambda item: item[0] != "reward")
     for part in parts:
         yield from ((f"{part.name} {name}", value) for name, value in part.rewards.items() if part.name)
@@ -520,7 +524,7 @@ def _task_name(result: Mapping[str, object], config: Mapping[str, object]) -> st
 
 
 def _task_folder(result: Mapping[str, object], config: Mapping[str, object]) -> str:
-    """Return the name of the task's folder: the end of its path, else of its name."""
+    """Return the name of the task's folder: the last part of its path, else of its name."""
     given = object_of(config.get("task"))
     paths = (
         object_of(result.get("task_id")).get("path"),
@@ -574,7 +578,7 @@ def _metadata(
 
 
 def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
-    """Yield what the agent was asked first, which contains the instruction."""
+    """Yield the first user message of each part; it contains the instruction."""
     for part in parts:
         if part.trajectory and (text := first_request(part.trajectory)):
             yield Document(
@@ -590,7 +594,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
-    """Return the files below a folder as the parts of their paths, without links, hidden and compiled ones."""
+    """Return the path parts of the files below a folder, excluding links, hidden and compiled files."""
     found: list[tuple[str, ...]] = []
     for name in _names_in(folder):
         path = folder / name
@@ -604,7 +608,7 @@ def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
 
 
 def _task_folders(root: Path) -> Iterator[Path]:
-    """Yield the tasks in a folder: itself, those in it, and those one level deeper."""
+    """Yield the task folders among a folder, its subfolders and their subfolders."""
     for folder in (root, *folders_in(root, MAX_TRIALS_OF_JOB)):
         if file_below(folder, "task.toml"):
             yield folder
@@ -615,8 +619,8 @@ def _task_folders(root: Path) -> Iterator[Path]:
 def task_checksum(folder: Path) -> str | None:
     """Return a task's checksum as Harbor computes it: the Dirhash Standard 0.1 with SHA-256.
 
-    https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md; None for a task that is too large or too deep, or
-    that has links, pipes or devices.
+    See https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md. Returns None for a task that is too large or
+    too deeply nested, or that contains links, pipes or devices.
     """
     left = MAX_TASK_BYTES
 
@@ -649,7 +653,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _is_trial(folder: Path) -> bool:
-    """Return whether a folder is a trial; one that was interrupted has only its config."""
+    """Return whether a folder is a trial. An interrupted trial has only its config."""
     start = FolderStart(folder)
     return start.top_of("result.json").keys() >= _TRIAL_FIELDS or start.top_of("config.json").keys() >= {
         "task",
@@ -696,25 +700,25 @@ FORMATS = (
         open=_open,
         recognise=_recognise,
         recognise_folder=_recognise_folder,
-        a_run="each agent, model and dataset of a job",
-        an_eval="a trial; trials of one task are told apart by their begin",
-        passed="`reward` of at least 1, or the threshold given; without one of that name, every reward",
+        a_run="a combination of agent, model and dataset in a job",
+        an_eval="a trial; trials of one task are numbered by their start times",
+        passed="`reward` is at least 1, or the threshold; without a `reward`, every reward is",
         versions="0.24.0",
         names=("task_name", "trial_name", "task_checksum", "verifier_result", "exception_info"),
         fields={
-            "task_name": "name of the eval, before a slash its category",
+            "task_name": "name of the eval; the part before a slash is its category",
             "task_checksum": "version of the eval",
             "agent_info.model_info": "model and provider of the run; `harbor/oracle` and `harbor/nop`",
-            "source": "experiment of the run; those of `oracle` and `nop` are apart",
+            "source": "experiment of the run; runs of `oracle` and `nop` have their own",
             "verifier_result.rewards": "scores; pass or fail",
             "verifier/ctrf.json": "a step for each test",
-            "verifier/test-stdout.txt": "log; the reason, where no test has one",
+            "verifier/test-stdout.txt": "log; the reason, if no test has one",
             "exception_info": "without a reward: an error of the harness; with one: step `limit` or `agent`, and a log",
-            "agent/trajectory.json": "transcripts, and the task; without it the agent's logs",
+            "agent/trajectory.json": "transcripts and the task; without it, the agent's logs are used",
             "step_results": "steps, transcripts and scores of their own",
             "artifacts/": "output",
             "tasks given": "task, expected (solution), grader (tests)",
-            "jobs of oracle and nop": "a log about reference and empty answers to the same version of the task",
+            "jobs of oracle and nop": "a log of how reference and empty answers to this task version were graded",
             "agent_result": "tokens and cost; without `rollout_details`",
             "analysis.json": "metadata",
         },

@@ -1,4 +1,4 @@
-"""Read runs of HELM: a folder with the specification of the run, its requests, and what they scored."""
+"""Read runs of HELM: a folder with the run's specification, its requests and their scores."""
 
 import re
 from collections import defaultdict
@@ -31,7 +31,7 @@ from evalscribe.text import cut, one_line
 
 NAME = "helm"
 MAX_SCORED = 200_000
-"""Maximum instances whose scores are kept."""
+"""Maximum instances whose scores are read."""
 MAX_ANSWERS = 20
 MAX_STATES = 10_000
 """Maximum requests of one instance."""
@@ -40,9 +40,9 @@ _DECIDING = (
     re.compile(r"ifeval_strict_accuracy|chain_of_thought_correctness|code_eval_acc|test_avg"),
     re.compile(r"(?:final_number_exact_match|math_equiv\w*|safety_score|omni_math_accuracy|wildbench_score\w*)"),
 )
-"""Metrics that decide wherever they are; HELM names the main one only in the schema of a suite."""
+"""Metrics that decide if a run has them. HELM names the main metric only in the schema of a suite."""
 _VERDICT = re.compile(r"(?:match|equiv|accuracy|correctness|_acc)\b|match$")
-"""Metrics that are a verdict of their own."""
+"""Metrics that are verdicts, and so become steps."""
 _Key = tuple[str, int, str]
 
 
@@ -52,11 +52,11 @@ class _Spec(NamedTuple):
     metrics: tuple[str, ...]
     """Metrics of the run, in its order."""
     separate: bool
-    """Whether each choice is a request of its own."""
+    """Whether each choice is sent as a separate request."""
 
 
 class HelmReader(EvalReader):
-    """A run's folder, or its `scenario_state.json` with the other files beside it."""
+    """Reads a run's folder, or its `scenario_state.json` and the other files of that folder."""
 
     format = NAME
 
@@ -120,7 +120,7 @@ class HelmReader(EvalReader):
         )
 
     def _scores(self, folder: Path) -> dict[_Key, dict[str, float]]:
-        """Return the metrics of every instance that were measured."""
+        """Return the measured metrics by instance."""
         found: dict[_Key, dict[str, float]] = {}
         path = file_below(folder, _STATS)
         if path is None:
@@ -202,7 +202,7 @@ class HelmReader(EvalReader):
         choices: Sequence["_Choice"],
         right: Sequence[str],
     ) -> Iterator[Step]:
-        """Yield the deciding metric first, then the others that are verdicts of their own."""
+        """Yield a step for the deciding metric, then one for each other metric that is a verdict."""
         names = [name for name in spec.metrics or own if name in own]
         deciding = next((name for pattern in _DECIDING for name in own if pattern.fullmatch(name)), None)
         if deciding is None:
@@ -218,7 +218,7 @@ class HelmReader(EvalReader):
 
 
 _Choice = tuple[str, str, str]
-"""Letter or likelihood of a choice, its text, and what it is: `chosen`, `target`, both or nothing."""
+"""Letter or likelihood of a choice, its text, and `chosen`, `target`, both or nothing."""
 
 
 def _key(state: Mapping[str, object]) -> _Key:
@@ -254,7 +254,7 @@ def _likelihood(state: Mapping[str, object]) -> float:
 
 
 def _chosen(states: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
-    """Return the request of the likeliest choice, where each choice is a request of its own."""
+    """Return the request of the most likely choice; each choice has its own request."""
     return max(states, key=_likelihood)
 
 
@@ -284,7 +284,7 @@ def _choices_log(choices: Sequence[_Choice]) -> str:
 
 
 def _settings(request: Mapping[str, object], own: Mapping[str, float]) -> str:
-    """Describe the limits of the generation."""
+    """Describe the generation limits."""
     tokens, lines = count(request.get("max_tokens")), []
     if tokens:
         lines.append(f"at most {tokens} tokens")
@@ -330,17 +330,17 @@ FORMATS = (
         recognise=_recognise,
         recognise_folder=_recognise_folder,
         a_run="a run's folder",
-        an_eval="an instance; perturbed ones are evals of their own",
-        passed="the deciding metric (exact match unless another tells more): at least 1, or the threshold given",
+        an_eval="an instance; perturbed instances are separate evals",
+        passed="the deciding metric (exact match, unless another tells more) is at least 1, or the threshold",
         names=("adapter_spec", "request_states"),
         fields={
             "instance.id, perturbation": "name; the scenario and its arguments are the category",
             "train_trial_index": "the trial",
             "request.prompt, result.completions": "transcripts",
-            "instance.references": "document (expected): the correct ones; letters where choices have them",
+            "instance.references": "document (expected): the correct references; letters if the choices have letters",
             "output_mapping, reference_index": "document (log): the choices",
-            "result.success": "status error where it is false; `result.error` is the reason",
-            "per_instance_stats": "scores; steps for those that are verdicts",
+            "result.success": "status error if it is false; `result.error` is the reason",
+            "per_instance_stats": "scores; steps for the scores that are verdicts",
             "run_spec: name, adapter_spec.model": "experiment and model of the run",
             "stats.json, scenario.json": "left out",
         },

@@ -96,16 +96,16 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
 _KNOWN_FIELDS = frozenset(
     ("version", "status", "eval", "error", "samples", "location", "etag", "plan", "results", "stats", "reductions")
 )
-"""Fields of a log of which nothing is missed: read elsewhere, sums over the samples, or how the log was made."""
+"""Fields of a log that are not counted as left out: read elsewhere, sums over samples, or how the log was made."""
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
-"""Fields of the eval's description that are dropped: long, and the same for all samples."""
+"""Fields of the eval's description that are dropped, because they are long and the same for all samples."""
 LONGEST_KEPT = 2000
 """Maximum characters of a header field, which every sample stores."""
 Header = Mapping[str, JsonValue]
 
 
 def _tokens(usage: Header, *names: str) -> int | None:
-    """Return the sum of counts; None if the first is missing."""
+    """Return the sum of counts; None if the first count is missing."""
     counts = [records.count(usage.get(name)) for name in names]
     return None if counts[0] is None else sum(count or 0 for count in counts)
 
@@ -241,7 +241,7 @@ class EvalFile(InspectLog):
 
 
 class JsonFile(InspectLog):
-    """The format with a single JSON object. It is read twice, because fields about all samples may come after them."""
+    """Log with a single JSON object. It is read twice, because fields about all samples may follow the samples."""
 
     passes = 2
 

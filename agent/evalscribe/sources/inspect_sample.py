@@ -22,17 +22,17 @@ MAX_CONVERSATIONS = 100
 """Maximum conversations stored per sample."""
 MAX_MESSAGES = 100_000
 """Maximum messages per conversation and in total: a hostile file can refer to the same pool entries repeatedly."""
-_TOO_MANY = "a conversation of a sub-agent, beyond the sample's limits of number and length"
+_TOO_MANY = "a conversation of a sub-agent: the sample has too many, or they are too long"
 _NAMING = ("agent", "subtask", "tool", "solver")
 _GRADING = ("scorer", "scorers")
 
 
 class InspectConversation(NamedTuple):
     name: str
-    """Name of the agent, else of the span that called the model."""
+    """Name of the agent, else of the span with the model call."""
     messages: list[object]
     marks: frozenset[str]
-    """Marks of its last answer (see `_marks`)."""
+    """What identifies its last answer (see `_marks`)."""
 
 
 class _Span(NamedTuple):
@@ -44,7 +44,7 @@ class _Span(NamedTuple):
 def agent_conversations(
     events: Sequence[object], pool: Sequence[object], messages: Sequence[object], left_out: Omissions
 ) -> list[InspectConversation]:
-    """Return each conversation as of its last model call, without those of scorers.
+    """Return the conversation of each agent as of its last model call, excluding scorers.
 
     Args:
         events: Events of the sample.
@@ -145,7 +145,7 @@ def _marks_of(messages: Sequence[object]) -> frozenset[str]:
 
 
 def _marks(message: Mapping[str, object]) -> frozenset[str]:
-    """Return what identifies a message elsewhere: its id and those of its tool calls, else its content."""
+    """Return what identifies a message in other places: its id and the ids of its tool calls, else its content."""
     calls = message.get("tool_calls")
     named = [message, *(calls if isinstance(calls, list) else [])]
     ids = {str(one["id"]) for one in named if isinstance(one, Mapping) and one.get("id")}
@@ -154,7 +154,7 @@ def _marks(message: Mapping[str, object]) -> frozenset[str]:
 
 
 _TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
-"""Kinds of events rendered in full; for all others only an error is."""
+"""Kinds of events rendered in full. For all other kinds, only their errors are rendered."""
 _UNTOLD = (
     "timestamp",
     "completed",
@@ -184,7 +184,7 @@ _OF_HARNESS = frozenset(
         "score_edit",
     )
 )
-"""Kinds of events of which nothing is missed: the harness's own, or repeated by messages and scores."""
+"""Kinds of events not counted as left out: internal to the harness, or repeated by messages and scores."""
 
 
 def render_events(events: Sequence[object], left_out: Omissions) -> str:
@@ -351,7 +351,7 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
 
 
 class _Attachments:
-    """Long texts that are stored apart and referred to.
+    """Long texts that a sample stores separately and refers to.
 
     Beyond `MAX_MEMBER_BYTES` inserted characters, which only a hostile file reaches, references stay unresolved.
     """
@@ -361,7 +361,7 @@ class _Attachments:
         self._room = MAX_MEMBER_BYTES
 
     def back_in(self, value: object) -> object:
-        """Replace references in a value by the long texts they stand for."""
+        """Replace the references in a value with the texts they refer to."""
         if isinstance(value, str):
             return self._text(value) if value.startswith(_ATTACHMENT) else value
         if isinstance(value, list):
@@ -377,7 +377,7 @@ class _Attachments:
 
 
 def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
-    """Return scores by scorer, the main one first. The first versions had a single score without a name."""
+    """Return scores by scorer, the main one first. The first log versions had a single unnamed score."""
     given = sample.get("scores")
     if not isinstance(given, dict):
         given = {"score": sample["score"]} if isinstance(sample.get("score"), dict) else {}
@@ -412,7 +412,7 @@ def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[
 
 
 def _invalid(sample: Sample) -> str | None:
-    """Return who invalidated the sample afterwards, and why."""
+    """Describe who invalidated the sample, and why; None if nobody did."""
     if not sample.get("invalidation"):
         return None
     told = _of(sample, "invalidation")
@@ -425,7 +425,7 @@ def _failed(steps: tuple[Step, ...]) -> Step | None:
 
 
 def _reason(sample: Sample, scores: Mapping[str, Sample], status: EvalStatus, failed: Step | None) -> str | None:
-    """Return why a sample failed, broke, or has no score, such as that a model grader's answer could not be read."""
+    """Return why a sample failed, broke or was not scored; None if unknown."""
     if status == "error":
         return _error(sample)
     if failed:
@@ -496,7 +496,7 @@ def _told(error: JsonValue) -> JsonValue:
 
 
 def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
-    """Return the output without its message if that is also the last message, as it usually is."""
+    """Return the output. Omit its message if it repeats the last message, as it usually does."""
     last = next((one for one in reversed(messages) if _of(one).get("role") == "assistant"), None)
     choices = _list(_of(value).get("choices"))
     if last is None or not choices or not isinstance(value, dict):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import JsonValue, ValidationError
 
 from evalscribe import text as prose
-from evalscribe.errors import DataError, UsageError, flag
+from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import InvalidJson, StrictJson, collect_strings, is_clean
 from evalscribe.model.dataset import Item
@@ -38,18 +38,18 @@ class ParsedItem(NamedTuple):
     hidden: int
     """Number of secrets removed from it."""
     named: bool = False
-    """True if the line has a key of its own."""
+    """True if the line has its own key."""
 
 
 class _WrongFieldsError(DataError):
-    """The fields of a row are wrong, so probably those of every row."""
+    """A row has wrong fields, which probably all rows have."""
 
 
 def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[str, str] | None = None) -> ParsedItem:
     """Parse and redact one decoded line.
 
-    Without a `key`, one is derived from the content; without a `source`, the given one is used. With `columns`, fields
-    of the line by field of the item, the remaining ones become metadata. Raises `DataError` describing the problem,
+    Without a `key`, one is derived from the content; without a `source`, the argument is used. `columns` names the
+    line's fields by field of the item; all its other fields become metadata. Raises `DataError` describing the problem,
     without its location.
     """
     if not isinstance(value, dict):
@@ -80,7 +80,7 @@ def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, 
     found = {fields[name]: part for name, part in row.items() if name in fields}
     unknown = {name: part for name, part in row.items() if name not in fields}
     if unknown and not columns:
-        likely = f"; name columns, such as `{flag('map')} input={_shown(next(iter(unknown)))}`"
+        likely = f"; name columns, such as `map` input={_shown(next(iter(unknown)))}"
         known = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
         verb = "is" if len(unknown) == 1 else "are"
         raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {known}{'' if 'input' in found else likely}")
@@ -160,7 +160,7 @@ TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
 def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
-    """Yield every line with its line end and number; None in place of a line that is too long."""
+    """Yield the number of each line, and the line with its line end; None if the line is too long."""
     held, number, too_long = bytearray(), 1, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
@@ -206,7 +206,6 @@ class ItemCollector:
             columns: Names in the file by field of the item.
         """
         self._columns = columns
-        self._wrong: set[str] = set()
         self.problems: list[str] = []
         self.bad = 0
         self.hidden = 0
@@ -223,10 +222,9 @@ class ItemCollector:
             item = read.item if read.named else self._keyed(read.item)
             self._take(item.key, number)
         except _WrongFieldsError as error:
-            if str(error) in self._wrong:
+            if any(one.endswith(f": {error}") for one in self.problems):
                 self.bad += 1
             else:
-                self._wrong.add(str(error))
                 self.refuse(number, str(error))
             return None
         except DataError as error:
@@ -259,7 +257,7 @@ class ItemCollector:
 
 
 class ItemFile:
-    """A file of items, read once from beginning to end; base of all formats."""
+    """Base of all formats: a file of items, read once from beginning to end."""
 
     def __init__(self, path: Path, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
         """Store the arguments, as `ItemCollector` takes them."""
@@ -280,12 +278,12 @@ class ItemFile:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Problems of the first lines without an item, each with its place. Complete after reading."""
+        """Problems of the first lines that yield no item, with their locations. Complete after reading."""
         return self._intake.problems
 
     @property
     def bad(self) -> int:
-        """Number of lines without an item."""
+        """Number of lines that yield no item."""
         return self._intake.bad
 
     @property
@@ -490,12 +488,12 @@ def csv_rows(
     Args:
         reading: The file.
         delimiter: One character.
-        place: Names a line in an error that ends the reading.
+        place: Returns the location of a line, for errors that end the reading.
         refuse: Called with the line and the problem of a row that cannot be read.
-        decode: Decodes a line, without an error: a line may be part of a cell.
+        decode: Decodes a line. Must not raise, because a line may be part of a cell.
 
     Raises:
-        DataError: A line is too long, or the first row cannot be read: without it a table cannot be understood.
+        DataError: A line is too long, or the first row, which is needed to interpret the others, cannot be read.
     """
     csv.field_size_limit(MAX_ITEM_BYTES)
 

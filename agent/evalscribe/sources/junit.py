@@ -16,22 +16,22 @@ from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import Format
-from evalscribe.sources.records import Omissions, RecordFile
+from evalscribe.sources.records import Omissions, RecordFile, Trials
 from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
-"""Status implied by an element of a test case, the worst first."""
+"""Status by element of a test case, the most severe first."""
 _RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
 _STOCK = ("failed", "failure", "error")
 """Messages that only say that a test failed."""
 _RUN_AGAIN = "it failed and was run again; the file does not say why"
 _SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
-"""Attributes of a suite that its cases repeat."""
+"""Attributes of a suite that are sums over its cases."""
 
 MAX_SUITES = 100_000
-"""Maximum suites whose times are read; a file has one, or one for each module."""
+"""Maximum suites whose times are read. A file usually has one suite, or one per module."""
 
 
 class JUnitElement(NamedTuple):
@@ -64,11 +64,11 @@ class JUnit(RecordFile):
         self._suites: list[dict[str, str]] = []
 
     def read(self) -> Iterator[Run | Record]:
-        trials: Counter[tuple[str, str]] = Counter()
+        trials = Trials()
         suite: JsonValue = None
         with suppress(DataError):  # The second pass shows where it ends.
             for case in self._cases(Omissions()):
-                trials[case.key] += 1
+                trials.count(*case.key)
                 suite = suite or case.suite.get("name")
         run_id = self._finish_first_pass()
         provider, model = provider_and_model(self._overrides, None)
@@ -84,10 +84,8 @@ class JUnit(RecordFile):
             duration_s=sum(lasted) if lasted and len(lasted) == len(self._suites) else None,
         )
         yield run
-        seen: Counter[tuple[str, str]] = Counter()
         for case in self._cases(self._left_out):
-            seen[case.key] += 1
-            yield _record(case, run, seen[case.key], trials[case.key])
+            yield _record(case, run, *trials.next(*case.key))
 
     def _cases(self, left_out: Omissions) -> Iterator[JUnitCase]:
         with FileReader(self._path) as self._reader:
@@ -95,7 +93,7 @@ class JUnit(RecordFile):
             yield from _run_again(_torn_down(parse_cases(events, left_out)))
 
     def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
-        """Pass on a document, and note the attributes of its outermost suites; nested ones are part of them."""
+        """Yield a document's tags, and record the attributes of its outermost suites, which include nested suites."""
         self._suites.clear()
         inside: list[bool] = []
         for event in events:
@@ -266,7 +264,7 @@ def _metadata(case: JUnitCase, status: EvalStatus, task: str) -> dict[str, JsonV
 
 
 def _documents(case: JUnitCase) -> tuple[Document, ...]:
-    """Return each text once under its name, numbered if there are several."""
+    """Return the texts as documents named by their elements, numbered if several have the same name."""
     seen: Counter[str] = Counter()
     documents = []
     for part in case.parts:
@@ -287,7 +285,7 @@ FORMATS = (
         title="JUnit XML",
         open=JUnit,
         an_eval="a test case",
-        passed="without failure, error or skip",
+        passed="no `failure`, `error` or `skipped` element",
         versions="pytest 8 and 9, Maven Surefire",
         fields={
             "testsuite": "experiment, dates and duration of the run; metadata",

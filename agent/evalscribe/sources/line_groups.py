@@ -1,7 +1,7 @@
-"""Read line-based files in which several lines are one eval: one for each filter or metric.
+"""Read line-based files in which an eval has several lines, one for each filter or metric.
 
-They stand far apart, one filter after the other, but each filter has the evals in the same order: the file is read at
-several places at once, so that a very long one needs no memory.
+The lines of an eval are far apart: one filter follows the other, usually with the evals in the same order. The file is
+read at several places at once, so that a long file need not fit into memory.
 """
 
 from array import array
@@ -16,19 +16,19 @@ from evalscribe.sources.streams import json_lines
 MAX_COLUMNS = 20
 """Maximum filters or metrics of one file."""
 MAX_HELD_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters of lines that are held while those of other filters are looked for."""
+"""Maximum characters of lines that wait in memory for the lines of other filters."""
 Line = Mapping[str, object]
 
 
 class LineGroups:
-    """Lines of a file, together with those of the same eval."""
+    """Groups the lines of a file by eval."""
 
     def __init__(
         self,
         path: Path,
         *,
         open: Callable[[Path], AbstractContextManager[FileReader]],
-        omit: Callable[[str, str], None],
+        omit: Callable[..., None],
         is_line: Callable[[Line], bool],
         column: Callable[[Line], str],
         key: Callable[[Line], str],
@@ -38,7 +38,7 @@ class LineGroups:
         Args:
             path: The file.
             open: Opens it for the first reading.
-            omit: Counts a line that cannot be read.
+            omit: `EvalReader._omit`, for lines that cannot be read.
             is_line: Whether an object is a line of the format.
             column: Name of the filter or metric of a line.
             key: What the lines of one eval have in common.
@@ -50,7 +50,7 @@ class LineGroups:
         self._column = column
         self._key = key
         self._longest_lines: dict[str, int] = {}
-        """Characters of the longest line of each column; one line of each is held at a time."""
+        """Characters of each column's longest line; one line of each column is in memory at a time."""
 
     def groups(self) -> Iterator[list[Line]]:
         """Yield the lines of each eval, in the order in which the columns begin. Raises the errors of `FileReader`."""
@@ -79,14 +79,14 @@ class LineGroups:
         """Return the order of the evals in each column, as hashes of their keys."""
         orders: dict[str, array[int]] = {}
         with self._open(self._path) as reading:
-            for number, line, _, characters in json_lines(reading):
+            for number, line, _, characters, _ in json_lines(reading):
                 place = f"{self._path.name}: line {number}"
                 if line is None or not self._is_line(line):
-                    self._omit("a line that cannot be read", place)
+                    self._omit("a line that cannot be read", place, lost=True)
                     continue
                 column = self._column(line)
                 if column not in orders and len(orders) >= MAX_COLUMNS:
-                    self._omit("a line of one filter too many", place)
+                    self._omit("a line of a filter beyond the maximum number of filters", place)
                 else:
                     orders.setdefault(column, array("q")).append(hash(self._key(line)))
                     self._longest_lines[column] = max(characters, self._longest_lines.get(column, 0))

@@ -1,6 +1,6 @@
 """Read results of lm-evaluation-harness: samples (`log_samples`), with the results file beside them.
 
-A file of samples has one line for each document and filter; the lines of one document are one eval.
+A file of samples has one line for each document and filter. The lines of a document form one eval.
 """
 
 import json
@@ -37,7 +37,7 @@ from evalscribe.text import cut, join_first, one_line
 NAME = "lm-eval"
 MAX_FILES = 10_000
 MAX_REPEATS = 20
-"""Maximum answers to one prompt that are kept."""
+"""Maximum answers that are stored for one prompt."""
 LONGEST_QUOTED = 200
 """Maximum characters of an answer that a reason quotes."""
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl(?:\.gz)?$")
@@ -55,14 +55,14 @@ class _Samples(NamedTuple):
 
 
 class _Results(NamedTuple):
-    """What a results file says of all of its tasks."""
+    """The part of a results file that applies to all of its tasks."""
 
     whole: Mapping[str, object]
     run: SourceRun
 
 
 class LmEvalReader(EvalReader):
-    """A folder of results and samples, or one file of samples with the results file beside it."""
+    """Reads a folder of results and samples, or one file of samples and the results file in its folder."""
 
     format = NAME
 
@@ -93,7 +93,7 @@ class LmEvalReader(EvalReader):
         return files[:MAX_FILES]
 
     def _results(self, time: str, files: Sequence[_Samples]) -> _Results:
-        """Return what the results file of a time says; without one, what the names of folder and tasks say."""
+        """Return the results file with this time. If there is none, its run is derived from folder and tasks."""
         whole: Mapping[str, object] = {}
         for suffix in ("", ".gz"):
             if path := file_below(files[0].path.parent, f"results_{time}.json{suffix}"):
@@ -139,7 +139,7 @@ def _filter(line: Line) -> str:
 
 
 def _groups(whole: Mapping[str, object]) -> dict[str, list[object]]:
-    """Return the groups that were asked for: those that are in no other group."""
+    """Return the requested groups: those that are not part of another group."""
     found = {name: tasks for name, tasks in object_of(whole.get("group_subtasks")).items() if isinstance(tasks, list)}
     inner = {task for tasks in found.values() for task in tasks if isinstance(task, str)}
     return {name: tasks for name, tasks in found.items() if tasks and name not in inner}
@@ -156,12 +156,12 @@ def _model(whole: Mapping[str, object]) -> str | None:
 
 
 class _Answer(NamedTuple):
-    """What the model answered to one document."""
+    """The prompt of one document and the model's answers to it."""
 
     prompt: str
     messages: list[dict[str, object]]
     texts: list[str]
-    """Answers in words; empty for a choice by likelihood."""
+    """Generated answers; empty for a choice by likelihood."""
     choices: list[tuple[float, str]]
     """Likelihood and text of each choice."""
 
@@ -189,7 +189,7 @@ def _answer(line: Line) -> _Answer:
 
 
 def _likelihood(value: object) -> float | None:
-    """Return the first of `["-5.4", "False"]`, the likelihood of a choice and whether it is the likeliest text."""
+    """Return the likelihood from a pair such as `["-5.4", "False"]`; None for any other value."""
     if not isinstance(value, list) or len(value) != 2:
         return None
     with suppress(ValueError):
@@ -198,7 +198,7 @@ def _likelihood(value: object) -> float | None:
 
 
 def _arguments(value: object) -> list[tuple[object, object]]:
-    """Return prompt and settings (or choice) of each request; older versions write lists."""
+    """Return the prompt and the settings (or choice) of each request. Older versions of lm_eval write lists."""
     if isinstance(value, dict):
         return [(object_of(one).get("arg_0"), object_of(one).get("arg_1")) for one in value.values()]
     listed = value if isinstance(value, list) else []
@@ -206,7 +206,7 @@ def _arguments(value: object) -> list[tuple[object, object]]:
 
 
 def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
-    """Return a prompt as text, and as messages; a chat stands in the file as JSON."""
+    """Return a prompt as text and as messages. Chat prompts are stored as JSON texts."""
     value = value[0] if isinstance(value, list) and value else value
     text = text_of(value)
     if text.startswith("[{") and '"role"' in text:
@@ -219,7 +219,7 @@ def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
 
 
 def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides: RunOverrides) -> SourceEval:
-    """Make one eval of the lines of a document, one for each filter."""
+    """Build an eval from the lines of a document; each line has one filter."""
     first = lines[0]
     whole, config = results.whole, object_of(object_of(results.whole.get("configs")).get(samples.task))
     answer = _answer(first)
@@ -289,7 +289,7 @@ def _higher(whole: Mapping[str, object], task: str) -> Mapping[str, object]:
 def _scored(
     line: Line, answer: _Answer, target: str, higher: Mapping[str, object], threshold: float
 ) -> tuple[list[tuple[Step, float]], str]:
-    """Return the steps of one filter with their scores, and a line about them."""
+    """Return the steps of one filter with their scores, and a log line that describes them."""
     filter = _filter(line)
     given = line.get("metrics")
     names = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
@@ -308,7 +308,7 @@ def _scored(
 
 
 def _taken(line: Line) -> str:
-    """Return what a filter took from the answers, as text."""
+    """Return what a filter extracted from the answers, as text."""
     given = line.get("filtered_resps")
     values = given if isinstance(given, list) else [given]
     texts = [one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values]
@@ -333,7 +333,7 @@ def _why(line: Line, answer: _Answer, target: str, metric: str, value: float) ->
 
 
 def _target(value: object, answer: _Answer) -> str:
-    """Return the right answer as text; of a choice it is often the number."""
+    """Return the right answer as text. For a choice, the target is often its index."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value is not None else ""
     number = text.strip()
     if answer.choices and len(number) <= MAX_INDEX_DIGITS and number.isdecimal() and int(number) < len(answer.choices):
@@ -351,7 +351,7 @@ def _choices(answer: _Answer, target: str) -> str:
 
 
 def _settings(line: Line) -> str:
-    """Describe the limits of the generation: after how many tokens, and at which texts, an answer ends."""
+    """Describe the generation limits: the maximum tokens and the stop sequences."""
     arguments = _arguments(line.get("arguments"))
     given = object_of(arguments[0][1]) if arguments else {}
     tokens = next((given[name] for name in ("max_gen_toks", "max_tokens", "max_new_tokens") if name in given), None)
@@ -396,15 +396,15 @@ FORMATS = (
         open=LmEvalReader,
         recognise=_recognise,
         recognise_folder=_recognise_folder,
-        a_run="the files of one time: all tasks of one model",
-        an_eval="a document; the lines of several filters are one",
+        a_run="the files with one time stamp: all tasks of one model",
+        an_eval="a document; lines of several filters are one eval",
         passed="the first metric of the first filter: at least 1, or the threshold given; 0 where lower is better",
         versions="0.4",
         names=("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
         fields={
             "doc_id": "name; the task is the category",
             "arguments": "document (task), the user's message",
-            "resps": "the model's message; of a choice by likelihood, documents (output, log)",
+            "resps": "the model's message; for a choice by likelihood, documents (output, log)",
             "filtered_resps, filter, metrics": "a step for each metric of each filter; scores; document (log)",
             "target": "document (expected)",
             "doc_hash, target_hash, versions, n-shot": "the version of the eval",

@@ -23,13 +23,13 @@ TIMEOUT = 180.0
 """Time limit of one call, in seconds."""
 AT_ONCE = 4
 MOST_WARNINGS = 100
-"""Maximum lines of standard output that are tried as the start of the result."""
+"""Maximum lines of standard output that are tried as the start of the result; warnings may come first."""
 _DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NOISE = re.compile(r"npm (?:notice|warn)\b|Ignoring `--prod`|This is determined by the permissions|\(node:\d+\)", re.I)
 """Lines on standard error, by npm, Node or the tool, that are not part of the reason."""
 _WRAPPER = re.compile(r'Failed to run function "[^"\n]*":\n(?:Error: )?')
 _ANSWER = re.compile(r'^\{"code": *".*\}$', re.DOTALL)
-"""A refusal by the deployment, which the tool prints unchanged."""
+"""A refusal by the deployment; the tool prints it unchanged."""
 # The tool ends with 1 for every failure; only the refusals of a deployment have a code, which it prints as text.
 _LOGIN = re.compile(
     r"No CONVEX_DEPLOYMENT set|not logged in|npx convex login|MissingAccessToken|AccessTokenInvalid"
@@ -67,8 +67,8 @@ def open_npx(
         env_path: A file of variables that replaces all others.
 
     Raises:
-        UsageError: If `npx convex run` cannot work in the folder.
-        AccessError: If the key is a placeholder that asks somebody to set it.
+        UsageError: `npx convex run` cannot work in the folder.
+        AccessError: The key is still a placeholder.
     """
     _require_convex(folder)
     functions = ConvexNpx(folder, timeout, settings=settings, env_path=env_path)
@@ -76,7 +76,7 @@ def open_npx(
 
 
 def _require_convex(folder: Path) -> None:
-    """Require the package `convex`: without it, npx would download any package of that name."""
+    """Raise `UsageError` unless the package `convex` is installed: npx would download one of that name."""
     if not folder.is_dir():
         raise UsageError(f"`convex_dir` {folder} is not a folder", fields=("convex_dir",))
     package = folder / "package.json"
@@ -143,7 +143,7 @@ class ConvexNpx:
         return None
 
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
-        """Return `--prod` for a login, which would otherwise use the development deployment.
+        """Return `--prod` for a login, because the tool would otherwise use the development deployment.
 
         A deploy key names its own deployment, and the tool refuses the option for a self-hosted one. Like the tool,
         this looks in the environment, then in .env.local, then in .env.
@@ -191,7 +191,7 @@ class ConvexNpx:
             raise UsageError(f"npx cannot be started: {error.strerror}") from None
 
     def _failure(self, stderr: str) -> EvalscribeError | FunctionFailed | FunctionUnavailable:
-        """Return the error for a call that failed, by the tool's output; the same errors as over HTTP."""
+        """Return the error for a failed call, based on the tool's output. The errors are the same as over HTTP."""
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
             return FunctionFailed(message)  # the function itself may have thrown any text
@@ -210,9 +210,9 @@ class ConvexNpx:
 
 
 def _reason(stderr: str) -> tuple[str, bool]:
-    """Extract the reason from the tool's output, and whether the function failed rather than this one call.
+    """Extract the reason from the tool's output. The second value is True if the function itself failed.
 
-    The tool prints a refusal by the deployment as JSON; it is returned as over HTTP: `code: message`.
+    The tool prints a refusal by the deployment as JSON. It is returned in the form used over HTTP: `code: message`.
     """
     lines = [line for line in _COLOUR.sub("", stderr).splitlines() if line.strip() and not _NOISE.match(line.strip())]
     text = "\n".join(line.removeprefix("✖ ") for line in lines).strip()

@@ -1,6 +1,6 @@
 """Read traces of agents in OTLP JSON: OpenTelemetry's GenAI conventions, and OpenInference.
 
-A trace is an eval. Spans of one trace may lie anywhere in a file, so they are sorted in a temporary database on disk.
+A trace is an eval. The spans of a trace may be scattered over a file, so a temporary database on disk sorts them.
 """
 
 import base64
@@ -60,7 +60,7 @@ _PASSED = frozenset(
 _FAILED = frozenset(
     ("fail", "failed", "incorrect", "no", "false", "failure", "bad", "hallucinated", "irrelevant", "unrelated", "toxic")
 )
-"""Labels that are a verdict; others, such as the names of classes, are none."""
+"""Labels that are verdicts. Any other label, such as a class name, is not a verdict."""
 _MODEL = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
 _PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
@@ -92,7 +92,7 @@ class Otlp(EvalReader):
             raise self._damage
 
     def _gather(self, traces: "_Traces") -> None:
-        """Read the spans, and their log records in the files beside. A file of logs is read with its spans."""
+        """Read spans, and log records from other files of the folder. For a file of logs, find its spans."""
         spans = self._path
         if not _has(spans, _SPANS):
             known = _trace_ids(spans, _LOGS)
@@ -112,7 +112,7 @@ class Otlp(EvalReader):
 
 
 def _siblings(path: Path, kinds: Sequence[str]) -> Iterator[Path]:
-    """Yield the files in the same folder that have such records, without links."""
+    """Yield the other files of the same folder that contain records of these kinds, excluding links."""
     with suppress(OSError):
         others = sorted(
             one for one in path.parent.iterdir() if one.suffix in (".json", ".jsonl", ".gz") and one != path
@@ -124,7 +124,7 @@ def _siblings(path: Path, kinds: Sequence[str]) -> Iterator[Path]:
 
 
 def _has(path: Path, kinds: Sequence[str]) -> bool:
-    """Return whether a file begins with such records; looks at no more than its first bytes."""
+    """Return whether a file's first bytes name records of these kinds."""
     beginning = FileStart(path).bytes
     return any(f'"{kind}"'.encode() in beginning for kind in kinds)
 
@@ -143,7 +143,7 @@ def _members_of(path: Path, kinds: Sequence[str]) -> Iterator[tuple[str, dict[st
 
 
 def _members(text: JsonStream, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield spans and log records of requests, one after the other or one a line, each with `span` or `log`."""
+    """Yield `span` or `log` with each record of the file's OTLP requests."""
     while text.peek():
         for name in text.names():
             if name not in kinds:
@@ -175,7 +175,7 @@ def _of_scopes(
 
 
 def _objects(text: JsonStream) -> Iterator[None]:
-    """Stop before each object of the list that begins here; skip everything else."""
+    """Yield before each object of the list that begins here, and skip other elements; the caller reads the object."""
     if text.peek() != "[":
         text.skip()
         return
@@ -211,7 +211,7 @@ def _cleaned(one: Mapping[str, object], resource: Mapping[str, object]) -> dict[
 
 
 def _id(value: object) -> str:
-    """Return an id in hex; protobuf's own JSON printer writes base64."""
+    """Return an id in hex. Protobuf's own JSON printer writes ids in base64."""
     text = text_of(value).strip()
     if not text or _HEX.fullmatch(text):
         return text.lower()
@@ -230,7 +230,7 @@ def _attributes(given: object) -> dict[str, object]:
 
 
 def _value(given: object, levels: int = 40) -> object:
-    """Return the plain value of an OTLP value."""
+    """Convert an OTLP `AnyValue` to a plain value."""
     if not isinstance(given, dict) or not levels:
         return None
     for kind, value in given.items():
@@ -271,9 +271,9 @@ class _Traces:
         self._database.execute("INSERT OR IGNORE INTO known VALUES (?)", (trace,))
 
     def read(self) -> Iterator[tuple[str, list[Span], list[dict[str, object]], int]]:
-        """Yield each trace with its spans and log records, and how many more it has than are read.
+        """Yield each trace with its spans, its log records, and the number of parts left out because of the limits.
 
-        The parts of a trace are in the order of time, the traces in that of their beginning.
+        Traces are sorted by start time, and so are the parts of a trace.
         """
         if not self._indexed:
             self._database.execute("CREATE INDEX by_trace ON parts (trace, start, number)")
@@ -374,7 +374,7 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
 
 
 def _evaluations(spans: Sequence[Span], logs: Sequence[Mapping[str, object]]) -> Iterator[_Evaluation]:
-    """Yield the evaluations, each once: exporters write the same one as an event and as a log record."""
+    """Yield each evaluation once. Exporters may write it both as an event and as a log record."""
     seen: set[_Evaluation] = set()
     events = [object_of(event) for span in spans for event in span.events] + [dict(one) for one in logs]
     given = [object_of(one.get("attributes")) for one in events if EVALUATION in text_of(one.get("name"))]
@@ -418,7 +418,7 @@ def _status(
 
 
 def _errors(spans: Sequence[Span]) -> Document:
-    """Return what failed on the way. A tool that failed does not make the agent fail."""
+    """Return a log of the spans that failed. A failed tool does not make the agent's span fail."""
     told = [f"{span.name}: {span.error}" + (f"\n{span.trace}" if span.trace else "") for span in spans if span.failed]
     return Document(role="log", path="errors.log", text="\n".join(told))
 
@@ -440,7 +440,7 @@ def _first_of(given: Sequence[Mapping[str, object]], names: Sequence[str]) -> st
 
 
 def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> float | None:
-    """Return the sum over the calls of models; the agent's own figure, which is the same sum, where they have none."""
+    """Return the sum over the model calls. If they have no figures, return the agent's, which is the same sum."""
     for spans in (calls, [root] if root else []):
         found = [
             value
@@ -492,14 +492,14 @@ FORMATS = (
             "gen_ai.input.messages, gen_ai.output.messages": "transcript, one for each agent",
             "llm.input_messages.*, llm.output_messages.*": "the same in OpenInference",
             "gen_ai.user.message, gen_ai.choice … (events, log records)": "the same before 1.37",
-            "gen_ai.evaluation.result (events, log records, also of files beside)": "steps and scores",
+            "gen_ai.evaluation.result (events, log records, also in files beside it)": "steps and scores",
             "evaluation.* (spans of kind EVALUATOR)": "the same in OpenInference",
-            "status, exception": "status of the eval, if it is the agent's; else the log",
+            "status, exception": "status of the eval if the agent's span failed; else the log",
             "gen_ai.request.model, llm.model_name": "model",
             "gen_ai.provider.name, gen_ai.system, llm.provider": "provider",
             "service.name": "experiment",
             "gen_ai.usage.*, llm.token_count.*": "tokens",
-            "traces that call no model": "not imported, only counted",
+            "traces without a model call": "not imported, only counted",
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""Find what was said in the spans of a trace, in each of the conventions that tools write."""
+"""Extract messages from the spans of a trace, in each of the conventions that tools use."""
 
 import json
 import re
@@ -17,11 +17,11 @@ _KINDS = {
     **dict.fromkeys(("invoke_agent", "invoke_workflow"), "AGENT"),
     "execute_tool": "TOOL",
 }
-"""Kinds of OpenInference for the operations of the GenAI conventions."""
+"""OpenInference span kinds by operation of the GenAI conventions."""
 _OTHER_KINDS = {"llm": "LLM", "chat": "LLM", "agent": "AGENT", "tool": "TOOL", "workflow": "CHAIN", "task": "CHAIN"}
-"""The same for `traceloop.span.kind` and `llm.request.type`."""
+"""OpenInference span kinds by `traceloop.span.kind` or `llm.request.type`."""
 _WHOLE = ("pydantic_ai.all_messages", "all_messages_events")
-"""Attributes of an agent's span that have everything that was said."""
+"""Attributes of an agent's span that contain the whole conversation."""
 _INPUTS: tuple[str, ...] = ("gen_ai.input.messages", "events", "gen_ai.prompt", "input.value")
 _INPUTS += ("langfuse.observation.input", "langfuse.trace.input", "mlflow.spanInputs", "traceloop.entity.input")
 _OUTPUTS: tuple[str, ...] = ("gen_ai.output.messages", "gen_ai.completion", "output.value")
@@ -31,12 +31,12 @@ _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _DETAILS = "gen_ai.client.inference.operation.details"
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "developer": "system", "function": "tool"}
 MAX_PARTS = 10_000
-"""Maximum messages of a span, and parts of a message, that are counted in names of attributes."""
+"""Maximum messages of a span, and parts of a message, that attribute names may number."""
 MAX_DEPTH = 50
-"""Maximum spans above a span that are looked at."""
+"""Maximum ancestors of a span that are followed."""
 Messages = list[dict[str, object]]
 Parents = Mapping[str, tuple[str, ...]]
-"""The spans above each span, the nearest first."""
+"""Ids of each span's ancestors by span id, the nearest first."""
 
 
 class Span(NamedTuple):
@@ -57,7 +57,7 @@ class Span(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the kind in the words of OpenInference; empty for a span of anything else."""
+        """Return the OpenInference kind; empty if the span is of no known kind."""
         given = text_of(self.attributes.get("openinference.span.kind")).upper()
         operation = _KINDS.get(text_of(self.attributes.get("gen_ai.operation.name")))
         if given or operation:
@@ -90,12 +90,12 @@ class Span(NamedTuple):
 
 
 def is_of_a_model(span: Span) -> bool:
-    """Return whether a span is of an agent, a call of a model, or an evaluation."""
+    """Return whether a span belongs to an agent, a model or tool call, or an evaluation."""
     return bool(span.kind) or any(EVALUATION in text_of(event.get("name")) for event in span.events)
 
 
 def parents_of(spans: Sequence[Span]) -> Parents:
-    """Return the spans above each span that the trace has. Spans that are above themselves have none."""
+    """Return the ancestors of each span that the trace contains. Cycles of parents are cut."""
     above = {span.spanId: span.parent for span in spans}
     found: dict[str, tuple[str, ...]] = {}
     for span in spans:
@@ -111,7 +111,7 @@ def parents_of(spans: Sequence[Span]) -> Parents:
 def conversations(
     spans: Sequence[Span], parents: Parents, logs: Sequence[dict[str, object]]
 ) -> list[tuple[str | None, Messages]]:
-    """Return what was said, the main agent first, then each agent below it by its name."""
+    """Return the name and the messages of each agent. The main agent comes first, with None as its name."""
     agents = {span.spanId: span for span in spans if span.kind == "AGENT"}
     told: dict[str, list[dict[str, object]]] = {}
     for one in logs:
@@ -134,7 +134,7 @@ def conversations(
 
 
 def _agent_of(span: Span, agents: Mapping[str, Span], parents: Parents) -> str:
-    """Return the nearest agent that a span belongs to; empty if it belongs to none."""
+    """Return the id of the nearest agent span that a span belongs to; empty if there is none."""
     return next((one for one in (span.spanId, *parents[span.spanId]) if one in agents), "")
 
 
@@ -148,7 +148,7 @@ def _whole(agent: Span | None) -> Messages:
 
 
 def _merged(members: Sequence[Span], told: Mapping[str, list[dict[str, object]]]) -> Messages:
-    """Merge the calls of a model: each repeats what was said before it."""
+    """Merge the model calls of an agent into one conversation: each call repeats the messages before it."""
     said: Messages = []
     known: set[str] = set()
     for call in members:
@@ -174,7 +174,7 @@ def _first_spoken(messages: Messages) -> dict[str, object] | None:
 
 
 def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Messages, Messages]:
-    """Return the messages that a call of a model was given, and its answers."""
+    """Return the input messages of a model call, and its answers."""
     attributes = dict(span.attributes)
     events = [*span.events, *logs]
     for event in events:
@@ -197,7 +197,7 @@ def _first(attributes: Mapping[str, object], names: Sequence[str], role: str) ->
 
 
 def _of_events(events: Iterable[Mapping[str, object]]) -> tuple[Messages, Messages]:
-    """Read the events of the conventions before 1.37: a message each, and `gen_ai.choice` for an answer."""
+    """Read events of the conventions before 1.37: each is an input message, or an answer if named `gen_ai.choice`."""
     given: Messages = []
     answered: Messages = []
     for event in events:
@@ -215,7 +215,7 @@ def _of_events(events: Iterable[Mapping[str, object]]) -> tuple[Messages, Messag
 
 
 def json_of(value: object) -> object:
-    """Return the value of a JSON text; any other value unchanged."""
+    """Parse a JSON text with a list or object; return any other value unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(DataError):
             return decode_json(value)
@@ -223,7 +223,7 @@ def json_of(value: object) -> object:
 
 
 def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, object]]:
-    """Yield messages of a value: a list of them, an object with `messages`, parts of one, or a plain text."""
+    """Yield the messages of a value: a list of messages or parts, an object with `messages`, or a plain text."""
     value = json_of(value)
     if isinstance(value, dict) and levels:
         for name in ("messages", "message", "input", "output", "question", "query", "content", "choices"):
@@ -245,7 +245,7 @@ def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, o
 
 
 def _message(one: Mapping[str, object], role: str) -> Iterator[dict[str, object]]:
-    """Yield a message. Results of several tools in one message become a message each."""
+    """Yield a message. If it contains several tool results, yield each as a message of its own."""
     role = text_of(one.get("role")).lower() or role
     role = _ROLES.get(role, role) if _ROLES.get(role, role) in ("system", "user", "assistant", "tool") else "user"
     parts = next((given for name in ("parts", "content") if isinstance(given := one.get(name), list)), None)
@@ -305,7 +305,7 @@ def _call(call: Mapping[str, object]) -> dict[str, object]:
 
 
 def _flat(attributes: Mapping[str, object], prefixes: Sequence[str], role: str) -> Messages:
-    """Read messages whose parts are attributes of their own: `llm.input_messages.0.message.content`."""
+    """Read messages whose parts are separate attributes, such as `llm.input_messages.0.message.content`."""
     for prefix in prefixes:
         tree: dict[str, object] = {}
         for name, value in attributes.items():
@@ -345,7 +345,7 @@ def _unflattened(one: dict[str, object]) -> dict[str, object]:
 
 
 def _with_tool_errors(messages: Messages, spans: Sequence[Span]) -> Messages:
-    """Mark the results of tools that failed, which only their spans tell."""
+    """Mark the results of failed tools; only the tools' spans record the failure."""
     failed = {
         id: span.error
         for span in spans

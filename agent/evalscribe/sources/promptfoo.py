@@ -1,10 +1,11 @@
-"""Read results of promptfoo: JSON of versions 1 to 3, JSON lines, and its SQLite database."""
+"""Read results of promptfoo: JSON of versions 1 to 3, JSON lines, CSV, and its SQLite database."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +15,13 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.run import EvalStatus, Step
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import FileReader
+from evalscribe.sources.items import csv_rows
 from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import (
     MAX_HELD_NAME,
     MAX_RUNS,
     EvalReader,
+    HashTable,
     SourceEval,
     SourceRun,
     as_text,
@@ -28,6 +31,7 @@ from evalscribe.sources.records import (
     first_lines,
     object_of,
     safe_name,
+    score_number,
     scores_log,
     text_of,
 )
@@ -36,18 +40,18 @@ from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 
 NAME = "promptfoo"
 MAX_NAME = 80
-"""Characters of an eval's name that is made of its variables."""
+"""Maximum characters of an eval's name that is derived from its variables."""
 MAX_LABEL = 40
 ERROR = 2
-"""`failureReason` of a provider that failed; 1 is a failed assertion."""
+"""`failureReason` if the provider failed. 1 means that an assertion failed."""
 _APIS = frozenset(("chat", "messages", "completion", "completions", "responses", "realtime", "text-generation"))
-"""Second part of provider ids such as `openai:chat:gpt-4o`."""
+"""Known second parts of provider ids such as `openai:chat:gpt-4o`."""
 _CODE = frozenset(("exec", "file", "golang", "http", "https", "package", "python", "ruby", "webhook", "ws", "wss"))
-"""First part of ids of providers that are the user's own code."""
+"""First parts of the ids of providers that are the user's own code."""
 _RAISED = re.compile(
     r"(?:Custom function threw error|(?:Python|Ruby) (?:code execution|assertion) failed|Could not extract JSON from)\b"
 )
-"""Reasons with which an assertion fails because its own code or its model broke."""
+"""Reasons of assertions that failed because their own code or model broke."""
 _REFERENCES = frozenset(
     ("equals", "similar", "levenshtein", "rouge-n", "bleu", "gleu", "meteor", "factuality", "model-graded-factuality")
 )
@@ -55,8 +59,9 @@ _REFERENCES = frozenset(
 _USED = frozenset(("cost", "error", "failureReason", "gradingResult", "metadata", "namedScores", "prompt", "promptIdx"))
 _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", "vars"}
 """Fields of a row that have a place; the others are metadata."""
+_SEVERAL = 1
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
-"""Fields of a file that are settings, or that repeat the rows."""
+"""Fields of a file that contain settings or repeat the rows."""
 _KNOWN = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
 _ROW = {
     "id": "id",
@@ -77,10 +82,20 @@ _ROW = {
     "named_scores": "namedScores",
     "metadata": "metadata",
 }
-"""Columns of the database's table `eval_results`, and the names that they have in a file."""
+"""Columns of the database's table `eval_results`, with their names in files."""
 _ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
-"""Columns by which rows are found and ordered. A generated column is none: it can take any time."""
+"""Columns by which rows are selected and sorted. They must not be generated, which can take any time."""
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
+_CSV_STATUS = ["Status", "Score", "Named Scores"]
+"""Columns behind each output of a CSV export, and its reasoning in newer versions; then come its metrics."""
+_CSV_END = ["Grader Reason", "Comment"]
+MAX_OUTPUTS = 200
+"""Maximum outputs of a line of a CSV export: each repeats the variables of the test."""
+MAX_HEADER_CHARACTERS = 200_000
+"""Every row repeats the header."""
+_SEPARATOR = "\n---\n"
+"""Stands between error and output in CSV that was exported from promptfoo's page."""
+_decode = partial(bytes.decode, errors="replace")
 
 
 class Column(NamedTuple):
@@ -92,25 +107,25 @@ class Column(NamedTuple):
 
 
 class Promptfoo(EvalReader):
-    """The evals of a file or database. It is read once more before, for what stands behind the rows in a file."""
+    """Reads a file or database. An extra pass comes first, because data that every row needs may follow the rows."""
 
     format = NAME
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._about: dict[str, dict[str, object]] = {}
-        """What the source says of an evaluation, by its id; files of one evaluation have none."""
+        """Data about an evaluation, by its id; the id is empty in files with one evaluation."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._prompts: dict[tuple[str, str], dict[str, int]] = {}
-        """The prompts of a provider in an evaluation, numbered."""
+        """Numbers of the prompts of a provider in an evaluation."""
         self._labels: dict[tuple[str, Column], set[str]] = {}
         """The labels of a provider with a prompt."""
-        self._tests: dict[int, int] | None = None
-        """The test that could have a name, by the hash of both; 0 where there are several."""
+        self._tests: HashTable | None = None
+        """The hash of the test that could have a name, by that of evaluation and name; `_SEVERAL` of several."""
 
     def evals(self) -> Iterator[SourceEval]:
         if self._tests is None:
-            self._tests = {}
+            self._tests = HashTable()
             with suppress(DataError):
                 for evaluation, row, _ in self._rows():
                     self._add_column(evaluation, row)
@@ -118,7 +133,7 @@ class Promptfoo(EvalReader):
                     for name in names[:-1]:
                         key = hash((evaluation, name))
                         if self._tests.setdefault(key, hash(digest)) != hash(digest):
-                            self._tests[key] = 0
+                            self._tests[key] = _SEVERAL
         for evaluation, row, place in self._rows():
             yield self._eval(evaluation, row, place)
 
@@ -139,19 +154,21 @@ class Promptfoo(EvalReader):
             with self._open(self._path) as reading:
                 for number, line, *_ in json_lines(reading):
                     yield from self._row(line, f"line {number}")
-        else:
+        elif start.character == "{":
             yield from self._file_rows(self._about.setdefault("", {}))
+        else:
+            yield from self._csv_rows()
 
     def _row(self, value: object, place: str) -> Iterator[tuple[str, Mapping[str, object], str]]:
         if isinstance(value, dict):
             yield "", value, place
         else:
-            self._omit("a result that is not an object", place)
+            self._omit("a result that is not an object", place, lost=True)
 
     def _file_rows(self, about: dict[str, object]) -> Iterator[tuple[str, Mapping[str, object], str]]:
-        """Yield the rows of a file, whose `results` are an object with `results`; a bare summary has only the latter.
+        """Yield the rows of a file: its `results.results`, or `results` if the file is a bare summary.
 
-        What else the file says is put into `about`.
+        Other fields of the file are added to `about`.
         """
         with self._open(self._path) as reading:
             text, number = JsonStream(reading, str(self._path)), 0
@@ -166,6 +183,26 @@ class Promptfoo(EvalReader):
                 else:
                     self._omit(f"the file's field `{name}`")
             text.end()
+
+    def _csv_rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
+        """Yield a row for each output of a line: a CSV export has the outputs of one test side by side."""
+
+        def refuse(number: int, problem: str) -> None:
+            self._omit(f"a row that cannot be read: {problem}", f"line {number}", lost=True)
+
+        with self._open(self._path) as reading:
+            lines = csv_rows(reading, ",", f"{self._path}:{{}}".format, refuse, _decode)
+            _, names = next(lines)
+            outputs = _csv_outputs(names)
+            for number, cells in lines:
+                if len(cells) != len(names):
+                    refuse(number, f"{len(cells)} cells in place of {len(names)}")
+                    continue
+                for n, columns in enumerate(outputs[:MAX_OUTPUTS]):
+                    if any(cells[at] for at in columns):  # a filtered export has gaps
+                        yield "", _csv_row(names, cells, outputs, n), f"line {number}"
+                if left := len(outputs[MAX_OUTPUTS:]):
+                    self._omit(f"an output after the first {MAX_OUTPUTS}", f"line {number}", left, lost=True)
 
     def _database_rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
         with closing(SqliteFile(self._path)) as database:
@@ -214,11 +251,9 @@ class Promptfoo(EvalReader):
             steps.append(Step(name="limit", status="failed", error=f"the token limit cut the answer off ({finish})"))
         score = figure(row.get("score"))
         if score is not None and status != "error":
-            scores = {"score": score, **scores}
+            scores = {"score": score, **(scores or _named_scores(row))}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
-        if (
-            not usage and row.get("failureReason") == 2
-        ):  # an export says 0 where the provider failed, a database nothing
+        if not usage and row.get("failureReason") == ERROR:  # an export says 0 here, a database nothing
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))
@@ -259,8 +294,8 @@ class Promptfoo(EvalReader):
     def _name(self, evaluation: str, row: Mapping[str, object]) -> str:
         """Return the shortest name that no other test of the evaluation has."""
         digest, names = _candidates(row)
-        tests = self._tests or {}
-        return next((name for name in names if tests.get(hash((evaluation, name))) == hash(digest)), names[-1])
+        tests = self._tests or HashTable()
+        return next((name for name in names if tests[hash((evaluation, name))] == hash(digest)), names[-1])
 
     def _column(self, evaluation: str, row: Mapping[str, object]) -> Column:
         return self._columns.get((evaluation, _column_key(row))) or _column(row)
@@ -294,7 +329,7 @@ class Promptfoo(EvalReader):
         return {}
 
     def _experiment(self, evaluation: str, column: Column) -> str:
-        """Return the description, with the prompt or the provider's label where only these tell columns apart."""
+        """Return the description; add the prompt or the provider's label if only these distinguish columns."""
         prompts = self._prompts.get((evaluation, column.provider), {})
         labels = self._labels.get((evaluation, column._replace(label="")), ())
         told = [text_of(self._about.get(evaluation, {}).get("config")) or "default"]
@@ -316,13 +351,13 @@ class _Check(NamedTuple):
     raised: bool
     """Whether the assertion itself broke."""
     counts: bool
-    """Whether its failure can be why the test failed: not inside a set that passed."""
+    """Whether its failure can make the test fail; False within a set that passed."""
 
 
 def _checks(graded: Mapping[str, object]) -> list[_Check]:
-    """Return the assertions, those that can have decided first.
+    """Return the assertions. Those that may have decided the test come first.
 
-    A set is one result with its members below it, which newer versions repeat after it.
+    A set is one result that contains its members. Newer versions repeat the members after it.
     """
     results: list[tuple[dict[str, object], bool]] = []
     repeated: Counter[str] = Counter()
@@ -432,7 +467,7 @@ def _prompt(row: Mapping[str, object]) -> str:
 
 
 def _chat(prompt: str) -> list[dict[str, object]] | None:
-    """Return the messages of a prompt that is a chat in JSON; None for any other text."""
+    """Return the messages of a prompt that contains a chat as JSON; None for any other text."""
     if prompt.lstrip()[:1] != "[":
         return None
     with suppress(DataError):
@@ -442,7 +477,7 @@ def _chat(prompt: str) -> list[dict[str, object]] | None:
 
 
 def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list[object]:
-    """Return what was said. An attack in several turns is recorded in the response's metadata."""
+    """Return the messages. The response's metadata contains those of an attack with several turns."""
     metadata = {**object_of(row.get("metadata")), **object_of(response.get("metadata"))}
     history = [one for one in dicts(metadata.get("redteamHistory")) if one.get("prompt") and one.get("output")]
     if history:
@@ -462,6 +497,60 @@ def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list
     return said
 
 
+def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
+    named = ((name, score_number(value)) for name, value in object_of(row.get("namedScores")).items())
+    return {name: value for name, value in named if value is not None}
+
+
+def _csv_outputs(names: Sequence[str]) -> list[range]:
+    """Return the columns of each output in the header of a CSV export; nothing for another table."""
+    found: list[range] = []
+    if sum(map(len, names)) > MAX_HEADER_CHARACTERS:
+        return found
+    for at in range(1, len(names)):
+        if names[at : at + 3] == _CSV_STATUS:
+            end = at + 3
+            while end < len(names) and names[end].startswith("Metric: "):
+                end += 1
+            if names[end : end + 2] == _CSV_END:
+                found.append(range(at - 2 if at > 1 and names[at - 1] == "Reasoning" else at - 1, end + 2))
+    return found
+
+
+def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range], n: int) -> dict[str, object]:
+    """Return an output of a line of a CSV export as a row of a JSON file."""
+    output, *_ = columns = outputs[n]
+    given = dict(zip(names[: outputs[0].start], cells, strict=False))
+    description = given.pop("Description", "")
+    own = {names[at]: cells[at] for at in columns[1:]}
+    status, reason, text = own["Status"], own["Grader Reason"], cells[output]
+    error, separator, said = text.partition(_SEPARATOR)
+    text = said if separator and error == reason else text
+    named = re.fullmatch(r"\[(.*?)\] (.*)", names[output], re.DOTALL)
+    provider, label = named.groups() if named else ("", names[output])
+    prompt = re.sub(r"\{\{ *(\w+) *\}\}", lambda found: given.get(found[1], found[0]), label)
+    variables = "\n".join(f"{name}: {value}" for name, value in given.items())
+    check = {"pass": status == "PASS", "reason": reason, "assertion": {"metric": "assertions"}}
+    after = range(outputs[-1].stop, len(names))
+    return {
+        "promptIdx": n,
+        "vars": given,
+        "testCase": {"description": description},
+        # An export has the name of the prompt, which is its template if nobody named it.
+        "prompt": {"label": label, "raw": prompt if prompt != label else variables or label},
+        "provider": provider,
+        "response": {"output": text},
+        "success": {"PASS": True, "FAIL": False}.get(status),
+        "failureReason": {"PASS": 0, "FAIL": 1, "ERROR": ERROR}.get(status),
+        "score": _decoded(own["Score"]),
+        "namedScores": _decoded(own["Named Scores"]),
+        "gradingResult": {"reason": reason, "componentResults": [] if status == "ERROR" else [check]},
+        "error": error or reason if status == "ERROR" else None,
+        "metadata": {names[at]: cells[at] for at in after if cells[at]},
+        **{name.lower(): own[name] for name in ("Reasoning", "Comment") if own.get(name)},
+    }
+
+
 def _is_row(given: Mapping[str, object]) -> str | None:
     return has(given, "promptIdx", "success", "prompt") or has(given, "gradingResult", "success", "prompt")
 
@@ -471,7 +560,7 @@ def _vars(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
-    """Return a digest of the test, the same for its repeats, and the names that it may have, the shortest first."""
+    """Return a digest of the test, equal for its repeats, and its possible names, the shortest first."""
     test, given = object_of(row.get("testCase")), _vars(row)
     digest = content_id([given, test.get("assert")]).removeprefix("sha256:")
     values = [f"{name}={as_text(value)}" for name, value in given.items()]
@@ -482,7 +571,7 @@ def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
 
 
 def _short(text: str) -> str:
-    """Return a text on one line; a long one is cut and gets a digest, so that it stays distinct."""
+    """Return a text on one line. A long text is cut and gets a digest, so that it stays distinct."""
     line = " ".join(text.split())
     if len(line) <= MAX_NAME:
         return line
@@ -509,7 +598,7 @@ def _held(name: str) -> str:
 
 
 def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
-    """Split `openai:chat:gpt-4o`. Code of the user's own has no model; its label, else its name, stands for one."""
+    """Split `openai:chat:gpt-4o`. For the user's own code, the label or else the name is used as the model."""
     vendor, colon, rest = column.provider.partition(":")
     if vendor in _CODE and colon:
         name = re.split(r"[\\/\s]", column.provider.rstrip("/"))[-1]
@@ -521,7 +610,7 @@ def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
 
 
 def _decoded(text: object) -> object:
-    """Return the JSON value of a text; None if there is none or it is damaged."""
+    """Parse a JSON text; None if the value is not a text or not valid JSON."""
     with suppress(DataError):
         return decode_json(text) if isinstance(text, str) else None
     return None
@@ -550,6 +639,11 @@ def _recognise(start: FileStart, _: RunOverrides) -> str | None:
         with suppress(DataError), closing(SqliteFile(start.path)) as database:
             if database.columns("evals") >= {"id", "created_at", "config"} and database.columns("eval_results"):
                 return "it has the tables `evals` and `eval_results`"
+        return None
+    if not start.is_zip and start.character not in "{<":
+        with FileReader(start.path) as reading, suppress(DataError):
+            rows = csv_rows(reading, ",", str, lambda *_: None, _decode)
+            return "its header has outputs with `Status`" if _csv_outputs(next(rows, (0, []))[1]) else None
         return None
     if start.line is not None and (why := _is_row(start.line)):
         return why
@@ -582,11 +676,11 @@ FORMATS = (
         recognise=_recognise,
         a_run="a prompt with a provider",
         an_eval="a test; its repeats are trials",
-        passed="`success`; in a red-team run that means that the attack failed",
+        passed="`success`; in a red-team run this means that the attack failed",
         versions="0.118.0, 0.121.20",
         names=("evalId", "results", "config", "shareableUrl", "metadata"),
         fields={
-            "prompt.raw, response.output": "task and transcript; an attack in several turns from `redteamHistory`",
+            "prompt.raw, response.output": "task and transcript; attacks in several turns come from `redteamHistory`",
             "gradingResult.componentResults": "steps, each assertion once; one that broke is skipped",
             "failureReason": "2: error; 1: failed, unless every failed assertion broke",
             "testCase.assert": "grader; the value of `equals`, `similar` and the like is the expected answer",
@@ -597,6 +691,8 @@ FORMATS = (
             "tokenUsage, cost, results.timestamp": "tokens, cost, dates",
             "metadata.pluginId": "category of red-team runs",
             "metadata, response.metadata": "metadata",
+            "CSV: Status, Grader Reason, Named Scores": "status; one step with its reason; scores",
+            "CSV: prompt": "task: the prompt's label with the variables filled in, else the variables",
         },
     ),
 )

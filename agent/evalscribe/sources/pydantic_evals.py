@@ -24,12 +24,12 @@ from evalscribe.text import cut, one_line
 
 NAME = "pydantic-evals"
 _ABOUT = frozenset(("name", "dataset_name", "experiment_metadata", "analyses", "report_evaluator_failures"))
-"""Fields of a report that are used; whatever others it has is not held."""
+"""Fields of a report that are used; all others are dropped."""
 _REPEAT = re.compile(r" \[(\d{1,6})/\d+\]$")
 """End of the name of a repeated case."""
 _USED = frozenset(("name", "inputs", "expected_output", "output", "assertions", "scores", "evaluator_failures"))
 _USED |= {"error_message", "error_stacktrace", "source_case_name"}
-"""Fields of a case that have a place; the others are metadata."""
+"""Fields of a case that are read; all others become metadata."""
 
 
 class PydanticEvals(EvalReader):
@@ -117,7 +117,7 @@ class PydanticEvals(EvalReader):
         )
 
     def _failure(self, case: Mapping[str, object], place: str) -> SourceEval:
-        """Return a case whose task raised, which no evaluator saw."""
+        """Return the eval of a case whose task raised, so that no evaluator ran."""
         said, trace = text_of(case.get("error_message")), text_of(case.get("error_stacktrace"))
         return replace(
             self._eval(case, place),
@@ -170,15 +170,15 @@ FORMATS = (
         versions="2.62.0",
         names=("name", "cases", "failures", "analyses", "dataset_name"),
         fields={
-            "cases": "evals; one without a false assertion whose evaluator raised is an error",
+            "cases": "evals; an error if an evaluator raised and no assertion is false",
             "failures": "evals with an error: their task raised",
             "inputs, output, expected_output": "task, transcript, expected answer",
             "assertions": "steps and scores",
             "scores": "scores; they decide nothing",
             "evaluator_failures": "skipped steps, and logs",
-            "metrics": "tokens and cost, where they have the names of pydantic-ai; metadata",
+            "metrics": "tokens and cost, if they are named as in pydantic-ai; metadata",
             "labels, attributes, metadata": "metadata",
-            "experiment_metadata.model, attributes.model": "model, if all cases have the same one",
+            "experiment_metadata.model, attributes.model": "model, if it is the same for all cases",
             "dataset_name": "experiment",
             "analyses, report_evaluator_failures": "not imported, only counted",
         },

@@ -1,4 +1,4 @@
-"""Look at the beginning of a file or folder, by which formats are told apart."""
+"""Read the beginning of a file or folder, from which its format is recognised."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -13,11 +13,11 @@ from evalscribe.sources.files import ZIP_MAGIC, FileReader, first_line, is_folde
 from evalscribe.sources.streams import JsonStream, StartTag, decode_json, read_xml
 
 MAX_NAMES = 64
-"""Maximum names of an object that are looked at."""
+"""Maximum names of an object that are read."""
 BEGINNING_BYTES = 16 * 1024 * 1024
-"""Bytes in which the names of an object, or the first element of a list, have to begin."""
+"""Bytes of a file that are searched for the names of an object."""
 MAX_ENTRIES = 10_000
-"""Maximum entries of a folder that are looked at."""
+"""Maximum entries of a folder that are listed."""
 MAX_SCALAR = 200
 SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -64,7 +64,7 @@ class FileStart:
 
     @cached_property
     def top(self) -> Mapping[str, object]:
-        """The names at the top of a JSON object, with the values that are short; None stands for all others."""
+        """The top-level names of a JSON object with their values; None for values that are long, lists or objects."""
         if self.character != "{":
             return {}
         found: dict[str, object] = {}
@@ -83,7 +83,7 @@ class FileStart:
 
     @cached_property
     def line(self) -> Mapping[str, object] | None:
-        """The object on the first line, where the file has one object a line; None for other files."""
+        """The object on the first line, if the file has one object per line; None for other files."""
         if self.character != "{":
             return None
         with suppress(DataError):
@@ -101,7 +101,7 @@ class FileStart:
 
     @property
     def first(self) -> Mapping[str, object]:
-        """The first object that the file has: on the first line, in the list, or the whole of it."""
+        """The first object of the file: its first line, the first element of its list, or the whole file."""
         if self.character == "[":
             with suppress(DataError):
                 return self.element if isinstance(self.element, dict) else {}
@@ -110,7 +110,7 @@ class FileStart:
 
 
 class FolderStart:
-    """What a folder has: the names of its entries, and of those below them."""
+    """The names of a folder's entries, and of its subfolders' entries."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -126,12 +126,12 @@ class FolderStart:
 
     @cached_property
     def folders(self) -> tuple["FolderStart", ...]:
-        """The folders in it, sorted by name, without links and hidden ones."""
+        """Its subfolders by name, excluding links and hidden folders."""
         paths = (self.path / name for name in sorted(self.names) if not name.startswith("."))
         return tuple(FolderStart(path) for path in paths if is_folder(path))
 
     def object_in(self, name: str) -> Mapping[str, object]:
-        """Return a JSON object in it, read whole; empty if there is none."""
+        """Read the JSON object in a file of the folder; empty if there is none."""
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(DataError, AccessError, NotFoundError), FileReader(self.path / name, BEGINNING_BYTES) as reading:
@@ -140,7 +140,7 @@ class FolderStart:
         return {}
 
     def top_of(self, name: str) -> Mapping[str, object]:
-        """Return the names at the top of a JSON file in it, as in `FileStart`; empty if there is none."""
+        """Return `FileStart.top` of a file of the folder; empty if there is none."""
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(Exception):
@@ -149,17 +149,17 @@ class FolderStart:
 
 
 class Format(NamedTuple):
-    """A format of runs, how it is recognised, and what becomes of its fields."""
+    """A format of runs: how it is recognised and read, and what its fields become."""
 
     name: str
-    """As `import` prints it: `tau-bench`."""
+    """The name that `import` prints, such as `tau-bench`."""
     title: str
-    """As messages and the documentation write it."""
+    """The name in messages and the documentation."""
     open: Callable[[Path, RunOverrides], Records]
     recognise: Callable[[FileStart, RunOverrides], str | None] = lambda _start, _overrides: None
-    """Return by what a file is recognised; None if it is not of this format."""
+    """Return what a file is recognised by; None if it does not have this format."""
     recognise_folder: Callable[[FolderStart], str | None] = lambda _start: None
-    """The same for a folder that is read as a whole."""
+    """Return what a folder that is read as a whole is recognised by; None if it does not have this format."""
     forms: tuple[str, ...] = ()
     """Other names that its readers print: `csv`, `jsonl`."""
     a_run: str = "the file"
@@ -169,11 +169,11 @@ class Format(NamedTuple):
     passed: str = ""
     """What counts as passed."""
     versions: str = ""
-    """Versions of the tool or format of which real files are tested; empty if it has none."""
+    """Versions of the tool or format with which real files were tested; empty if it has no versions."""
     used: frozenset[str] = frozenset()
-    """Which of the options `map`, `threshold`, `tasks` and `reference_run` it uses."""
+    """The options that it uses, of `map`, `threshold`, `tasks` and `reference_run`."""
     names: tuple[str, ...] = ()
-    """Names at the top of its objects, to say what an unknown file comes near to."""
+    """Top-level names of its objects, by which messages name the formats that an unknown file resembles."""
     fields: Mapping[str, str] = {}
     """What each field of the source becomes: `{"reward": "score; passed from 1"}`."""
 

@@ -1,12 +1,13 @@
-"""Build records from foreign data: the base of readers, cleaned values, and a count of what was left out."""
+"""Base of the readers: build records from foreign data, clean their values, and count what is left out."""
 
 import hashlib
 import json
 import math
 import re
 from abc import ABC, abstractmethod
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,20 +29,21 @@ from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
-from evalscribe.sources.streams import JsonStream
+from evalscribe.sources.streams import JsonLine, JsonStream
 
 MAX_PHRASES = 200
-"""Maximum phrases that are counted: a hostile file can have a different problem in each of a million records."""
+"""Maximum distinct phrases that are counted: a hostile file may have a different problem in each record."""
 MORE = "something else"
 MAX_PLACE = 160
 MAX_HELD_NAME = 1_000
-"""Maximum characters of a name that is held for each run as it stands in the file."""
+"""Maximum characters of a run's names that stay in memory unchanged; longer ones are cleaned at once."""
 MAX_RUNS = 10_000
-"""Maximum runs of one file or folder: what is known of each is held until the end."""
+"""Maximum runs of one file or folder. Data about each run stays in memory until the end."""
 MAX_STEPS = 2_000
-"""Maximum steps of an eval, and maximum scores."""
+"""Maximum steps of an eval, and maximum scores of an eval."""
 MAX_COUNT = 10**15
 """Maximum number of tokens or trials: databases have no place for more than 64 bits."""
+_TAKEN = 2**32
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -54,7 +56,7 @@ class Omissions:
         self._lost: set[str] = set()
 
     def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
-        """Count an omission; `lost` if it is a whole eval, not a part of one."""
+        """Count an omission; `lost` if the file is damaged there, or a whole eval is left out."""
         if phrase not in self._counts:  # A log repeats this for each of its events.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
@@ -69,15 +71,103 @@ class Omissions:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
-        """Return the evals that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
+        """Return the evals and lines that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
         return tuple(f"{number} x {self._placed(one)}" for one, number in self._counts.items() if one in self._lost)
 
     def _placed(self, phrase: str) -> str:
         return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
 
 
+class HashTable:
+    """Whole numbers above 0 by the hash of what they belong to; 0 where there is none.
+
+    A file can have millions of evals. An entry takes 21 to 43 bytes, in a `dict` about 120, and with a text as its key
+    twice as much.
+    """
+
+    def __init__(self) -> None:
+        self._hashes, self._numbers = array("q", [0]) * 8, array("q", [0]) * 8
+        self._free = 6
+        """Entries before it grows: it is at most three quarters full."""
+
+    def __getitem__(self, hash: int) -> int:
+        return self._numbers[self._slot(hash)]
+
+    def __setitem__(self, hash: int, number: int) -> None:
+        slot = self._slot(hash)
+        if not self._numbers[slot]:
+            if not self._free:
+                self._grow()
+                slot = self._slot(hash)
+            self._free -= 1
+        self._hashes[slot], self._numbers[slot] = hash, number
+
+    def setdefault(self, hash: int, number: int) -> int:
+        """Return the number of a hash; store it first where there is none."""
+        if not (found := self[hash]):
+            found = self[hash] = number
+        return found
+
+    def _slot(self, hash: int) -> int:
+        """Return where a hash is, or belongs: behind the others with the same last bits."""
+        hashes, numbers, last = self._hashes, self._numbers, len(self._hashes) - 1
+        slot = hash & last
+        while numbers[slot] and hashes[slot] != hash:
+            slot = (slot + 1) & last
+        return slot
+
+    def _grow(self) -> None:
+        hashes, numbers = self._hashes, self._numbers
+        self._hashes, self._numbers = (array("q", [0]) * (2 * len(hashes)) for _ in range(2))
+        self._free = len(hashes) * 3 // 4
+        for hash, number in zip(hashes, numbers, strict=True):
+            if number:
+                slot = self._slot(hash)
+                self._hashes[slot], self._numbers[slot] = hash, number
+
+
+class Trials:
+    """Counts the trials of every task in a first pass, and numbers them in a second one."""
+
+    def __init__(self) -> None:
+        self._tasks = HashTable()
+        """How many trials a task has, and `_TAKEN` times the number up to which they are taken."""
+        self._ahead: set[int] = set()
+        """Hashes of tasks with the numbers that are taken beyond that."""
+
+    def count(self, *task: str) -> None:
+        """Count a trial of a task, which is any number of texts."""
+        self._tasks[hash(task)] += 1
+
+    def next(self, *task: str, stated: int | None = None) -> tuple[int, int]:
+        """Return the number of a trial and how many the task has.
+
+        The number is the stated one, or the lowest free one if there is none or it is taken.
+        """
+        key = hash(task)
+        taken, trials = divmod(self._tasks[key], _TAKEN)
+        number = taken + 1
+        if stated is not None and stated > number and hash((key, stated)) not in self._ahead:
+            self._ahead.add(hash((key, stated)))
+            return stated, max(stated, trials)
+        taken = number
+        while (following := hash((key, taken + 1))) in self._ahead:
+            self._ahead.discard(following)
+            taken += 1
+        self._tasks[key] = taken * _TAKEN + trials
+        return number, max(number, trials)  # a file can have grown since the first pass
+
+
+def first_run_id(path: Path) -> str:
+    """Return the id of a file's first run, made of its content, if the file has none. Raises errors of `FileReader`."""
+    with FileReader(path) as reading:
+        while reading.read():
+            pass
+        return reading.digest[:32]
+
+
 class RecordFile(ABC):
-    """A file that holds runs (`Records`), read once or twice; a second pass needs counts from the whole file."""
+    """Base of `Records` that read a file once, or twice if they need counts from the whole file."""
 
     format: str
     table: TableReading | None = None
@@ -106,7 +196,7 @@ class RecordFile(ABC):
     def read(self) -> Iterator[Run | Record]: ...
 
     def _finish_first_pass(self) -> str:
-        """Return a run id made from the content that the first pass read."""
+        """Derive the run's id from the content that the first pass read."""
         assert self._reader is not None
         self._finished_passes = 1
         return self._reader.digest[:32]
@@ -114,12 +204,12 @@ class RecordFile(ABC):
 
 @dataclass(frozen=True)
 class SourceRun:
-    """A run as a reader finds it; what is None is taken from its evals, where every one of them has it."""
+    """A run as a reader yields it. Times and figures that are None are derived from its evals if all have them."""
 
     key: str = ""
-    """Tells the runs of one file apart."""
+    """Identifies the run within its file."""
     id: str | None = None
-    """The source's own id, if it is unique outside the file; None for one made of the content."""
+    """The source's id, if it is unique outside the file; None to derive an id from the content."""
     provider: str | None = None
     model: str | None = None
     experiment: str = "default"
@@ -134,31 +224,31 @@ class SourceRun:
 
 @dataclass(frozen=True)
 class SourceEval:
-    """An eval as a reader finds it, not yet cleaned; `EvalReader` numbers trials, redacts, and makes the record."""
+    """An eval as a reader yields it. `EvalReader` cleans and redacts it, numbers its trial and builds a record."""
 
     run: SourceRun
     name: str
-    """What trials of one eval have in common, together with the category."""
+    """Name of the eval. Evals with equal category and name are trials of one eval."""
     status: EvalStatus
     place: str
-    """Where it stands in the file: `[3]`, `line 7`, a file of a folder."""
+    """Location in the source: `[3]`, `line 7`, or a file of a folder."""
     category: str = ""
     id: str | None = None
-    """The source's own id, if it is unique outside the file; None for one made of run, name and trial."""
+    """The source's id, if it is unique outside the file; None to derive one from run, name and trial."""
     trial: int | None = None
     """From 1; None for the next free number."""
     version: str | None = None
-    """The source's own version of the eval, if it changes with task and grader."""
+    """The source's version of the eval, if task or grader changes also change it."""
     reason: str | None = None
-    """Why it failed or broke; None for the error of the first failed step."""
+    """Why it failed or broke; None to use the error of the first failed step."""
     steps: Sequence[Step] = ()
     documents: Sequence[Document] = ()
-    """Empty ones are left out."""
+    """Empty documents are omitted from the record."""
     conversations: Sequence[tuple[str | None, Sequence[object]]] = ()
-    """The name and the messages of each, the main one first, in a form that `build_transcript` reads."""
+    """Name and messages (as for `build_transcript`) of each conversation, the main one first."""
     scores: Mapping[str, float] = field(default_factory=dict)
     metadata: Mapping[str, object] = field(default_factory=dict)
-    """What has no other place, under the source's own names."""
+    """Data without a field of its own, under the source's names."""
     missing: Sequence[str] = ()
     started_at: object = None
     ended_at: object = None
@@ -168,9 +258,9 @@ class SourceEval:
 
 
 class EvalReader(RecordFile):
-    """Base of readers that find evals one by one; everything that formats share is done here.
+    """Base of readers that yield evals one by one. It does everything that the formats share.
 
-    The source is read twice, because the number of trials and the figures of a run are known only at its end.
+    The source is read twice, because the number of trials and the totals of a run are known only at the end.
     """
 
     passes = 2
@@ -179,21 +269,28 @@ class EvalReader(RecordFile):
         super().__init__(path, overrides)
         self._content = hashlib.sha256()
         """Of everything that the first pass read."""
+        self.known: Callable[[str], Run | None] = lambda _id: None
+        """Returns a stored run, whose threshold is used again unless the user gives one."""
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:
-        """Yield every eval. Read files with `_open` or `_load`, and call `_omit` for what has no place.
+        """Yield every eval. Implementations read files with `_open` or `_load`, and count omitted data with `_omit`.
 
         Raises the errors of `Records.read`.
         """
 
     def complete(self, run: SourceRun) -> SourceRun:
-        """Return a run with what the source says of it behind its evals; called when the first pass has ended."""
+        """Add the run's data that follow its evals in the source. Called after the first pass."""
         return run
+
+    def use_threshold(self, threshold: float) -> None:
+        """Judge the evals by another threshold, from the next pass on."""
+        self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
         kept, self._left_out = self._left_out, Omissions()
         runs: dict[str, _RunTally] = {}
+        trials = Trials()
         with suppress(DataError):  # The second pass shows where it ends.
             for one in self._evals():
                 key = _run_key(one)
@@ -201,10 +298,16 @@ class EvalReader(RecordFile):
                     runs[key] = _RunTally(one.run)
                 if key in runs:
                     runs[key].saw(one)
+                    trials.count(key, one.category, one.name)
         self._finished_passes, self._left_out = 1, kept
         for tally in runs.values():
             tally.given = self.complete(tally.given)
         made = {key: tally.run(self._overrides, self._identity(key)) for key, tally in runs.items()}
+        if self._overrides.threshold is None:
+            stored = (known.threshold for run in made.values() if (known := self.known(run.id)) is not None)
+            if (threshold := next((one for one in stored if one is not None), None)) is not None:
+                self.use_threshold(threshold)
+                made = {key: run.model_copy(update={"threshold": threshold}) for key, run in made.items()}
         yield from made.values()
         for one in self._evals():
             key = _run_key(one)
@@ -215,8 +318,9 @@ class EvalReader(RecordFile):
                 runs[key] = _RunTally(one.run)
                 made[key] = runs[key].run(self._overrides, self._identity(key))
                 yield made[key]
+            trial, of = trials.next(key, one.category, one.name, stated=one.trial)
             try:
-                yield self._record(one, made[key], runs[key])
+                yield self._record(one, made[key], trial, of)
             except DataError as error:
                 self._omit(f"an eval that cannot be stored: {error}", one.place, lost=True)
 
@@ -228,6 +332,13 @@ class EvalReader(RecordFile):
 
     def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
         self._left_out.add(phrase, place, number, lost=lost)
+
+    def _omit_line(self, line: JsonLine, place: str) -> None:
+        """Count a line of a session that is not a JSON object."""
+        if line.ended:
+            self._omit("a line that cannot be read", place, lost=True)
+        else:  # an agent that is still at work is writing it: nothing is damaged
+            self._omit("a last line that is not finished", place)
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[FileReader]:
@@ -244,7 +355,7 @@ class EvalReader(RecordFile):
         return self._load_counted(path)[0]
 
     def _load_counted(self, path: Path) -> tuple[dict[str, object], int]:
-        """Return what `_load` returns, with the number of bytes that were read."""
+        """Return the result of `_load` and the number of bytes read."""
         with self._open(path) as reading:
             text = JsonStream(reading, str(path))
             whole = text.value()
@@ -254,7 +365,7 @@ class EvalReader(RecordFile):
         return whole, reading.bytes
 
     def _text(self, path: Path) -> str:
-        """Read a text file; of a long one, its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`."""
+        """Read a text file; if it is long, only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`."""
         with self._open(path) as reading:
             head, tail, left_out = b"", b"", 0
             while piece := reading.read():
@@ -271,10 +382,9 @@ class EvalReader(RecordFile):
     def _identity(self, key: str) -> str:
         return f"{self._content.hexdigest()}\0{key}"
 
-    def _record(self, one: SourceEval, run: Run, tally: "_RunTally") -> Record:
+    def _record(self, one: SourceEval, run: Run, trial: int, trials: int) -> Record:
         category, name = safe_text(one.category), safe_name(safe_text(one.name))
         category = safe_name(category) if category else ""
-        trial = tally.trial(one)
         id = safe_id(one.id) if one.id else eval_id(run.id, f"{category}/{name}" if category else name, trial)
         failing = next((n for n, step in enumerate(one.steps) if step.status == "failed"), 0)
         kept_steps = [*one.steps[:MAX_STEPS], *([one.steps[failing]] if failing >= MAX_STEPS else [])]
@@ -322,7 +432,7 @@ class EvalReader(RecordFile):
                 category=category,
                 name=name,
                 trial=trial,
-                trials=max(tally.trials(one), trial),
+                trials=trials,
                 status=one.status,
                 failed_step=failed.name if failed else None,
                 reason=reason if one.status in ("failed", "error", "incomplete") else None,
@@ -343,7 +453,7 @@ class EvalReader(RecordFile):
 
 
 def _usage(one: SourceEval) -> dict[str, JsonValue]:
-    """Return what an eval took, as far as the source tells."""
+    """Return the tokens, cost and seconds of an eval, as far as they are recorded."""
     given = {
         "input_tokens": count(one.input_tokens),
         "output_tokens": count(one.output_tokens),
@@ -354,7 +464,7 @@ def _usage(one: SourceEval) -> dict[str, JsonValue]:
 
 
 class _RunTally:
-    """What the first pass learns about a run."""
+    """Data about a run that the first pass collects."""
 
     def __init__(self, run: SourceRun) -> None:
         self.given = replace(
@@ -365,12 +475,6 @@ class _RunTally:
             status_reason=_held(run.status_reason),
         )
         self._evals = 0
-        self._trials: Counter[int] = Counter()
-        """By the hash of the task: a file can have millions."""
-        self._taken: dict[int, int] = {}
-        """Up to which number the trials of a task are taken."""
-        self._ahead: dict[int, set[int]] = {}
-        """Taken numbers beyond that."""
         self._begun: str | None = None
         self._ended: str | None = None
         self._sums: Counter[str] = Counter()
@@ -378,7 +482,6 @@ class _RunTally:
 
     def saw(self, one: SourceEval) -> None:
         self._evals += 1
-        self._trials[_task(one)] += 1
         if begun := iso_time(one.started_at):
             self._begun = min(self._begun or begun, begun)
         if ended := iso_time(one.ended_at):
@@ -387,23 +490,6 @@ class _RunTally:
             if (value := figure(getattr(one, name))) is not None:
                 self._sums[name] += value  # type: ignore[assignment]
                 self._having[name] += 1
-
-    def trials(self, one: SourceEval) -> int:
-        return self._trials[_task(one)]
-
-    def trial(self, one: SourceEval) -> int:
-        """Return the trial's number; the lowest free one if it has none or shares it."""
-        task = _task(one)
-        taken, ahead = self._taken.get(task, 0), self._ahead.get(task, set())
-        if one.trial is not None and one.trial > taken + 1 and one.trial not in ahead:
-            self._ahead.setdefault(task, set()).add(one.trial)
-            return one.trial
-        following = taken + 1
-        while following + 1 in ahead:
-            following += 1
-            ahead.discard(following)
-        self._taken[task] = following
-        return taken + 1
 
     def run(self, overrides: RunOverrides, identity: str) -> Run:
         given = self.given
@@ -415,6 +501,7 @@ class _RunTally:
             provider=safe_name(safe_text(provider)),
             model=safe_name(safe_text(model)),
             experiment=safe_name(safe_text(overrides.experiment or given.experiment)),
+            threshold=overrides.threshold,
             status=given.status,
             status_reason=safe_text(given.status_reason) if given.status_reason else None,
             started_at=begun,
@@ -429,7 +516,7 @@ class _RunTally:
         return count(number if number is not None else self._sum(name))
 
     def _sum(self, name: str) -> float | None:
-        """Return the sum over the evals; None unless every one of them has the figure."""
+        """Return the sum over the evals; None unless every eval has the figure."""
         return figure(float(self._sums[name])) if self._evals and self._having[name] == self._evals else None
 
 
@@ -438,34 +525,30 @@ def _held(name: str | None) -> str | None:
 
 
 def _run_key(one: SourceEval) -> str:
-    """Return the key of an eval's run; a hash of a long one, because the keys of all runs are held."""
+    """Return the key of an eval's run. Long keys are hashed, because the keys of all runs stay in memory."""
     return one.run.key if len(one.run.key) <= MAX_HELD_NAME else content_id(one.run.key)
 
 
-def _task(one: SourceEval) -> int:
-    return hash((one.category, one.name))
-
-
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
-"""Maximum characters of one conversation of a line-based format, which a record holds whole."""
+"""Maximum characters of a conversation in a line-based format, because a record contains all of it."""
 MAX_TEXT_BYTES = 256 * 1024
-"""Maximum bytes of the beginning, and of the end, of a text file that becomes a document."""
+"""Bytes read from the beginning, and from the end, of a long text file."""
 MAX_EXPECTED = 20
-"""Maximum right answers of one eval."""
+"""Maximum reference answers of one eval."""
 LONGEST_TIME = 40
 MAX_INDENTED_CHARACTERS = 1_000_000
 MAX_INDENTED_LEVELS = 20
 _BRACKET = re.compile(r"[\[\]{}]")
 _TRACE = re.compile(r"\s+at |Stack Trace:|Traceback \(most recent call last\)")
 MAX_NAME_IN_ID = 80
-"""Maximum characters of a name that an id contains unchanged."""
+"""Maximum characters of a name in an id; longer names are cut and get a digest."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
 def safe_json(value: object) -> JsonValue:
     """Clean and redact a JSON value.
 
-    Joins its strings to look at them once, because most hold no secret. Raises `DataError` if it is nested too deeply.
+    First scans all strings at once, because most values have no secret. Raises `DataError` if it is nested too deeply.
     """
     whole = "\n".join(collect_strings(value))
     kept = value if is_clean(whole) else clean_json(value)
@@ -479,23 +562,23 @@ def safe_text(text: str) -> str:
 
 @lru_cache(maxsize=1000)
 def _safe_name_of_many(text: str) -> str:
-    """The paths of documents are the same in every eval of a file: a quarter of the time without a cache."""
+    """Cached, because the evals of a file have the same document paths; it takes a quarter of the time otherwise."""
     return cast(str, safe_json(text))
 
 
 def safe_name(text: object) -> str:
-    """Return a non-empty name on one line of bounded length; long names with the same start stay distinct."""
+    """Return a non-empty name of bounded length on one line. Long names with the same start stay distinct."""
     return prose.name(str(text))
 
 
 def safe_id(id: str) -> str:
-    """Return a source's own id; a hash of one that is no plain word, or that contains a secret."""
+    """Return a source's id, or a hash of it if it is not a plain word or contains a secret."""
     plain = _SOURCE_ID.fullmatch(id) is not None and safe_text(id) == id
     return id if plain else content_id(clean_json(id)).removeprefix("sha256:")[:22]
 
 
 def eval_id(run_id: str, name: str, trial: int) -> str:
-    """Return an eval's id, for files whose own ids are unique only within the file."""
+    """Derive an eval's id, for files whose ids are unique only within the file."""
     part = path_part(name)
     if part != name or len(part) > MAX_NAME_IN_ID:
         part = f"{part[:MAX_NAME_IN_ID]}-{content_id(name).removeprefix('sha256:')[:8]}"
@@ -503,24 +586,24 @@ def eval_id(run_id: str, name: str, trial: int) -> str:
 
 
 def object_of(value: object) -> dict[str, object]:
-    """Return a JSON object; an empty one for anything else."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def dicts(value: object) -> list[dict[str, object]]:
-    """Return the objects of a JSON list; an empty list for anything else."""
+    """Return the objects of a JSON list; an empty list for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
-    """Return a text; an empty one for anything else."""
+    """Return the value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def as_text(value: object) -> str:
-    """Return a text unchanged, an empty one for None, and any other value as JSON, objects with a member a line.
+    """Return a text unchanged, an empty text for None, and any other value as indented JSON.
 
-    A value that is very long or deep stays on one line: indented, a megabyte at 700 levels would be a gigabyte.
+    Very long or deep values are not indented: with indentation, a megabyte at 700 levels would be a gigabyte.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -532,14 +615,14 @@ def as_text(value: object) -> str:
 
 
 def first_lines(text: str) -> str:
-    """Return the lines of an error before its stack trace, at most three and 300 characters."""
+    """Return at most three lines and 300 characters of an error, without its stack trace."""
     lines = (line.rstrip() for line in text.strip().split("\n"))
     said = takewhile(lambda line: _TRACE.match(line) is None, lines)
     return prose.cut("\n".join(islice(filter(None, said), 3)), 300)
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
-    """Return the names, with a number where one occurs again."""
+    """Make names distinct by appending numbers to repeated ones."""
     seen: Counter[str] = Counter()
     distinct: dict[str, None] = {}
     for name in names:
@@ -553,7 +636,7 @@ def distinct_names(names: Iterable[str]) -> list[str]:
 
 
 def scores_log(steps: Iterable[Step], scores: Mapping[str, float]) -> Document:
-    """Return the log in which each grader says in a line how it judged and why, as runs of experiments have it."""
+    """Build a log with each grader's result and reason on a line, in the form that experiment runs use."""
     return Document(role="log", path=SCORES_LOG, text="\n".join(_score_line(step, scores) for step in steps))
 
 
@@ -564,12 +647,12 @@ def _score_line(step: Step, scores: Mapping[str, float]) -> str:
 
 
 def score_number(value: object) -> float | None:
-    """Return a score as a number, None if it is not one. True is 1."""
+    """Return a score as a number (True is 1); None if it is not a number."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def figure(value: object) -> float | None:
-    """Return a number that is not negative, such as seconds, tokens or USD; None for anything else."""
+    """Return a non-negative finite number, such as seconds, tokens or USD; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -580,19 +663,19 @@ def figure(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a figure as a whole number of at most `MAX_COUNT`; JSON of some sources writes `5.0`."""
+    """Return a whole number up to `MAX_COUNT`, else None. Some sources write `5.0` for 5."""
     number = figure(value)
     return None if number is None or number > MAX_COUNT else int(number)
 
 
 def iso_time(value: object) -> str | None:
-    """Return a time in ISO 8601, unchanged; None for anything else."""
+    """Return the value if it is a time in ISO 8601, else None."""
     moment = _moment(value)
     return str(value).strip() if moment else None
 
 
 def expected_documents(texts: Iterable[str]) -> list[Document]:
-    """Return the right answers, of which any is enough, as documents."""
+    """Return alternative reference answers as documents."""
     distinct = list(dict.fromkeys(texts))[:MAX_EXPECTED]
     return [
         Document(role="expected", path="expected" if n == 1 else f"expected {n}", text=text)
@@ -601,7 +684,7 @@ def expected_documents(texts: Iterable[str]) -> list[Document]:
 
 
 def unix_time(seconds: object) -> str | None:
-    """Return a time in ISO 8601 of one in seconds since 1970, which some sources write as text."""
+    """Convert seconds since 1970, as a number or a text, to a time in ISO 8601."""
     with suppress(ValueError, OverflowError, OSError):
         number = float(seconds) if isinstance(seconds, str) else figure(seconds)
         return datetime.fromtimestamp(number, UTC).isoformat() if number else None

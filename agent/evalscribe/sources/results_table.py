@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -14,57 +14,36 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import Document, Role
 from evalscribe.model.record import NO_OUTPUT, SCORES_LOG, Record, Records, TableReading
 from evalscribe.model.run import TARGET, Eval, EvalStatus, Run, Step
 from evalscribe.model.transcript import Transcript
 from evalscribe.sources import records
-from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.address import COLUMNS, RunOverrides, agent_metadata, provider_and_model, wrong_columns
 from evalscribe.sources.files import CHUNK_BYTES, FileReader
 from evalscribe.sources.items import TOO_LONG, csv_rows, item_lines
 from evalscribe.sources.recognition import FileStart, Format
-from evalscribe.sources.records import Omissions, RecordFile
+from evalscribe.sources.records import HashTable, Omissions, RecordFile, Trials
 from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 from evalscribe.text import cut, join_first, one_line, pluralise, slug
 
-COLUMNS: Mapping[str, Sequence[str]] = {
-    "input": ("inputs", "question", "prompt", "query", "user_input", "problem"),
-    "output": (
-        *("outputs", "actual_output", "model_output", "model_answer", "model_response", "response", "completion"),
-        *("prediction", "predicted", "predicted_answer", "generated", "generated_answer", "generation"),
-    ),
-    "expected": (
-        *("expected_output", "expected_answer", "reference", "reference_output", "reference_outputs"),
-        *("reference_answer", "ground_truth", "gold", "gold_answer", "golden_answer", "correct_answer", "target"),
-    ),
-    "passed": ("pass", "success", "correct", "is_correct", "status"),
-    "score": (),
-    "scores": (),
-    "reason": ("explanation", "comment", "grader_reason"),
-    "error": (),
-    "id": ("key", "example_id", "test_id", "name"),
-    "category": (),
-    "provider": (),
-    "model": ("model_name",),
-}
-"""The fields of a row, each with other names that its column may have, the likeliest first."""
 _EITHER = "answer"
-"""The output in some tables and the reference in others: read as the one of them that has no column of its own."""
+"""Column with the output in some tables and the reference in others. Read as whichever has no other column."""
 _LABEL = "label"
-"""The reference beside a prediction; in other tables often what a grader says."""
+"""The reference in tables of predictions; in other tables often a grader's verdict."""
 _DECIDING = ("passed", "score", "scores")
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
-"""First line by which a spreadsheet names its delimiter."""
+"""First line in which a spreadsheet states its delimiter."""
 _SAMPLE_ROWS = 100
-"""Rows of a JSON file whose names are its columns."""
+"""Number of rows of a JSON file from which the columns are collected."""
 _MAX_NAMES = 500
 _MAX_SLUG = 48
 _PASSES_FROM = 1.0
 GRADING = "grading"
-"""The step of a row that has only a verdict, whose column may be called `passed`: `passed failed` would mislead."""
+"""Step name for rows with only a verdict. The column's name may be `passed`, and `passed failed` would mislead."""
 _MAIN_SCORES = ("reward", "score", "passed", "correct")
 _STATUSES: Mapping[str, EvalStatus] = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "success"), "passed"),
@@ -74,32 +53,6 @@ _STATUSES: Mapping[str, EvalStatus] = {
 }
 _Row = dict[str, JsonValue]
 TableForm = Literal["csv", "jsonl", "json"]
-TABLE = "table"
-"""Name of the format, whose forms the readers print."""
-
-
-def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
-    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
-    columns: dict[str, str] = {}
-    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # the name of a column may contain a comma
-    for one in (part for text in assignments for part in next_field.split(text)):
-        field, equals, name = (part.strip() for part in one.partition("="))
-        if not equals or not name:
-            raise _wrong_columns(f"{one.strip()!r} is not FIELD=COLUMN, such as input=question")
-        if field not in fields:
-            near = get_close_matches(field, fields, 1)
-            raise _wrong_columns(
-                f"there is no field {field!r}"
-                + (f"; did you mean {near[0]}?" if near else f": use {', '.join(fields)}")
-            )
-        if field in columns:
-            raise _wrong_columns(f"{field} has two columns")
-        columns[field] = name
-    return columns
-
-
-def _wrong_columns(problem: str) -> UsageError:
-    return UsageError(f"`map`: {problem}", fields=("map",))
 
 
 def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -> dict[str, str]:
@@ -138,7 +91,7 @@ def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -
 
 
 def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return the unused columns that may be meant for a field without one, by field."""
+    """Return unused columns that may belong to fields without a column, by field."""
     likely: dict[str, str] = {}
     for name in unused:
         plain = _plain(name)
@@ -159,7 +112,7 @@ def find_column(names: Sequence[str], field: str, name: str, file: str) -> str:
         return same[0]
     near = get_close_matches(name, names, 1)
     hint = f"; did you mean {_quoted(near[0])}?" if near and not same else f". {_columns_of(names)}"
-    raise _wrong_columns(
+    raise wrong_columns(
         f"{field}={name}: {file} has {'several columns' if same else 'no column'} {_quoted(name)}{hint}"
     )
 
@@ -188,14 +141,14 @@ class TableHeader(NamedTuple):
     delimiter: str
     names: tuple[str, ...]
     lines_before: int = 0
-    """1 after a line `sep=;`, which is no row."""
+    """1 if the first line is `sep=;`, which is not a row."""
 
 
 def read_header(path: Path, wanted: Mapping[str, str]) -> TableHeader | None:
-    """Return the delimiter and the columns of a CSV file; None if it has none that are known.
+    """Return the delimiter and the columns of a CSV file; None if it has no known columns.
 
-    The delimiter is the one with which most columns are known. `csv.Sniffer` also looks at the cells, and takes a
-    letter for the delimiter where they are sentences.
+    The delimiter is the one that yields the most known columns. `csv.Sniffer` also reads the cells, and takes a letter
+    for the delimiter if they are sentences.
 
     Raises `DataError` if the first line is too long.
     """
@@ -222,7 +175,7 @@ def _cells(line: str, delimiter: str) -> tuple[str, ...]:
 
 
 class _TextReader(FileReader):
-    """A file that may be UTF-16, as spreadsheets write "Unicode text"; read as UTF-8."""
+    """Reads a file as UTF-8, converting UTF-16, which spreadsheets write as "Unicode text"."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -242,14 +195,6 @@ class _TextReader(FileReader):
                 return text.encode(errors="replace")
 
 
-def first_run_id(path: Path) -> str:
-    """Return the id of the first run of a table, made of the content of its file. Raises the errors of `FileReader`."""
-    with FileReader(path) as reading:
-        while reading.read():
-            pass
-        return reading.digest[:32]
-
-
 class _Score(NamedTuple):
     """How a row was graded."""
 
@@ -261,12 +206,13 @@ class _Score(NamedTuple):
 
 
 class _Summary:
-    """What the first pass learns: how many trials each task has, and what its scores are like."""
+    """Data that the first pass collects: the number of trials of each task, and problems with its grades."""
 
     def __init__(self) -> None:
-        self.trials: Counter[str] = Counter()
-        self.inputs: dict[str, str] = {}
-        """Digest of the first input with a name, by name."""
+        self.rows = 0
+        self.trials = Trials()
+        self.inputs = HashTable()
+        """Digest of the first input with a name, as a number above 0."""
         self.graded = 0
         self.unreadable: tuple[str, str] | None = None
         """Place and problem of the first grade that cannot be read."""
@@ -295,7 +241,6 @@ class ResultsTable(RecordFile):
         digest = self._finish_first_pass()
         self.table = self._reading()
         runs: dict[tuple[str, str], Run] = {}
-        seen: Counter[tuple[str, str]] = Counter()
         for number, row in self._rows(self._left_out):
             place = self._place(number)
             provider, model = self._agent(row)
@@ -314,17 +259,16 @@ class ResultsTable(RecordFile):
             run = runs[provider, model]
             category, name = self._name(row, summary, number)
             task = f"{category}/{name}" if category else name
-            seen[run.id, task] += 1
+            trial, trials = summary.trials.next(provider, model, task)
             score = self._score(row)
             if score.problem:
                 self._left_out.add("a grade that cannot be read, so the eval is incomplete", place)
-            trial, trials = seen[run.id, task], summary.trials[f"{run.provider}/{run.model}\0{task}"]
             eval = Eval(
                 id=records.eval_id(run.id, task, trial),
                 category=category,
                 name=name,
                 trial=trial,
-                trials=max(trial, trials),
+                trials=trials,
                 status=score.status,
             )
             yield self._record(run, eval, row, score, number)
@@ -365,9 +309,8 @@ class ResultsTable(RecordFile):
             for number, row in self._rows(left_out):
                 category, name = self._name(row, summary, number)
                 provider, model = self._agent(row)
-                summary.trials[
-                    f"{provider}/{model}\0{category}/{name}" if category else f"{provider}/{model}\0{name}"
-                ] += 1
+                summary.rows += 1
+                summary.trials.count(provider, model, f"{category}/{name}" if category else name)
                 score = self._score(row)
                 place = self._place(number)
                 summary.graded += score.status != "incomplete"
@@ -376,13 +319,13 @@ class ResultsTable(RecordFile):
                 if score.value is not None and score.value > 1 and summary.above is None:
                     summary.above = place, score.value
         except DataError:
-            if not summary.trials:  # otherwise the second pass shows where it ends
+            if not summary.rows:  # otherwise the second pass shows where it ends
                 raise
         self._check(summary, left_out)
         return summary
 
     def _check(self, summary: _Summary, left_out: Omissions) -> None:
-        if not summary.trials:
+        if not summary.rows:
             why = next(iter(left_out.told()), "it has no rows below its header")
             raise DataError(f"{self._path} contains no results: {why}")
         if summary.unreadable and not summary.graded:
@@ -402,7 +345,7 @@ class ResultsTable(RecordFile):
             )
 
     def _rows(self, left_out: Omissions) -> Iterator[tuple[int, _Row]]:
-        """Yield the cleaned rows with their line, or their position in a list; others are counted."""
+        """Yield the cleaned rows with their line number or list position. Unreadable rows are counted."""
         read = {"csv": self._csv_rows, "jsonl": self._json_lines, "json": self._json_items}[self.format]
         for number, row in read(left_out):
             try:
@@ -469,7 +412,7 @@ class ResultsTable(RecordFile):
         return provider_and_model(self._overrides, self._text(row, "model"), self._text(row, "provider"))
 
     def _name(self, row: _Row, summary: _Summary, number: int) -> tuple[str, str]:
-        """Return category and name: the row's id, else its input, else its place. Equal names of other inputs get a
+        """Return category and name: the row's id, else its input, else its place. Equal names of different inputs get a
         suffix.
         """
         category = records.safe_name(self._text(row, "category") or "").replace("unnamed", "")
@@ -481,12 +424,13 @@ class ResultsTable(RecordFile):
         name = records.safe_name(named) if named else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
         if not named and (len(slug(text)) > _MAX_SLUG or name == "row"):
             name = f"{name}-{digest}"
-        if summary.inputs.setdefault(f"{category}/{name}", digest) != digest:
+        first = summary.inputs.setdefault(hash((category, name)), mine := int(digest, 16) + 1)  # 0 is no entry
+        if first != mine:
             name = f"{name}-{digest}"
         return category, name
 
     def _score(self, row: _Row) -> _Score:
-        """Read the grade: `passed` decides, else the score."""
+        """Read the grade from `passed`, else from the score."""
         numbers = self._numbers(row)
         main = next((name for name in ("score", *_MAIN_SCORES) if name in numbers), next(iter(numbers), None))
         step = GRADING if main in (None, "passed", "correct") else main
@@ -575,9 +519,9 @@ class ResultsTable(RecordFile):
         return {**metadata, **rest, **own}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return input and output as messages, which judges of collections and the SDK read.
+        """Return input and output as messages, for judges of collections and the SDK.
 
-        Without a column for the output there are none: it would look as if the model had said nothing.
+        Without an output column, there are no messages: they would suggest that the model gave no answer.
         """
         if "output" not in self._columns:
             return ()
@@ -595,7 +539,7 @@ class ResultsTable(RecordFile):
                 yield Document(role=role, path=path, text=_as_text(value))
 
     def _log(self, row: _Row, score: _Score, reason: str | None) -> Iterator[Document]:
-        """Yield the log of scores, as a run of an experiment has it."""
+        """Yield the log of scores in the form that experiment runs use."""
         if score.status == "error":
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
@@ -606,7 +550,7 @@ class ResultsTable(RecordFile):
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Return the names of columns, with a number where one is empty or occurs again."""
+    """Make column names distinct and non-empty by appending numbers."""
     distinct: dict[str, None] = {}
     for number, name in enumerate(names, 1):
         one = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"
@@ -643,7 +587,7 @@ def _open(path: Path, overrides: RunOverrides) -> Records:
 
 FORMATS = (
     Format(
-        name=TABLE,
+        name="table",
         title="tables of results (CSV or JSON)",
         used=frozenset(("map", "threshold")),
         open=_open,

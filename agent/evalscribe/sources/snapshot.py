@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
-"""Maximum bytes of a file; a deployment's answers are limited to 16 MiB before escaping."""
+"""Maximum bytes of a file. A deployment's answers have at most 16 MiB before JSON escaping."""
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
@@ -63,9 +63,7 @@ class SnapshotWriter:
             raise UsageError(f"{folder} contains run {held}, not {run_id}: give a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
-        """Write one eval; for an unreadable one the reason is stored, so that reading the snapshot gives the same
-        result.
-        """
+        """Write one eval, or the reason why it is unreadable, so that the snapshot reads like the source."""
         if isinstance(payload, UnreadableEvidence):
             payload = {"error": payload.reason}
         _write(self._folder / DEBUG / _debug_name(eval_id), payload)
@@ -76,7 +74,7 @@ class SnapshotWriter:
 
 
 def held_run(folder: Path) -> str | None:
-    """Return the id of the run in a snapshot, None if this is none. Raises `UsageError` if it cannot be read."""
+    """Return the id of a snapshot's run; None if the folder is not a snapshot. Raises `UsageError` if unreadable."""
     if not (folder / SUMMARY).exists():
         return None
     try:
@@ -160,7 +158,7 @@ class StoredSource:
         return run
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
-        """Return the evidence of a record; for an eval that was never imported, that of an earlier analysis."""
+        """Return the evidence of an imported eval, else the evidence that an earlier analysis stored."""
         record = self._archive.record(eval.id, run_id=self._run_id)
         if record is not None:
             return evidence_of(record)

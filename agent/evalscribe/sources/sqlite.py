@@ -11,18 +11,18 @@ from evalscribe.sources.files import open_regular
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 MAX_SECONDS = 30.0
-"""Longest time until a query yields its first row: one whose plan is hostile would run for ever."""
+"""Maximum seconds until a query yields a row: a query on a hostile schema may run forever."""
 SECONDS_PER_MEGABYTE = 1.0
-"""Time that all queries may take together, beyond `MAX_SECONDS`."""
+"""Seconds that all queries together may take per megabyte, in addition to `MAX_SECONDS`."""
 _INSTRUCTIONS = 10_000
-"""Instructions of SQLite between looks at the time."""
+"""SQLite instructions between checks of the time."""
 
 
 class SqliteFile:
-    """A database that is only read.
+    """A database opened for reading only.
 
-    `trusted_schema` stays on: promptfoo's indexes use JSON functions, without which its databases do not open. Of the
-    functions that a schema can call none leaves the database; time and memory are limited here.
+    `trusted_schema` stays on, because promptfoo's indexes use JSON functions, without which its databases do not open.
+    No function that a schema can call reaches outside the database; time and memory are limited here.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,8 +46,8 @@ class SqliteFile:
     def columns(self, table: str) -> frozenset[str]:
         """Return the names of a table's columns; empty if there is no such table. Raises `DataError`.
 
-        Generated columns are not among them. A view is no table, even if the schema was edited to say so: it can have
-        rows without end.
+        Excludes generated columns, and views even if the schema calls them tables: a view may yield rows without
+        end.
         """
         tables = "pragma_table_list" if sqlite3.sqlite_version_info >= (3, 37) else "sqlite_master"
         if not list(self.rows(f"SELECT 1 FROM {tables} WHERE type = 'table' AND name = ?", table)):  # noqa: S608
@@ -55,7 +55,7 @@ class SqliteFile:
         return frozenset(str(name) for (name,) in self.rows("SELECT name FROM pragma_table_info(?)", table))
 
     def rows(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
-        """Yield the rows of a query of ours. Raises `DataError` if the database is damaged."""
+        """Yield the rows of a query. Raises `DataError` if the database is damaged or too slow."""
         try:
             self._start()
             found = self._connection.execute(query, values)

@@ -22,7 +22,7 @@ MAX_VALUE_CHARS = 128 * 1024 * 1024
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
-"""Characters at the end that may be invalid only because the rest has not been read yet."""
+"""An error within this many characters of the end may only mean that the rest is not read yet."""
 
 
 def _whole(digits: str) -> int | str:
@@ -51,17 +51,19 @@ class JsonLine(NamedTuple):
     number: int
     """From 1, blank lines included."""
     value: dict[str, object] | None
-    """None where the line is not a JSON object or is too long."""
+    """None if the line is not a JSON object or is too long."""
     problem: str
     """Why there is no value; empty if there is one."""
     characters: int
+    ended: bool
+    """False for a last line without a line end."""
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:
     """Yield each line that is not blank of a file with one object a line. Raises the errors of `FileReader`."""
-    for number, text in read_lines(reading):
+    for number, text, ended in read_lines(reading):
         if text is None:
-            yield JsonLine(number, None, "it is too long", 0)
+            yield JsonLine(number, None, "it is too long", 0, ended)
             continue
         value, problem = None, "it is not an object"
         try:
@@ -69,7 +71,7 @@ def json_lines(reading: FileReader) -> Iterator[JsonLine]:
         except DataError as error:
             problem = str(error)
         found = value if isinstance(value, dict) else None
-        yield JsonLine(number, found, "" if found is not None else problem, len(text))
+        yield JsonLine(number, found, "" if found is not None else problem, len(text), ended)
 
 
 class JsonStream:
@@ -89,9 +91,9 @@ class JsonStream:
         self._text = self._decoder.decode(first)
         self._at = 0
         self._lines = 0
-        """Lines that end before `_text`."""
+        """Number of lines that end before `_text`."""
         self._column = 0
-        """Characters of the current line before `_text`."""
+        """Number of characters of the current line before `_text`."""
         self._ended = not first
 
     def peek(self) -> str:
@@ -127,7 +129,7 @@ class JsonStream:
             yield self.value()
 
     def places(self) -> Iterator[None]:
-        """Stop before each element of the list that begins here; the caller must read or skip it."""
+        """Yield before each element of the list that begins here; the caller must read or skip the element."""
         self._take("[")
         if self.peek() == "]":
             self._take("]")
@@ -175,7 +177,7 @@ class JsonStream:
                 yield name, self.value()
 
     def skip(self, levels: int = 3) -> None:
-        """Skip the next value, even one whose lists and objects are very long down to so many levels."""
+        """Skip the next value. The outer `levels` of lists and objects are skipped piece by piece; they may be long."""
         following = self.peek() if levels else ""
         if following == "[":
             for _ in self.places():
@@ -211,7 +213,7 @@ class JsonStream:
         return found
 
     def _more(self, least: int = 0) -> bool:
-        """Read at least as much as is unread already, so that a long value is tried only a few times."""
+        """Read at least `least` more characters, so that a long value is parsed only a few times. False at the end."""
         if self._ended:
             return False
         self._lines, self._column = self._position(self._at)

@@ -1,6 +1,6 @@
-"""Read what SWE-agent and mini-SWE-agent write of one task: the messages, the patch, and how the agent ended.
+"""Read the trajectories of SWE-agent and mini-SWE-agent for one task: messages, patch, and how the agent ended.
 
-Neither knows whether the patch is right; SWE-bench decides that afterwards (`swebench`).
+A trajectory does not say whether the patch is right; SWE-bench decides that later (`swebench`).
 """
 
 import re
@@ -17,7 +17,7 @@ _TASKS = (
     ("<pr_description>", "Consider the following PR description:", "</pr_description>"),
     ("ISSUE:\n", "", "\nINSTRUCTIONS:"),
 )
-"""Beginning, introduction and end of the issue in the first message, which is otherwise the same for every task."""
+"""Start mark, introduction and end mark of the issue in the first message; the rest is the same for every task."""
 _SUBMITTED = re.compile(r"submitted\b", re.IGNORECASE)
 _LIMITS = re.compile(
     r"\b(?:LimitsExceeded|TimeExceeded|exit_cost|exit_total_execution_time|exit_command_timeout|exit_context"
@@ -28,7 +28,7 @@ _DIFF = re.compile(r"^(?:diff --git |--- \S|Index: )", re.MULTILINE)
 
 
 class Attempt(NamedTuple):
-    """What an agent did about one task."""
+    """An agent's work on one task."""
 
     instance: str | None
     model: str | None
@@ -40,20 +40,20 @@ class Attempt(NamedTuple):
     input_tokens: object
     output_tokens: object
     times: tuple[str, ...]
-    """Of the first and of the last message, where they have times."""
+    """Times of the first and the last message, if recorded."""
     metadata: Mapping[str, object]
 
 
 class Ending(NamedTuple):
-    """How an agent ended, by its exit status."""
+    """How an agent ended, according to its exit status."""
 
     status: str = ""
     error: str = ""
-    """The text of an exception that ended it."""
+    """Text of the exception that ended the agent; empty if none did."""
 
     @property
     def submitted(self) -> bool:
-        """Whether the agent, or its harness after a limit, gave a patch away."""
+        """Whether a patch was submitted, by the agent or by its harness after a limit."""
         return bool(_SUBMITTED.match(self.status))
 
     @property
@@ -73,7 +73,7 @@ class Ending(NamedTuple):
 
 
 def recognise_trajectory(start: FileStart) -> str | None:
-    """Return by what a file is recognised as a trajectory; None if it is none."""
+    """Return what a file is recognised by; None if it is not a trajectory."""
     version = start.top.get("trajectory_format")
     if isinstance(version, str) and version.startswith("mini-swe-agent"):
         return f"its `trajectory_format` is {version}"
@@ -121,7 +121,7 @@ def _extra(message: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _mini_messages(given: Sequence[Mapping[str, object]]) -> Iterator[object]:
-    """Yield messages; a command that stands in the text becomes a call, and the message after it its result."""
+    """Yield messages. A command in a message's text becomes a tool call, and the next message its result."""
     waiting: str | None = None
     for number, one in enumerate(given):
         role, answered, waiting = one.get("role"), waiting, None
@@ -147,7 +147,7 @@ def _mini_messages(given: Sequence[Mapping[str, object]]) -> Iterator[object]:
 
 
 def _command(message: Mapping[str, object]) -> tuple[str, str] | None:
-    """Return the text of a message without its command, and the command; None unless it has exactly one."""
+    """Split a message into its text and its command; None unless it contains exactly one command."""
     text = text_of(message.get("content"))
     found = list(_COMMAND.finditer(text))
     if len(found) != 1:
@@ -236,7 +236,7 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
 
 
 def _patch(info: Mapping[str, object]) -> str:
-    """Return the patch; version 1 of mini-SWE-agent writes the text of an exception into its place."""
+    """Return the patch, else an empty text: mini-SWE-agent 1 may write an exception in its place."""
     submission = info.get("submission")
     text = text_of(submission) or text_of(object_of(submission).get("model_patch"))
     return text if _SUBMITTED.match(str(info.get("exit_status"))) or _DIFF.search(text) else ""
@@ -252,7 +252,7 @@ def _ending(info: Mapping[str, object], messages: Sequence[Mapping[str, object]]
 
 
 def _sum(usage: Sequence[Mapping[str, object]], name: str) -> float | None:
-    """Return the sum; None unless every answer states the figure."""
+    """Return the sum of a figure; None unless every answer has it."""
     figures = [figure(one.get(name)) for one in usage]
     known = [one for one in figures if one is not None]
     return sum(known) if known and len(known) == len(figures) else None

@@ -29,23 +29,23 @@ from evalscribe.text import cut, join_first, one_line, pluralise
 NAME = "swe-bench"
 TESTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 GOLD = "gold"
-"""The name that the harness gives to the reference patches as a model."""
+"""Model name under which the harness evaluates the reference patches."""
 MAX_INSTANCES = 100_000
 MAX_FOLDERS = 50
-"""Maximum folders in which parts of a run are looked for."""
+"""Maximum folders that are searched for parts of a run."""
 MAX_LOOKED_AT = 20
 """Maximum folders of instances that are opened to recognise them."""
 MAX_TESTS = 500
-"""Maximum names of tests that a document lists."""
+"""Maximum tests that a document lists."""
 MAX_BRACKETS = 100
-"""Maximum opening brackets of a file of exit statuses, which has lists without them."""
+"""Maximum opening brackets in a file of exit statuses. Its lists need none; deep nesting is slow to parse."""
 MAX_STATUSES_CHARACTERS = 200_000
 _EVALUATIONS = "run_evaluation"
 _INSTANCE_LOG, _OUTPUT, _REPORT = "run_instance.log", "test_output.txt", "report.json"
 _PREDICTIONS = re.compile(r"(?:all_)?pred(?:iction)?s[\w.-]*\.jsonl?$")
 _STATUSES = re.compile(r"(?:run_batch_)?exit_statuses[\w.]*\.yaml$")
 _SERVICE = re.compile(r"(?P<dataset>[\w.-]+?)__(?:test|dev|train)__")
-"""Beginning of the name of a run report by SWE-bench's service, which names the data set and no model."""
+"""Start of the name of a run report from SWE-bench's service: the dataset, but no model."""
 _START, _END = ">>>>> Start Test Output", ">>>>> End Test Output"
 _NOT_APPLIED = ">>>>> Patch Apply Failed"
 _LATE = re.compile(r"(?:Timeout error: |Test timed out after )(\d+) seconds")
@@ -54,25 +54,25 @@ _ERROR = re.compile(r"^[\w.]*(?:Error|Exception)\b.*", re.MULTILINE)
 
 
 class _Report(NamedTuple):
-    """What a run report says of every instance."""
+    """A run report's statements about each instance."""
 
     path: Path
     statuses: Mapping[str, str]
-    """`resolved`, `unresolved`, `empty_patch`, `error`, by instance; `submitted` if there is nothing else."""
+    """Status by instance: `resolved`, `unresolved`, `empty_patch`, `error`, or else `submitted`."""
     reasons: Mapping[str, str]
-    """Signs of a failed environment in the logs, by instance."""
+    """Signs of a failed environment that the harness saw in the logs, by instance."""
     environment: frozenset[str]
-    """Instances whose environment failed by these signs."""
+    """Instances whose environment failed according to these signs."""
     incomplete: int
 
 
 class _Evaluation(NamedTuple):
-    """An evaluation by the harness, of which the folder or the report may be missing."""
+    """An evaluation by the harness. Its folder or its run report may be missing."""
 
     instances: Mapping[str, Path]
     folder: Path | None = None
     model: str | None = None
-    """As the harness writes it, with `__` for `/`."""
+    """In the harness's spelling, with `__` for `/`."""
     run_id: str | None = None
     report: _Report | None = None
 
@@ -84,7 +84,7 @@ class _Submission(NamedTuple):
     trajectories: Mapping[str, Path]
     patches: Mapping[str, str]
     statuses: Mapping[str, str]
-    """Exit statuses, also of instances without a trajectory."""
+    """Exit status by instance; includes instances without a trajectory."""
     model: str | None
 
     @property
@@ -94,25 +94,25 @@ class _Submission(NamedTuple):
 
 @dataclass
 class _Verdict:
-    """How an instance was graded, and what is known of the reasons."""
+    """How an instance was graded, and why."""
 
     status: EvalStatus
     reason: str | None = None
     steps: list[Step] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
     failing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Tests that failed, by their group; empty where the tests are not named."""
+    """Failed tests by group; empty if the source does not name the tests."""
     tests: str = ""
-    """The tests, as a document."""
+    """Text of the document about the tests."""
 
     @property
     def failing_tests(self) -> tuple[str, ...]:
-        """The failed tests as lines of the document."""
+        """The failed tests, as lines of that document."""
         return tuple(f"{group} failed: {test}" for group, tests in self.failing.items() for test in tests[:MAX_TESTS])
 
 
 class SweBenchReader(EvalReader):
-    """A folder with parts of runs, or one of these parts."""
+    """Reads a folder with parts of runs (predictions, trajectories, evaluations), or one such part."""
 
     format = NAME
 
@@ -149,7 +149,7 @@ class SweBenchReader(EvalReader):
                 yield from self._of_run(submission, None, references)
 
     def _parts(self, folder: FolderStart) -> tuple[list[_Submission], list[_Evaluation]]:
-        """Find the submissions and evaluations of a folder, and give each evaluation its run report."""
+        """Find the submissions and evaluations of a folder, and match run reports with evaluations."""
         submissions = [self._submission(one) for one in _submission_folders(folder)]
         evaluations = _evaluation_folders(folder)
         places = dict.fromkeys([self._path, *(one.folder for one in submissions)])
@@ -188,16 +188,16 @@ class SweBenchReader(EvalReader):
         return _Submission(folder.path, trajectories, patches, statuses, next(iter(models), None))
 
     def _predictions(self, path: Path) -> Iterator[tuple[str, str | None, str]]:
-        """Yield instance, model and patch of every prediction."""
+        """Yield the instance, model and patch of each prediction."""
         for number, one in self._values(path):
             id = text_of(one.get("instance_id"))
             if not id or "model_patch" not in one:
-                self._omit("a prediction without `instance_id` or `model_patch`", f"{path.name}: [{number}]")
+                self._omit("a prediction without `instance_id` or `model_patch`", f"{path.name}: [{number}]", lost=True)
                 continue
             yield id, text_of(one.get("model_name_or_path")) or None, text_of(one["model_patch"])
 
     def _values(self, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-        """Yield predictions: an object by instance, a list, one a line, or a single one."""
+        """Yield the predictions of a file: an object by instance, a list, one per line, or a single prediction."""
         start = FileStart(path)
         with self._open(path) as reading:
             if start.line is not None and "model_patch" in start.line:
@@ -244,7 +244,7 @@ class SweBenchReader(EvalReader):
         )
 
     def _references(self, evaluations: Sequence[_Evaluation]) -> dict[str, "_Reference"]:
-        """Return the verdict on each instance's reference patch, by the given run, else by a `gold` run."""
+        """Return the verdict on each instance's reference patch, from `reference_run`, else from a `gold` run."""
         given = [one for one in evaluations if one.model == GOLD]
         if self._overrides.reference_run:
             path = Path(self._overrides.reference_run)
@@ -289,7 +289,7 @@ class SweBenchReader(EvalReader):
             self._omit("an instance beyond the maximum", number=len(instances) - MAX_INSTANCES)
 
     def _settings(self, evaluation: _Evaluation | None) -> tuple[str | None, object]:
-        """Return the data set and the beginning of an evaluation, where it says them."""
+        """Return the dataset and start time of an evaluation, if recorded."""
         if evaluation is None:
             return None, None
         if evaluation.folder and evaluation.folder != self._path:
@@ -374,7 +374,7 @@ class SweBenchReader(EvalReader):
         return evaluation.report.reasons.get(id) if evaluation and evaluation.report else None
 
     def _beside(self, folder: Path | None, name: str) -> str:
-        """Return the text of a file of an instance; empty if there is none."""
+        """Return the text of a file in an instance's folder; empty if there is none."""
         if folder is None or not (path := folder / name).is_file() or path.is_symlink():
             return ""
         try:
@@ -396,9 +396,9 @@ class SweBenchReader(EvalReader):
         Args:
             id: The instance.
             evaluation: The evaluation, if there is one.
-            patch: The patch; None if it is not known whether there is one.
+            patch: The submitted patch; None if unknown.
             ending: How the agent ended.
-            grade: What the harness writes of it, if it is not in the evaluation's folder.
+            grade: The harness's report on the instance, if it is not in the evaluation's folder.
         """
         results = evaluation.instances.get(id) if evaluation else None
         report = evaluation.report if evaluation else None
@@ -442,11 +442,11 @@ class _Reference:
     verdict: _Verdict
     patch: str
     folder: Path | None
-    """Of its evaluation."""
+    """Folder of its evaluation."""
     run_id: str | None
 
     def document(self, id: str) -> Document | None:
-        """Return what the reference did, as a document; None if it was not graded."""
+        """Return a document about the reference patch's grading; None if it was not graded."""
         own = self.verdict
         if own.status not in ("passed", "failed"):
             return None
@@ -463,7 +463,7 @@ class _Reference:
 
 
 _LISTS = ("submitted", "error", "empty_patch", "unresolved", "resolved")
-"""The lists of a run report, the more telling ones later."""
+"""Lists of instances in a run report. If several lists contain an instance, the last one counts."""
 
 
 def _ids(value: object) -> list[str]:
@@ -499,7 +499,7 @@ def _instances(submission: _Submission | None, evaluation: _Evaluation | None) -
 
 
 def _evaluation_of(report: _Report) -> _Evaluation:
-    """Return an evaluation of which only the run report is there; its name has the model, unless a service wrote it."""
+    """Return an evaluation known only from its run report. Its name has the model, unless a service wrote it."""
     model, dot, run_id = report.path.name.removesuffix(".json").rpartition(".")
     if _SERVICE.match(report.path.name) or not dot:
         return _Evaluation({}, report=report)
@@ -515,7 +515,7 @@ def _reports_on(report: _Report, evaluation: _Evaluation) -> bool:
 
 
 def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) -> _Submission | None:
-    """Return the submission that was evaluated: of the same model, else the only one that has its instances."""
+    """Return the evaluated submission: the one of the same model, else the only one that shares instances."""
     if evaluation.model is not None:
         return next((one for one in submissions if (one.model or "").replace("/", "__") == evaluation.model), None)
     ids = _instances(None, evaluation)
@@ -524,7 +524,7 @@ def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) 
 
 
 def _tested(grade: Mapping[str, object]) -> _Verdict:
-    """Return the verdict of tests that were run."""
+    """Return the verdict from a report with test results."""
     resolved = grade.get("resolved") is True
     groups = {name: object_of(object_of(grade.get("tests_status")).get(name)) for name in TESTS}
     steps = [Step(name="patch", status="passed")]
@@ -554,13 +554,13 @@ def _tested(grade: Mapping[str, object]) -> _Verdict:
 
 
 def _title(test: str) -> str:
-    """Return a test's name without its file and class, where it is a path of pytest."""
+    """Return a test's name; remove file and class from the ids of pytest."""
     path, bracket, parameters = test.partition("[")
     return path.rsplit("::", 1)[-1] + bracket + parameters
 
 
 def _no_patch(ending: Ending) -> _Verdict:
-    """Return the verdict if nothing was submitted: by the way in which the agent ended."""
+    """Return the verdict for an instance without a patch; it depends on how the agent ended."""
     if ending.broken:
         said = f": {cut(one_line(ending.error), 400)}" if ending.error else ""
         return _Verdict("error", f"{ending.status}{said}", scores={"resolved": 0.0})
@@ -571,7 +571,7 @@ def _no_patch(ending: Ending) -> _Verdict:
 
 
 def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
-    """Return the verdict if no test was counted: the patch does not apply, the tests took too long or never began."""
+    """Return the verdict if there are no test results: a bad patch, a timeout, or tests that never started."""
     scores = {"resolved": 0.0}
     if _NOT_APPLIED in log or _NOT_APPLIED in output:
         said = (log if _NOT_APPLIED in log else output).split(_NOT_APPLIED, 1)[1]
@@ -592,7 +592,7 @@ def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
 
 
 def _between(output: str) -> str:
-    """Return what the tests printed, without what the harness printed before and after."""
+    """Return the output of the tests, without the harness's output before and after it."""
     begin, end = output.find(_START), output.rfind(_END)
     if begin < 0:
         return output
@@ -600,7 +600,7 @@ def _between(output: str) -> str:
 
 
 def _grades(whole: Mapping[str, object], path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield instances and what the harness writes of them; without its name, an instance is that of the folder."""
+    """Yield instances with the harness's reports on them. An unnamed instance has the folder's name."""
     if "resolved" in whole:
         yield path.absolute().parent.name, whole
         return
@@ -621,7 +621,7 @@ def _files(folder: Path, names: Iterable[str]) -> Iterator[Path]:
 
 
 def _report_files(folder: Path) -> Iterator[Path]:
-    """Yield the run reports of a folder, and of the folder in which the service's client leaves them."""
+    """Yield the run reports of a folder, and of `sb-cli-reports` in it, where the service's client puts them."""
     for place in (folder, folder / "sb-cli-reports"):
         start = FolderStart(place)
         for path in list(_files(place, (name for name in start.names if name.endswith(".json"))))[:MAX_FOLDERS]:
@@ -631,7 +631,7 @@ def _report_files(folder: Path) -> Iterator[Path]:
 
 
 def _trajectories(folder: FolderStart) -> dict[str, Path]:
-    """Return the trajectories of a folder by instance: in folders of their own, or side by side."""
+    """Return the trajectories of a folder and of its subfolders by instance."""
     found = {_without_suffix(path.name): path for path in _files(folder.path, _trajectory_names(folder))}
     for own in folder.folders:
         for path in _files(own.path, _trajectory_names(own)):
@@ -660,7 +660,7 @@ def _has_predictions(folder: FolderStart) -> bool:
 
 
 def _is_instance(folder: FolderStart) -> bool:
-    """Return whether a folder is the harness's of one instance."""
+    """Return whether the harness wrote this folder for one instance."""
     if _REPORT in folder.names:
         report = file_below(folder.path, _REPORT)
         with suppress(EvalscribeError):
@@ -673,14 +673,14 @@ def _has_instances(folder: FolderStart) -> bool:
 
 
 def _submission_folders(folder: FolderStart) -> list[FolderStart]:
-    """Return the folders with trajectories or predictions: the folder itself, else those in it."""
+    """Return the folders with trajectories or predictions: the folder itself, else its subfolders."""
     if _has_predictions(folder) or _has_trajectories(folder):
         return [folder]
     return [one for one in folder.folders[:MAX_FOLDERS] if _has_predictions(one) or _has_trajectories(one)]
 
 
 def _evaluation_folders(folder: FolderStart) -> list[_Evaluation]:
-    """Return the evaluations of a folder: where the harness puts them, or its folders of instances."""
+    """Return the evaluations of a folder: those where the harness puts them, else any folders of instances."""
     if _is_instance(folder):
         return [_Evaluation({folder.path.absolute().name: folder.path}, folder.path)]
     for near in (folder, *folder.folders[:MAX_FOLDERS]):
@@ -704,7 +704,7 @@ def _evaluated(run: FolderStart) -> Iterator[_Evaluation]:
 
 
 def _named(folder: Path) -> tuple[str | None, str | None]:
-    """Return the model and run id of a folder, if it lies where the harness puts it."""
+    """Return the model and run id from a folder's path, if it has the harness's layout."""
     *_, above, run_id, model = ("", "", "", *folder.absolute().parts)
     return (model, run_id) if above == _EVALUATIONS else (None, None)
 
@@ -740,9 +740,9 @@ def _recognise(start: FileStart, _: RunOverrides) -> str | None:
 
 def _recognise_folder(folder: FolderStart) -> str | None:
     if _is_instance(folder):
-        return "it has what the harness of SWE-bench writes of an instance"
+        return "it has the files that SWE-bench's harness writes for an instance"
     if _has_instances(folder):
-        return "its folders have what the harness of SWE-bench writes of instances"
+        return "its folders have the files that SWE-bench's harness writes for instances"
     if _has_predictions(folder):
         return "it has predictions with `model_patch`"
     if _has_trajectories(folder):
@@ -771,14 +771,14 @@ FORMATS = (
         fields={
             "report.json: tests_status": "steps `FAIL_TO_PASS tests` and `PASS_TO_PASS tests`, scores",
             "report.json: patch_exists, patch_successfully_applied": "step `patch`",
-            "report.json, run report: infra_failure": "status error; the sign in the logs is the reason",
+            "report.json, run report: infra_failure": "status error; the evidence in the logs is the reason",
             "run report: error_ids": "status error",
             "run report: incomplete_ids": "left out and counted: no prediction was submitted",
             "test_output.txt, run_instance.log": "documents (log)",
             "patch.diff, model_patch, submission": "document (output)",
             "eval.sh": "document (grader)",
-            "messages, history, trajectory": "transcripts; a command that stands in the text becomes a call",
-            "exit_status": "step `limit` or status error where nothing was submitted; metadata",
+            "messages, history, trajectory": "transcripts; a command in the text becomes a tool call",
+            "exit_status": "step `limit`, or status error, if nothing was submitted; metadata",
             "model_name_or_path, config.model.model_name": "model of the run",
             "run.json: dataset": "experiment of the run",
             "reports of the reference patches (`gold`)": "documents (expected, log): whether the reference fails too",

@@ -25,7 +25,7 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, one_line, slug
 
 RESPOND = "respond"
-"""Action with which a model that acts in text addresses the user."""
+"""Action with which a model that writes its actions as text answers the user."""
 _ACTION = re.compile(r"\bAction:\s*(\{.*\})\s*\Z", re.DOTALL)
 _ANSWER = "API output: "
 _Message = Mapping[str, JsonValue]
@@ -103,7 +103,7 @@ _Named = Mapping[str, JsonValue]
 
 
 def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
-    """Return the steps `actions` and `outputs`, if the file gives expectations; none if the harness failed."""
+    """Return the steps `actions` and `outputs`, if the file has expected ones; no steps if the harness failed."""
     info, reward = _named(entry.get("info")), score_number(entry.get("reward"))
     if reward is None or "error" in info or "traceback" in info:
         return ()
@@ -123,7 +123,7 @@ def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step,
 
 
 def _assertions(graded: _Named) -> list[Step]:
-    """Return the parts of the reward other than database and outputs, each with its first unmet assertion."""
+    """Return a step for each other part of the reward, with its first unmet assertion as the error."""
     parts = _named(graded.get("reward_breakdown"))
     found = []
     for part in parts.keys() - {"DB", "COMMUNICATE"}:
@@ -139,7 +139,7 @@ def _unmet(assertions: list[JsonValue]) -> str:
 
 
 def _explained(found: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
-    """Attribute a failure that no step shows to the actions, because the outputs are fully known."""
+    """If no step shows why the eval failed, blame the actions: the check of the outputs is complete."""
     known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in found)
     if known or not found or found[0].name != "actions":
         return tuple(found)
@@ -157,7 +157,7 @@ def _actions_step(
 
 
 def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Named) -> Step:
-    """Grade the outputs: by the grader if it says so, else by searching the answers, ignoring commas."""
+    """Grade the outputs: use the grader's result, else search the model's messages, ignoring commas."""
     if reward >= 1:
         return Step(name="outputs", status="passed")
     said = "\n".join(one.content for one in messages if isinstance(one, AssistantMessage)).lower().replace(",", "")
@@ -267,7 +267,7 @@ class _Known:
 
     @property
     def figures(self) -> dict[str, object]:
-        """The run's begin, duration and cost, where every simulation has them (tau2 only)."""
+        """Start time, duration and cost of the run, if every simulation has them (tau2 only)."""
         whole = self._entries > 0 and len(self._times) == 2 * self._entries
         start, end = (min(self._times), max(self._times)) if whole else (None, None)
         return {
@@ -289,7 +289,7 @@ class _Known:
         return self._trials[task]
 
     def trial(self, task: str, given: object) -> int:
-        """Return the trial number, from 1; the next free number if the recorded one is taken or missing."""
+        """Return the recorded trial number (from 1), or the next free one if it is taken or missing."""
         taken = self._taken.setdefault(task, set())
         trial = given + 1 if isinstance(given, int) and not isinstance(given, bool) and given >= 0 else 1
         while trial in taken:
@@ -338,7 +338,7 @@ def _task(entry: Mapping[str, object]) -> str:
 
 
 def _domain(traj: object) -> str | None:
-    """Return the name that the agent's policy gives itself; it distinguishes tasks of different domains."""
+    """Return the title of the agent's policy, by which tasks of different domains are distinguished."""
     first = traj[0] if isinstance(traj, list) and traj else None
     content = first.get("content") if isinstance(first, dict) and first.get("role") == "system" else None
     heading = _HEADING.search(content[:2000]) if isinstance(content, str) else None
@@ -440,7 +440,7 @@ def _missing(entry: _Entry, info: _Entry, task: _Entry) -> tuple[str, ...]:
 
 TAU2_NAME = "tau2-bench"
 _BROKE = ("infrastructure_error", "user_error")
-"""Terminations of a simulation that are not the agent's fault."""
+"""Termination reasons that are not the agent's fault."""
 _Members = Mapping[str, JsonValue]
 
 
@@ -509,7 +509,7 @@ def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
 
 
 def _tau2_task(task: _Members) -> dict[str, JsonValue]:
-    """Convert a task: calls expected of the agent become its actions; the simulated user has its own tools."""
+    """Convert a task. Only calls expected of the agent become actions; the simulated user also has tools."""
     criteria = _object(task.get("evaluation_criteria"))
     given = criteria.get("actions")
     actions = [one for one in given if _is_agents(one)] if isinstance(given, list) else []
@@ -537,7 +537,7 @@ def _untold(action: JsonValue) -> JsonValue:
 
 
 def _reward(graded: JsonValue) -> JsonValue:
-    """Add the first version's field about the database."""
+    """Copy the database part of the reward to the field that the first version uses."""
     parts = _object(_object(graded).get("reward_breakdown"))
     told = _object(graded).get("info")
     if not isinstance(graded, dict) or "DB" not in parts or not isinstance(told, dict | None):
@@ -546,7 +546,7 @@ def _reward(graded: JsonValue) -> JsonValue:
 
 
 def _message(message: JsonValue) -> JsonValue:
-    """Convert a message: a call names its function `name`, an answer's `id` is its call's, and `error` is a boolean."""
+    """Convert a message. In tau2, an answer's `id` is the id of its call, and its `error` is a boolean."""
     if not isinstance(message, dict):
         return message
     given = dict(message)
@@ -609,7 +609,7 @@ FORMATS = (
             "tasks[].evaluation_criteria": "documents `expected`",
             "simulations[].messages": "transcript",
             "simulations[].reward_info": "score and steps",
-            "simulations[].termination_reason": "status error, if the infrastructure or the simulated user broke",
+            "simulations[].termination_reason": "status error if the infrastructure or the simulated user broke",
             "simulations[].start_time, agent_cost": "dates and cost of the run",
         },
         names=("info", "tasks", "simulations"),

@@ -1,4 +1,4 @@
-"""Read `results.json` of Terminal-Bench before it ran on Harbor: of a run, or of a single trial."""
+"""Read `results.json` of Terminal-Bench 1, which did not yet use Harbor, for a run or a single trial."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ _SUMMARY = re.compile(r"FAILED [^\s:]*::(.+?) - (.+)$")
 
 
 class TerminalBenchReader(EvalReader):
-    """The results of a run, streamed; the logs of a trial lie in a folder of its name beside them."""
+    """Reads the results of a run as a stream, and each trial's logs from the folder with its name."""
 
     format = NAME
 
@@ -131,13 +131,13 @@ class TerminalBenchReader(EvalReader):
 
 
 def _folder(trial: Mapping[str, object]) -> Path:
-    """Return the folder of a trial below that of its run; the file's own if a name could leave it."""
+    """Return a trial's folder relative to the results file; an empty path if a name could lead outside."""
     names = [text_of(trial.get("task_id")), text_of(trial.get("trial_name"))]
     return Path(*names) if all(map(is_entry, names)) else Path()
 
 
 def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: list[Document]) -> Iterator[Step]:
-    """Yield a step for each test; a test file that could not be loaded stands for all of its tests."""
+    """Yield a step for each test. A test file that did not load gets one step for all of its tests."""
     tests = object_of(trial.get("parser_results"))
     messages = _messages(logs)
     failed = False
@@ -160,7 +160,7 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
 
 
 def _messages(logs: list[Document]) -> dict[str, str]:
-    """Return what pytest's summary says of each failed test: `FAILED test_outputs.py::test_x - AssertionError: …`."""
+    """Return the messages of failed tests in pytest's summary: `FAILED test_outputs.py::test_x - AssertionError: …`."""
     found: dict[str, str] = {}
     for line in logs[0].text.split("\n") if logs else ():
         if line.startswith("FAILED ") and (parts := _SUMMARY.match(line)):
@@ -202,10 +202,10 @@ FORMATS = (
             "task_id, trial_name": "name of the eval, number of the trial",
             "is_resolved": "pass or fail; null with a `failure_mode` is an error",
             "parser_results": "a step for each test; a test file that did not load is step `tests`",
-            "failure_mode": "an error; where the tests ran nevertheless, step `limit` or `agent`",
+            "failure_mode": "an error; if the tests ran nevertheless, step `limit` or `agent`",
             "instruction": "task",
-            "panes/post-test.txt": "log, if the trial's folder lies beside the file",
-            "run_metadata.json": "model and experiment of the run, if it lies beside the file",
+            "panes/post-test.txt": "log, if the trial's folder is beside the file",
+            "run_metadata.json": "model and experiment of the run, if it is beside the file",
             "recording_path": "left out",
         },
     ),

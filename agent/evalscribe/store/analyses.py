@@ -73,7 +73,7 @@ _LEFT_OVER = (_left_of(steps), _left_of(transcripts), _left_of(documents).where(
 
 
 class EvalCounts(Frozen):
-    """Evals of a run by how they ended, as `Run` counts them; as a difference they may be negative."""
+    """Numbers of a run's evals by outcome, as in `Run`; negative in a difference of counts."""
 
     passed: int = 0
     failed: int = 0
@@ -101,9 +101,9 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
 
 
 def _come_back(connection: Connection, run_id: str) -> int:
-    """Return the number of stored evals of a run without a row, which may come back while it is deleted.
+    """Return the number of stored evals of a run that has no row, such as one that is imported again during deletion.
 
-    Leftovers of evals that are already deleted are removed, because those may come back as well.
+    Leftovers of evals that are already deleted are removed, because these may be imported again too.
     """
     for statement in _LEFT_OVER:
         connection.execute(statement, {"run_id": run_id})
@@ -396,7 +396,7 @@ class AnalysisStore:
             return load_evidence(connection, self._database, run_id, eval_id)
 
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
-        """Store a verdict. One that was paid for is replaced only by another verdict, never by a missing one."""
+        """Store a verdict. An existing verdict is replaced only by another verdict, never by a missing one."""
         put = _PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED
         self._database.execute(put, {"key": key, "kind": _KINDS[type(verdict)], "body": pack(verdict)})
 

@@ -73,7 +73,7 @@ def open_collections(place: Path | str) -> "CollectionStore":
 
 
 class CollectionStore:
-    """Collections with their rubrics, label sets and judge results. What is stored never changes; more may be added.
+    """Collections with their rubrics, label sets and judge results. Stored objects never change; new ones may be added.
 
     Many processes may use it at once.
     """
@@ -182,7 +182,7 @@ class CollectionStore:
             return self._label_sets(connection, collection_id)
 
     def put_result(self, key: str, result: JudgeResult) -> None:
-        """Store a result. One that was paid for is replaced only by another result, never by a failure."""
+        """Store a result. An existing result is replaced only by another result, never by a failure."""
         statement = _PUT_FAILURE if result.result_type is ResultType.FAILURE else _PUT_RESULT
         self._database.execute(statement, {"key": key, **_result_row(result)})
 

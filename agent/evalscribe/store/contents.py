@@ -194,7 +194,7 @@ def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
 
 
 def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
-    """Return the kinds in an order in which one makes the next unneeded. A dry run sees all rows throughout."""
+    """Return the kinds in order: deleting one may make the next unneeded, which a dry run predicts."""
     kept = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
 
     def gone(table: Table) -> _Condition:

@@ -202,7 +202,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open an exclusive write transaction: what it has read still holds when it writes."""
+        """Open an exclusive write transaction: data that it has read cannot change before it writes."""
         with self.transaction() as connection:
             self.place.begin_writing(connection)
             yield connection
@@ -280,7 +280,7 @@ def _place(place: Path | str) -> DatabasePlace:
 def _without_nul(
     _connection: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool
 ) -> tuple[str, Any]:
-    """Replace NUL in everything written or looked up, on both engines alike, since Postgres texts cannot hold it."""
+    """Replace NUL in everything written or looked up, on both engines alike, since Postgres texts cannot contain it."""
     return statement, [_clean(row) for row in parameters] if many else _clean(parameters)
 
 

@@ -41,7 +41,7 @@ def whole(table: Table) -> Select[Any]:
 
 
 def in_order(table: Table, owner: str) -> Select[Any]:
-    """Select the items of `of` with numbers above `number`."""
+    """Select the items that belong to `of`, with numbers above `number`."""
     items = whole(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("number"))
     return items.order_by(table.c.number)
 
@@ -62,7 +62,7 @@ class DraftItems:
         self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}
 
     def put(self, connection: Connection, dataset_id: str, first: int) -> None:
-        """Write the items. New ones come at the end, numbered from `first`."""
+        """Write the items. New items come at the end, numbered from `first`."""
         self._texts.put(connection)
         numbered = [{"dataset_id": dataset_id, "number": n, **row} for n, row in enumerate(self._rows, first)]
         execute_many(connection, _PUT, numbered)

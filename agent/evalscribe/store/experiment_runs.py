@@ -271,7 +271,7 @@ class ExperimentRunStore:
         return next(iter((*found, *beginning)), None)
 
     def ids(self, kind: Literal["run", "item", "score"], prefix: str) -> tuple[str, ...]:
-        """Return the ids of runs, run items or scores that begin so; at most a hundred."""
+        """Return the ids of runs, run items or scores with this prefix; at most a hundred."""
         with self._database.reading() as connection:
             return tuple(connection.scalars(_IDS[kind], {"length": len(prefix), "beginning": prefix}))
 

@@ -1,7 +1,7 @@
 """Find stored objects by what users call them: an id, the beginning of an id, or a name.
 
-The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. What fits
-several objects is an error that lists their ids, and what fits none is one that lists the nearest.
+The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. A name
+that matches several objects gives an error that lists their ids; one that matches none lists the nearest names.
 """
 
 import re
@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.model.dataset import Dataset, DatasetVersion
 from evalscribe.text import join_first, join_last
 
 if TYPE_CHECKING:
+    from evalscribe.model.dataset import Dataset, DatasetVersion
     from evalscribe.model.experiment import Experiment, ExperimentVersion
     from evalscribe.model.rubric import Collection
     from evalscribe.model.score import Scorer
@@ -61,7 +61,7 @@ def find_by_prefix(what: str, named: str, ids: Iterable[str]) -> str | None:
 
 def ambiguous(what: str, named: str, ids: Sequence[str]) -> UsageError:
     """Return the error for a name or prefix of several objects."""
-    return UsageError(f"{named[:80]!r} fits {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
+    return UsageError(f"{named[:80]!r} matches {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
 
 
 def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Sequence[T]], maker: str) -> T:
@@ -130,12 +130,12 @@ def _of_another(what: str, named: str) -> str:
     return f" (which looks like the id of {kind})" if kind and kind.partition(" ")[2] != what else ""
 
 
-def find_dataset(datasets: "DatasetStore", named: str) -> Dataset:
+def find_dataset(datasets: "DatasetStore", named: str) -> "Dataset":
     """Find a dataset as in `find_stored`."""
     return find_stored("dataset", named, datasets.find(named), datasets.all, "datasets create")
 
 
-def find_dataset_version(datasets: "DatasetStore", dataset: Dataset | None, named: str) -> DatasetVersion:
+def find_dataset_version(datasets: "DatasetStore", dataset: "Dataset | None", named: str) -> "DatasetVersion":
     """Find a version by id or its beginning; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
     Raises `NotFoundError` listing the known ones.

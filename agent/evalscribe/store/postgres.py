@@ -226,7 +226,7 @@ OLDEST = 14
 GONE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
 """Seconds after which the server drops a silent machine and releases its locks."""
 GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
-"""The same for a silent server, seen from here; the last is in milliseconds."""
+"""The same limits for a silent server, on the client's side; the last is in milliseconds."""
 PAUSE_S = 0.25
 PATIENCE_S = 30
 """Seconds to wait for a server that answered before, such as during a restart: the data was paid for."""

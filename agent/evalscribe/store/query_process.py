@@ -392,7 +392,7 @@ def _selected(connection: sqlite3.Connection, asked: dict[str, Any]) -> dict[str
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Open the database read-only. Beside writers it reads the state at the start."""
+    """Open the database read-only. With concurrent writers, it reads the state at the start."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
     )

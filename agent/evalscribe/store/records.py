@@ -325,7 +325,10 @@ _ITS_RUNS = select(collection_runs.c.run_id).where(_IN)
 _OF_RUN = evals.c.run_id == bindparam("run_id")
 _LONG = ("metadata_json", "missing")
 _GRADED: Select[Any] = (
-    select(*(c for c in evals.c if c.name not in _LONG), evals.c.metadata_json["scores"].label("scores"))
+    select(
+        *(c for c in evals.c if c.name not in _LONG),
+        *(evals.c.metadata_json[name].label(name) for name in ("scores", "trial_name")),
+    )
     .where(_OF_RUN)
     .order_by(evals.c.number, evals.c.eval_id)
 )
@@ -423,7 +426,7 @@ class RunStore:
             key = {"run_id": found.run_id, "eval_id": found.eval_id}
             rows = connection.execute(_EVAL_OF_RUN, key).all()
             record = next(iter(load_records(connection, self._database, rows)), None)
-        if record is None:  # Its eval is being forgotten.
+        if record is None:  # Its eval is being deleted.
             return None
         return record.model_copy(update={"transcripts": (transcript_in(found),)})
 
@@ -462,7 +465,7 @@ def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> S
 
 
 def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
-    """Build a graded eval. Task and grader of a failure that was only listed come from its evidence."""
+    """Build a graded eval. If the failure was only listed, its task and grader come from its evidence."""
     listed = row.digest is None
     return GradedEval(
         run_id=row.run_id,
@@ -470,6 +473,7 @@ def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
         scores=_numbers(row.scores),
         task=(seen and seen.task) if listed else row.task_digest,
         grader=(seen and seen.grader) if listed else row.grader_digest,
+        trial_name=row.trial_name if isinstance(row.trial_name, str) else None,
     )
 
 

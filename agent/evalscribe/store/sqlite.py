@@ -191,7 +191,7 @@ class DatabaseFile:
         event.listen(engine, "connect", _tune)
         return engine
 
-    def version(self, engine: Engine) -> str:  # noqa: ARG002  a server is asked
+    def version(self, engine: Engine) -> str:  # noqa: ARG002  used only for servers
         return f"SQLite {sqlite3.sqlite_version}"
 
     def explained(self) -> AbstractContextManager[None]:

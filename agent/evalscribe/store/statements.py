@@ -47,7 +47,7 @@ def insert_or_change(table: Table, *names: str) -> Insert:
 def unless_there(table: Table, *, unique: bool = False) -> Insert:
     """Insert a row, unless there is one with its key; `rowcount` says how many were inserted.
 
-    `unique`: nor one that is equal in anything else that may be there only once.
+    `unique`: also skip a row that violates any other unique constraint.
     """
     insertion = insert(table).on_conflict_do_nothing(index_elements=None if unique else _keys(table))
     return insertion.execution_options(preserve_rowcount=True)
@@ -85,7 +85,7 @@ _NUL = "\\u0000"
 
 
 class StoredJson(str):
-    """JSON text that is stored as it is: what was written once is not read to be written again."""
+    """JSON text that is stored as it is, without parsing and rendering it again."""
 
     __slots__ = ()
 

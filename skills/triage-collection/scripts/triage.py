@@ -1,11 +1,11 @@
-"""Triage a collection: a cheap model tags runs, a careful one looks where a tag fell, and one answer sums up.
+"""Triage a collection: a cheap model tags runs, a careful model checks each tag, and one answer summarises.
 
-Fill in what stands in capitals, keep the script beside the reports, and run it again whenever you like:
+Edit the constants in capitals, keep the script in the workspace, and run it as often as you like:
 
-    python triage.py               says what would be asked next, and asks nobody
-    python triage.py --budget 2    asks, and spends at most two US dollars
+    python triage.py               shows the next requests; calls no model
+    python triage.py --budget 2    calls models, and spends at most two US dollars
 
-What was answered before is free, after a crash and after a change too. A changed question is asked anew.
+Stored answers are free, also after a crash or a change. A changed question is asked again.
 """
 
 import argparse
@@ -16,9 +16,9 @@ from evalscribe import AgentRunRef, Client, LLMRequest, Prompt, ResultRef
 from evalscribe.errors import EvalscribeError
 
 COLLECTION = None
-"""Its name or id; None: the configured one, else the only one there is."""
+"""Name or id of the collection; None for the configured one, else the only one."""
 NAME = "triage"
-"""Result sets are called so, with the step behind it."""
+"""Prefix of the names of the result sets; the step follows."""
 CHEAP = "anthropic/claude-haiku-5-5"
 CAREFUL = "anthropic/claude-opus-5-5"
 
@@ -30,9 +30,9 @@ RUNS = """
     GROUP BY f.id, f.task, f.model
     ORDER BY f.task, f.id
 """
-"""Runs to look at, each with one of its task that passed, where there is one."""
+"""Runs to examine, each with a run of the same task that passed, if there is one."""
 SIZES = """
-    SELECT agent_run_id, SUM(LENGTH(CAST(messages AS TEXT))) AS signs
+    SELECT agent_run_id, SUM(LENGTH(CAST(messages AS TEXT))) AS characters
     FROM transcripts
     GROUP BY agent_run_id
 """
@@ -42,7 +42,7 @@ TAGS = {
     "breaks-a-rule": "does what its instructions forbid, or leaves out what they demand",
     "stops-early": "ends while something that was asked for is not done, although it could have been",
 }
-"""What the cheap model looks for. It tags too much rather than too little: the careful one decides."""
+"""Issues that the cheap model looks for. It should tag too often rather than miss one: the careful model decides."""
 
 TAGGING = "Which of these can be seen in this run? Include what you are not sure of; none is an answer too.\n"
 LOOKING = "A first reading suspects that this run {about}. Does it? Decide by what it really did, step by step.\n"
@@ -69,7 +69,7 @@ LOOKED = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=float, metavar="USD", help="spend at most this; without it nobody is asked")
+    parser.add_argument("--budget", type=float, metavar="USD", help="spend at most this; without it no model is called")
     budget = parser.parse_args().budget
     try:
         with Client(budget_usd=budget or 0) as client:
@@ -81,7 +81,7 @@ def main() -> None:
 def triage(steps: "Steps") -> None:
     runs = steps.rows(RUNS)
     if not runs:
-        raise SystemExit("triage: RUNS chooses no agent run; try it with `evalscribe sql`")
+        raise SystemExit("triage: RUNS selects no agent run; try it with `evalscribe sql`")
     tagged = steps.answers("tags", CHEAP, [tagging(run) for run in runs], TAGGED)
     if tagged is None:
         return
@@ -103,7 +103,7 @@ def tagging(run: dict) -> LLMRequest:
 
 
 def looking(run: dict, tag: str) -> LLMRequest:
-    """With a run of the same task that passed beside it, where there is one."""
+    """Ask about one tag of a run, and show a run of the same task that passed, if there is one."""
     beside = ["\nOne of the same task that passed:\n", AgentRunRef(id=run["passed"])] if run["passed"] else []
     prompt = Prompt([LOOKING.format(about=TAGS[tag]), "The run:\n", AgentRunRef(id=run["id"]), *beside])
     about = {"run": run["id"], "task": run["task"], "model": run["model"], "tag": tag}
@@ -111,7 +111,7 @@ def looking(run: dict, tag: str) -> LLMRequest:
 
 
 def summing(held) -> LLMRequest:
-    """Every answer of a data frame, under its tag."""
+    """Ask for a summary of all answers in a data frame, by tag."""
     parts = []
     for tag, rows in held.groupby("user_metadata.tag"):
         parts.append(f"## {tag}: {TAGS[tag]}")
@@ -119,16 +119,16 @@ def summing(held) -> LLMRequest:
     return LLMRequest(prompt=Prompt([*parts, SUMMING]))
 
 
-def told(done: dict) -> str:
-    """What asking came to; a model without a price costs tokens."""
+def outcome(done: dict) -> str:
+    """Describe the results and their cost; tokens are shown too, because some models have no known price."""
     cites, spent = done["citations"], done["spent"]
     tokens = spent["input_tokens"] + spent["output_tokens"]
-    quotations = f"{cites['verified'] + cites['relocated']} citations hold, {cites['unverified']} are unverified"
+    quotations = f"{cites['verified'] + cites['relocated']} citations found, {cites['unverified']} unverified"
     return f"{done['counts']['errors']} errors, {quotations}; spent ${spent['cost_usd']:.2f}, {tokens:,} tokens"
 
 
 class Steps:
-    """Questions whose answers are kept, each step's in a result set that is named after all that it asks."""
+    """The steps of the triage. Answers are stored in a result set for each step, named after a hash of its requests."""
 
     def __init__(self, client: Client, *, may_ask: bool) -> None:
         self.client = client
@@ -138,24 +138,24 @@ class Steps:
         return self.client.dql_result_to_dicts(self.client.execute_dql(COLLECTION, query))
 
     def answers(self, step: str, model: str, requests: list, schema: dict | None = None):
-        """A data frame; None where there is nothing to ask, or answers are missing and nobody may be asked."""
+        """Return a data frame; None if there are no requests, or if answers are missing and no model may be called."""
         asked = json.dumps([model, schema, [request.model_dump(mode="json") for request in requests]])
         name = f"{NAME}/{step}/{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
         known = sum(one["result_count"] for one in self.client.list_result_sets(COLLECTION, name))
         print(f"{name}: {len(requests)} requests to {model}, {known} answered")
         if requests and self.may_ask:
             done = self.client.submit_llm_requests(COLLECTION, requests, model, name, output_schema=schema)
-            print(f"  {told(done)}")
+            print(f"  {outcome(done)}")
         elif known < len(requests):
-            print(f"  about {self.tokens(requests):,} tokens of transcripts to read; --budget USD asks")
+            print(f"  about {self.tokens(requests):,} tokens of transcripts to read; add --budget USD to ask")
             return None
         return self.client.get_result_set_dataframe(COLLECTION, name).assign(result_set=name) if requests else None
 
     def tokens(self, requests: list) -> int:
-        """Four signs are about one."""
-        signs = {row["agent_run_id"]: row["signs"] for row in self.rows(SIZES)}
+        """Estimate the tokens of the transcripts in the requests: four characters are about one token."""
+        characters = {row["agent_run_id"]: row["characters"] for row in self.rows(SIZES)}
         parts = [part for request in requests for part in request.prompt.root]
-        return sum(signs.get(part.id, 0) for part in parts if isinstance(part, AgentRunRef)) // 4
+        return sum(characters.get(part.id, 0) for part in parts if isinstance(part, AgentRunRef)) // 4
 
 
 if __name__ == "__main__":

@@ -52,10 +52,10 @@ def test_what_stands_there_is_right(report: Report, first: int, count: int) -> N
     [
         (quote(1, "import b"), [("error", "forged or outdated:")]),
         (quote(1, "import a", "", "if not x:  # why"), [("error", "forged or outdated:")]),
-        (quote(4, "import a"), [("error", "the quotation stands")]),
-        (quote(4, "import a", status="relocated"), [("error", "the quotation stands")]),
+        (quote(4, "import a"), [("error", "the quotation is")]),
+        (quote(4, "import a", status="relocated"), [("error", "the quotation is")]),
         (quote(1, "import a", path="b.py"), [("error", "forged or outdated:")]),
-        (quote(99, "end"), [("error", "the quotation stands")]),
+        (quote(99, "end"), [("error", "the quotation is")]),
         (quote(8, "end", "and more"), [("error", "forged or outdated:")]),
         (quote(5, "y" * 150), [("error", "forged or outdated:")]),
         (quote(1, "import b", status="unverified"), []),

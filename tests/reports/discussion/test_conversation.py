@@ -190,7 +190,7 @@ async def test_a_stopped_answer_is_remembered_as_far_as_it_came(one: ReportEvide
 async def test_an_answer_has_its_time(one: ReportEvidence) -> None:
     conversation = ModelDiscussion(Breaking(lambda: None), Prompts(), one, DiscussionLimits(seconds=0.05))
     answer = await conversation.ask("why?", lambda piece: None)
-    assert answer.broken_off == "no whole answer within 0.05 s"
+    assert answer.broken_off == "no complete answer within 0.05 s"
     assert answer.text.startswith("The output [1 output")
 
 

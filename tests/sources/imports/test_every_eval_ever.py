@@ -83,7 +83,7 @@ def test_a_sample_that_broke_is_no_right_answer(real_data: Path) -> None:
 
 def test_an_aggregate_file_alone_has_no_evals(real_data: Path) -> None:
     folder = real_data / "formats" / "every_eval_ever"
-    with pytest.raises(DataError, match="has results without instances"):
+    with pytest.raises(DataError, match="has results but no instances"):
         opened(next(folder.glob("98ea*.json")))
     (path,) = run_files(folder / "converted" / "inspect" / "gdm_intercode_ctf")
     aggregate = next(file for file in path.iterdir() if not file.name.endswith("_samples.jsonl"))

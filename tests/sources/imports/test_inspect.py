@@ -248,7 +248,7 @@ def test_conversations_that_no_model_had_leave_the_sample(read_value: Callable[.
     given = sample(messages=MAIN, events=[*DELEGATED[:8], endless, *torn], events_data={"messages": POOL})
     read = read_value(log(given))
     assert [one.name for one in read.records[0].transcripts] == [None, "helper", "add"]
-    assert read.left_out["a conversation of a sub-agent, beyond the sample's limits of number and length"] == 1
+    assert read.left_out["a conversation of a sub-agent: the sample has too many, or they are too long"] == 1
 
 
 def test_a_long_text_is_not_put_back_without_end(
@@ -387,7 +387,7 @@ def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any]
     read = read_file(path)
     assert [one.eval.name for one in read.records] == ["good"]
     assert set(read.left_out) >= {
-        "a member that is compressed more tightly than any text (first: samples/bomb_epoch_1.json)",
+        "a member with a higher compression ratio than any text (first: samples/bomb_epoch_1.json)",
         "JSON nested too deeply (first: samples/deep_epoch_1.json)",
         "a sample that cannot be read: it is not an object with an `id` (first: samples/list_epoch_1.json)",
     }

@@ -1,10 +1,13 @@
 """A file that does not fit into the memory that there is."""
 
 import json
+import random
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
+from evalscribe.sources.records import HashTable, Trials
 from support.waiting import PATIENCE_S
 
 EVALS, SIZE = 600, 30_000
@@ -35,3 +38,26 @@ def test_a_file_larger_than_memory(tmp_path: Path) -> None:
         [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (child.stdout, child.stderr) == (f"{EVALS + 1}\n", "")
+
+
+def test_an_eval_takes_few_bytes_until_the_file_is_read() -> None:
+    tracemalloc.start()
+    try:
+        trials = Trials()
+        for n in range(5_000):
+            trials.count("run", f"task-{n}")
+        assert all(trials.next("run", f"task-{n}") == (1, 1) for n in range(5_000))
+        assert tracemalloc.get_traced_memory()[1] < 400_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_hashes_with_equal_last_bits_stay_apart() -> None:
+    chance = random.Random(1)
+    table, same = HashTable(), {}
+    for _ in range(2_000):
+        hash = chance.choice((0, 1, -1, 2**62, -(2**63))) ^ chance.randrange(100) << chance.choice((0, 40))
+        table[hash] = same[hash] = table[hash] + 1
+    assert {hash: table[hash] for hash in same} == same
+    assert table[12345 << 20] == 0
+    assert table.setdefault(12345 << 20, 7) == table.setdefault(12345 << 20, 8) == 7

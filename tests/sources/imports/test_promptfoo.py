@@ -1,9 +1,11 @@
 """Results of promptfoo: JSON of all versions, JSON lines and the database."""
 
+import csv
 import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,54 @@ def test_a_real_run_has_the_figures_that_promptfoo_printed(real_data: Path, name
     assert peru.eval.reason == 'Expected output to contain "lima"'  # the source only says "Aggregate score 0.20 < 0.6"
 
 
+def test_the_csv_of_a_real_run_has_the_verdicts_of_its_json(real_data: Path) -> None:
+    folder = real_data / "formats" / "promptfoo" / "echo"
+    (_, records), (runs, of_csv) = everything(folder / "results.json"), everything(folder / "results.csv")
+
+    def verdicts(records: list[Record]) -> Counter[tuple[str, str, str]]:
+        return Counter(
+            (one.eval.path, one.eval.status, str(one.transcripts[0].messages[-1].content))
+            for one in records
+            if one.eval.status != "error"
+        )
+
+    assert [run.model for run in runs] == ["echo", "answers"]
+    assert Counter(one.eval.status for one in of_csv) == {"passed": 8, "failed": 14, "error": 2}
+    assert verdicts(of_csv) == verdicts(records)
+    assert (of_csv[0].eval.failed_step, of_csv[0].metadata["scores"]) == ("assertions", {"score": 0.5, "correct": 0.0})
+
+
+def test_a_csv_export_of_the_page(tmp_path: Path) -> None:
+    output = ["Reasoning", "Status", "Score", "Named Scores", "Metric: kind", "Grader Reason", "Comment"]
+    answers = [
+        ["wrong\n---\nLyon", "hm", "FAIL", "0.00", '{"kind": 0.5}', "0.50", "wrong", "look"],
+        ["503: busy\n---\n", "", "ERROR", "0.00", "", "", "", ""],
+        ["Paris", "", "PASS", "1.00", "", "", "right", ""],
+        [""] * 8,
+    ]
+    with (tmp_path / "page.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["city", "[openai:gpt-4o] Where is {{ city }}?", *output, "pluginId"])
+        table.writerows([["Paris", *cells, "pii"] for cells in answers])
+        table.writerow(["torn"])
+    records = open_records(tmp_path / "page.csv", RunOverrides())
+    run, failed, error, passed = list(records.read())
+    assert isinstance(run, Run)
+    assert (run.provider, run.model, records.lost) == (
+        "openai",
+        "gpt-4o",
+        ("1 x a row that cannot be read: 1 cells in place of 10 (first: line 10)",),
+    )
+    assert isinstance(failed, Record)
+    assert [one.content for one in failed.transcripts[0].messages] == ["Where is Paris?", "Lyon"]
+    assert (failed.eval.path, failed.eval.reason) == ("pii/Paris#1", "wrong")
+    assert (failed.metadata["comment"], failed.metadata["reasoning"]) == ("look", "hm")
+    assert isinstance(error, Record)
+    assert (error.eval.status, error.eval.reason) == ("error", "503: busy")
+    assert isinstance(passed, Record)
+    assert passed.eval.status == "passed"
+
+
 def test_a_real_red_team_run(real_data: Path) -> None:
     runs, records = everything(real_data / "formats" / "promptfoo" / "defectdojo" / "many_findings.json")
     assert Counter(one.eval.status for one in records) == {"passed": 2, "failed": 7}
@@ -89,10 +139,8 @@ def test_a_real_red_team_run(real_data: Path) -> None:
     assert runs[0].experiment.startswith("DefectDojo")
 
 
-def test_a_database_gives_what_its_export_gives(real_data: Path, tmp_path: Path) -> None:
-    exported = real_data / "formats" / "promptfoo" / "echo" / "results.json"
-    content = json.loads(exported.read_text())
-    database = sqlite3.connect(tmp_path / "promptfoo.db")
+def database_of(path: Path, *exports: dict[str, Any]) -> Path:
+    database = sqlite3.connect(path)
     database.execute("CREATE TABLE evals (id TEXT, created_at INT, results TEXT, config TEXT, prompts TEXT)")
     names = {
         "id": "id",
@@ -114,32 +162,51 @@ def test_a_database_gives_what_its_export_gives(real_data: Path, tmp_path: Path)
         "failure_reason": "failureReason",
     }
     database.execute(f"CREATE TABLE eval_results (eval_id TEXT, {', '.join(names)})")
-    database.execute(
-        "INSERT INTO evals VALUES (?, ?, ?, ?, ?)",
-        (
-            content["evalId"],
-            1795331879078,
-            json.dumps({"durationMs": content["results"]["stats"]["durationMs"]}),
-            json.dumps(content["config"]),
-            json.dumps(content["results"]["prompts"]),
-        ),
-    )
-    for one in content["results"]["results"]:
-        values = [one.get(name) for name in names.values()]
-        stored = [json.dumps(value) if isinstance(value, dict) else value for value in values]
+    for content in exports:
+        results = content["results"]
+        created = datetime.fromisoformat(results["timestamp"]).timestamp() * 1000
+        about = ({"durationMs": results["stats"]["durationMs"]}, content["config"], results["prompts"])
         database.execute(
-            f"INSERT INTO eval_results VALUES (?{', ?' * len(names)})",
-            (content["evalId"], *stored),
+            "INSERT INTO evals VALUES (?, ?, ?, ?, ?)", (content["evalId"], round(created), *map(json.dumps, about))
         )
+        for one in results["results"]:
+            values = [one.get(name) for name in names.values()]
+            stored = [json.dumps(value) if isinstance(value, dict) else value for value in values]
+            database.execute(
+                f"INSERT INTO eval_results VALUES (?{', ?' * len(names)})",
+                (content["evalId"], *stored),
+            )
     database.commit()
     database.close()
+    return path
 
-    def known(path: Path) -> dict[str, Any]:
-        runs, records = everything(path)
-        return {one.id: one for one in runs} | {one.eval.id: one for one in records}
 
-    assert known(tmp_path / "promptfoo.db") == known(exported)
+def known(path: Path) -> dict[str, Any]:
+    runs, records = everything(path)
+    return {one.id: one for one in runs} | {one.eval.id: one for one in records}
+
+
+def test_a_database_gives_what_its_export_gives(real_data: Path, tmp_path: Path) -> None:
+    exported = real_data / "formats" / "promptfoo" / "echo" / "results.json"
+    assert known(database_of(tmp_path / "promptfoo.db", json.loads(exported.read_text()))) == known(exported)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["promptfoo.db"]
+
+
+def test_evaluations_of_one_database_are_told_apart(real_data: Path, tmp_path: Path) -> None:
+    first = json.loads((real_data / "formats" / "promptfoo" / "echo" / "results.json").read_text())
+    second = json.loads(json.dumps(first))
+    second |= {"evalId": "eval-other", "config": {"description": "Cities"}}
+    second["results"]["timestamp"] = "2026-11-23T01:02:03.000Z"
+    second["results"]["stats"]["durationMs"] = 1500
+    second["results"]["prompts"][0]["metrics"]["cost"] = 7
+    found = known(database_of(tmp_path / "promptfoo.db", second, first))
+    expected: dict[str, Any] = {}
+    for n, content in enumerate((first, second)):
+        (tmp_path / f"{n}.json").write_text(json.dumps(content))
+        expected |= known(tmp_path / f"{n}.json")
+    assert found == expected
+    experiments = Counter(one.experiment for one in found.values() if isinstance(one, Run))
+    assert experiments == {"Capitals": 2, "Cities": 2}
 
 
 @pytest.mark.parametrize(

@@ -96,9 +96,9 @@ def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest
         pytest.param(b"[]", "contains no runs: it is an empty list", id="empty list"),
         pytest.param(b'{"a": 1}', "contains no runs: its keys are `a`", id="other object"),
         pytest.param(
-            b'[{"task_id": 1, "traj_": []}]', "It comes near to tau-bench .`task_id`; without `reward`", id="nearly"
+            b'[{"task_id": 1, "traj_": []}]', "It resembles tau-bench .`task_id`; without `reward`", id="nearly"
         ),
-        pytest.param(b'{"key": 1, "input": 2}\n', r"near to a dataset .`evalscribe datasets upload`", id="items"),
+        pytest.param(b'{"key": 1, "input": 2}\n', r"It resembles a dataset .`evalscribe datasets upload`", id="items"),
         pytest.param(b'{\n "a": 1,\n "b": nope}', "invalid JSON: Expecting value at line 3, column 7", id="bad JSON"),
         pytest.param(b"[1, 2]", "it is a list of numbers, not of objects", id="other list"),
         pytest.param(b"[" * 100_000, "JSON nested too deeply", id="deep"),

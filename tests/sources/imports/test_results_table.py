@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from evalscribe.errors import DataError, EvalscribeError, UsageError
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.run import TARGET
-from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.address import RunOverrides, parse_columns
 from evalscribe.sources.formats import open_records
-from evalscribe.sources.results_table import parse_columns
 
 SECRET = "-".join(["sk", "ant", "api03", "a1B2" * 6])
 ROWS = """id,input,output,expected,score,passed,reason,latency
@@ -131,7 +130,7 @@ def test_rows_without_input_and_id_are_evals_of_their_own(
     read = read_file(table("qestion,output,correct\none,a,0\ntwo,b,1\n"))
     assert [one.eval.path for one in read.records] == ["line-2", "line-3"]
     assert read.table.text == (
-        "columns: output, passed=correct; as metadata: qestion; no column input; did you mean `--map input=qestion`?"
+        "columns: output, passed=correct; as metadata: qestion; no column input; did you mean `map` input=qestion?"
     )
     json_rows = table('[{"output": "a", "passed": true}, {"output": "a", "passed": false}]', "rows.json")
     assert [one.eval.path for one in records_of(json_rows)] == ["row-0", "row-1"]

@@ -165,7 +165,7 @@ def refuses(facts: Facts) -> RuleDecision | None:
 
 
 def never_answers(facts: Facts) -> RuleDecision | None:
-    """A transcript exists and was graded, but the model neither says nor calls anything in it."""
+    """A transcript or a row of a table was graded, but the model neither says nor calls anything in it."""
     if not facts.spoken.turns or facts.spoken.words or facts.spoken.made:
         return None
     last = facts.spoken.turns[-1]
@@ -177,8 +177,8 @@ def never_answers(facts: Facts) -> RuleDecision | None:
         uncertain=True,
         error="the model gives no answer",
         why="the model says nothing and calls no tool",
-        reasoning="The transcript has no message and no call of the model. Its answer was empty, or it was lost: the "
-        "transcript cannot tell which.",
+        reasoning="The output is empty: no word and no call of the model was recorded. It may have answered with "
+        "nothing, or its answer was lost on the way; the record does not tell which.",
         citations=(last.quoted(1),),
     )
 

@@ -41,7 +41,7 @@ def does_not_parse(facts: Facts) -> RuleDecision | None:
 
 SCRIPTS = (".ts", ".js", ".mjs", ".cjs")
 """Suffixes of programs whose brackets are counted. Not JSX, where text may contain single brackets."""
-REGEX = re.compile(r"(?<=[=(,:&|!?])\s*/(?![/*\s])(?:\\.|\[[^\]\n]*\]|[^/\\\n\[])+/")
+REGEX = r"(?<=[=(,:&|!?])\s*/(?![/*\s])(?:\\.|\[[^\]\n]*\]|[^/\\\n\[])+/"
 PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -50,7 +50,7 @@ def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
     if not document.path.endswith(SCRIPTS):
         return None
     text = code.joined(facts.code_of(document))
-    text = re.sub(f"{code.STRING}|{REGEX.pattern}", lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    text = re.sub(f"{code.STRING}|{REGEX}", lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     open_brackets: list[str] = []
     for match in re.finditer(r"[()\[\]{}]", text):
         if match[0] not in PAIRS:

@@ -16,10 +16,10 @@ from evalscribe.text import cut, one_line, visible
 _PLACES = "|".join(ROLES)
 NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,9}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
 BARE = rf"(?:{_PLACES})\s*\Z"
-"""A role that nothing follows."""
+"""A role at the end of the text."""
 NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
-"""Start of anything that looks like a citation; whether it is one is decided when it is complete."""
+"""Start of text that looks like a citation; the complete text decides whether it is one."""
 UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
 """Text after a bracket that is too short to tell if it begins a citation."""
 _OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
@@ -27,7 +27,7 @@ OPENING = re.compile(f"[{_OPENERS}]")
 """Characters that look like the opening bracket of a citation."""
 _BRACKET = re.compile(rf"[{_OPENERS}\]]")
 _REACH = 61
-"""Maximum characters until a citation is recognisable as one."""
+"""Maximum characters from a bracket until a citation is recognisable."""
 _ALIKE = {
     "a": "аαɑᴀ",
     "c": "сϲᴄ",
@@ -67,7 +67,7 @@ def visible_text(piece: str) -> str:
 def is_forged(words: str, at: int = 0) -> bool:
     """Return True if the bracket at this place looks like a citation but is none, because it mixes scripts.
 
-    Every citation that is shown has a number or refers to the report.
+    Other brackets are harmless: every citation that is shown has a number or refers to the report.
     """
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
@@ -148,7 +148,7 @@ class AnswerResolver:
         return self._given(self._settled(last=False))
 
     def end(self) -> str:
-        """Return the text held back: an incomplete citation is none."""
+        """Return the text held back; an incomplete citation in it is plain text."""
         return self._given(self._settled(last=True))
 
     def say(self, words: str) -> str:
@@ -179,7 +179,7 @@ class AnswerResolver:
         return shown
 
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
-        """Return the end of the citation; None if it is not there yet, or never will be."""
+        """Return the end of the citation; None if its end is not in the text so far."""
         names, rest = self._names(start), self._held[start.end() :]
         if not last and any(name.startswith(rest) for name in names):
             return None
@@ -196,12 +196,12 @@ class AnswerResolver:
         return None
 
     def _cut_off(self) -> int:
-        """Return where an unclosed citation is assumed to end, so that little of the answer is lost."""
+        """Return where to end an unclosed citation so that it takes little of the answer."""
         end = _BREAKS.search(self._held)
         return end.start() if end else len(self._held)
 
     def _names(self, start: re.Match[str]) -> list[str]:
-        """Return the names that may occur there: a document's path may itself contain brackets."""
+        """Return the names that may follow `start`, because a document's path may itself contain brackets."""
         subject = self._subject(start[1], self._held[start.end() :])
         return [item.mark for item in subject.items] if subject else []
 
@@ -256,7 +256,7 @@ class AnswerResolver:
 
 
 def _parts(inner: str) -> list[str]:
-    """Split a bracket into citations if each has a finding's number."""
+    """Split a bracket into citations, at each comma or semicolon before a finding's number."""
     masked = _QUOTATION.sub(lambda quote: "\0" * len(quote[0]), inner)
     parts, begin = [], 0
     for comma in _NEXT.finditer(masked):
@@ -272,7 +272,7 @@ def _with_range(rest: str) -> str:
 
 
 def _left(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
-    """Return True if a bracket contains more than its citations; nothing else may pass unchecked."""
+    """Return True if a bracket contains text beside its citations, which nothing would check."""
     for citation in reversed(citations):
         bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
     return bool(bracket.strip(" ,;[]\n"))
@@ -298,7 +298,7 @@ def _place(n: int | None, target: CitationTarget) -> str:
 
 
 def _really(target: CitationTarget, subject: Subject) -> str:
-    """Return the actual text at that place, on one line."""
+    """Return the document's text at the cited place, on one line."""
     return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
 
 

@@ -60,7 +60,7 @@ class Exchange:
         self.answer = ""
         """Empty until the answer is complete."""
         self.turns: list[Message] = []
-        """All turns after the question; empty once only the answer is remembered."""
+        """Turns after the question; empty once only the answer is kept."""
 
     def messages(self) -> list[Message]:
         asked = Message(role="user", text=self.question)
@@ -75,7 +75,7 @@ class Exchange:
 
 class DiscussionHistory:
     def __init__(self, opening: str, room: int) -> None:
-        """Start a conversation; `opening` precedes the first question, `room` limits it and all messages, in tokens."""
+        """Start a conversation. `opening` precedes the first question; `room` limits all messages, in tokens."""
         self._opening = opening
         self._room = room
         self._past: list[Exchange] = []
@@ -96,7 +96,7 @@ class DiscussionHistory:
     def end(self, exchange: Exchange, answer: str, *, whole: bool) -> None:
         """Finish an exchange.
 
-        One interrupted before any text is dropped; of other interrupted ones the text is preserved.
+        An exchange that was interrupted before any text is dropped; otherwise its text is kept.
         """
         if not answer.strip():
             return
@@ -106,7 +106,7 @@ class DiscussionHistory:
         self._past.append(exchange)
 
     def messages(self, exchange: Exchange) -> tuple[Message, ...]:
-        """Return all remembered messages and the current question."""
+        """Return the messages kept so far and the current question."""
         self._make_room(exchange.tokens)
         first, *others = [message for one in (*self._past, exchange) for message in one.messages()]
         return (first.model_copy(update={"text": f"{self._opening}\n\n{first.text}"}), *others)
@@ -218,7 +218,7 @@ LIKELY_TURNS = 3
 LIKELY_READING = 2_000
 LIKELY_ANSWER = 400
 REPORT_SHARE = 3
-"""The report is shown whole if it takes at most one part in this many of the context window."""
+"""The whole report is shown if it takes at most `1 / REPORT_SHARE` of the context window."""
 GAVE_UP = {
     "refusal": "the model refused to answer",
     "context_exceeded": "the discussion is too long for the model; begin a new one",
@@ -279,8 +279,7 @@ class ModelDiscussion:
         """Answer a question.
 
         A problem with this question is stated in the answer; raises `EvalscribeError` if no question can be answered.
-        On
-        cancellation, the text already shown stays part of the conversation.
+        If cancelled, the text shown so far stays part of the conversation.
         """
         asked = _AskedQuestion(
             self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text
@@ -290,7 +289,7 @@ class ModelDiscussion:
             async with asyncio.timeout(self._bounds.seconds):
                 reason = await asked.run(self._request)
         except TimeoutError:
-            reason = f"no whole answer within {self._bounds.seconds:g} s"
+            reason = f"no complete answer within {self._bounds.seconds:g} s"
         finally:
             asked.flush()
             self._history.end(asked.exchange, asked.written, whole=reason is None)
@@ -408,7 +407,7 @@ class _AskedQuestion:
 
 
 NO_MODEL = (
-    "No model is asked: findings and evidence are shown as they are, `help` says what can be typed. "
+    "No model is asked: findings and evidence are shown unchanged; `help` lists what you can type. "
     "A model answers questions with `evalscribe discuss REPORT --judge PROVIDER/MODEL` and a key, "
     "such as ANTHROPIC_API_KEY."
 )
@@ -496,7 +495,7 @@ class Discussion:
         self._consent = consent or Consent(agreed=True)
 
     def introduction(self) -> tuple[str, ...]:
-        """Return the lines that a user should read before the first question."""
+        """Return the lines to print before the first question."""
         lookup = () if self._conversation else LookupDiscussion(self._dossier).suggestions()
         return tuple(line for line in (self._who_answers(), *lookup, *self._prompts_note(), *self._missing()) if line)
 
@@ -505,9 +504,8 @@ class Discussion:
 
         Without consent to call the model, this and later answers are looked up in report and evidence.
 
-        The report is read again first: people correct it during the discussion, and the model is told about changes.
-        Raises
-        `EvalscribeError` if no question can be answered; a problem with this one is in `DiscussionAnswer.broken_off`.
+        The report is read again first, because people correct it during the discussion; the model gets the new text.
+        Raises `EvalscribeError` if no question can be answered; other problems are in `DiscussionAnswer.broken_off`.
         """
         self._read_again()
         question = redact(question)
@@ -548,7 +546,7 @@ class Discussion:
         return [f"The evidence {self._whose([n for n, _ in missing])}is not here: {missing[0][1]}"]
 
     def _whose(self, missing: Sequence[int]) -> str:
-        """Name the findings with missing evidence; names none if all evidence is missing."""
+        """Render the findings with missing evidence; empty if all evidence is missing."""
         if len(missing) >= min(len(self._dossier.topics), MOST_LOOKED_AT):
             return ""
         several = "findings" if len(missing) > 1 else "finding"

@@ -47,7 +47,7 @@ class DiscussionAnswer(Frozen):
 
 
 REPORT = "report"
-"""Mark that cites the report."""
+"""Mark in citations of the report."""
 MOST_KEPT = 64
 """Maximum findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
@@ -87,7 +87,7 @@ class ReportEvidence:
         self.text = text
         self.said = said
         self.topics = {topic.n: topic for topic in _topics(said)}
-        # The report is younger than the evidence, which can therefore hardly hold a hash of it; yet see `_found`.
+        # The evidence is older than the report, so it should not contain a hash of it; `_found` checks.
         self.fence = Delimiter(content_id(["discussion", text]), (text,))
         self._store = store
         self._evidence: dict[int, Evidence | EvidenceMissing] = {}
@@ -120,7 +120,7 @@ class ReportEvidence:
         return EvidenceTools(self.evidence(n), self.fence)
 
     def subject(self, n: int | None) -> Subject | None:
-        """Return the subject that citations of a finding refer to, the report for None; None if it is not available."""
+        """Return the subject for citations of finding `n`, or of the report if `n` is None; None if unavailable."""
         if n is None:
             return self._report
         try:
@@ -190,13 +190,13 @@ class ReportEvidence:
 
 
 def how_to_get(dossier: ReportEvidence) -> str:
-    """Return the command that loads a run's evidence into the store; the run may be reachable only by its URL."""
+    """Return the command that loads the run's evidence into the store, with the URL if known: some sources need it."""
     named = dossier.said.run.url or dossier.said.run.id or "RUN"
     return f"`evalscribe analyze {one_line(named)}` reads the evidence (RUN may be its URL, id or snapshot folder)"
 
 
 def _topics(said: Analysis) -> Iterator[NumberedFinding]:
-    """Yield findings by number; by position if a report that people wrote has none, or uses a number twice."""
+    """Yield findings by number, or by position if a report that people wrote has no numbers or repeats one."""
     groups: dict[int, list[FindingSummary]] = {}
     numbered = all(finding.n is not None for finding in said.findings) and _unambiguous(said)
     for position, finding in enumerate(said.findings, 1):
@@ -215,11 +215,11 @@ def _unambiguous(said: Analysis) -> bool:
 AROUND = 2
 """Lines of context on each side, and the largest distance between words of one hit."""
 MAX_HITS = 2_000
-"""Maximum hits that are ranked; the report's come first."""
+"""Maximum hits that are ranked; the report is searched before the evidence."""
 
 
 class SearchHit(Frozen):
-    """A line with at least one of the words, and the others nearby."""
+    """A line that has at least one of the words, with the others nearby."""
 
     finding: int | None
     """None for the report."""
@@ -247,7 +247,7 @@ def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> t
 
 
 def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """Return the lines that contain some of the words, the best first: with more and rarer ones."""
+    """Return lines that contain some of the words, the best first: those with more and rarer words."""
     wanted = tuple(dict.fromkeys(word.casefold() for word in words if word))
     lines: list[tuple[frozenset[str], SearchHit]] = []
     for n, place, text in _texts(dossier):
@@ -268,7 +268,7 @@ def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tup
 
 
 def _texts(dossier: ReportEvidence) -> Iterator[tuple[int | None, str, Sequence[str]]]:
-    """Yield the report and every document that is here, each with its finding, its name and its lines."""
+    """Yield finding, name and lines of the report and of every available document."""
     yield None, dossier.name, dossier.text.split("\n")
     for n, evidence in dossier.known():
         for document in evidence.documents:

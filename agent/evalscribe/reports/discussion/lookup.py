@@ -33,21 +33,21 @@ STOP_WORDS = frozenset(
         *("which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your"),
     )
 )
-"""Words of questions that say nothing about what is asked."""
+"""Words of questions that are not searched."""
 WIDTH = 200
 """Maximum characters of a line of evidence that are shown."""
 HELP = """\
-4                    finding 4 as the report has it, and the lines that it quotes, with those around them
-category/name        the same, by the name of the eval
-lint                 the findings of that step, label or kind, one line each
+4                    finding 4 in the report, and the lines that it quotes, in their context
+category/name        the same for the finding on this eval
+lint                 the findings with this step, label or kind, one line each
 R2                   recommendation 2 and its findings
-any other words      the places in the report and the evidence that hold all of them
+any other words      the places in the report and the evidence that contain all of them
 implement R2         propose the change, show it, and ask before anything is written
 q                    end"""
 _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w./#@-]*\w")
 _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
-"""Punctuation, which a search would find everywhere."""
+"""Punctuation, which is not searched: it is everywhere."""
 
 
 NOT_SEARCHED = "Evidence that is not here was not searched."
@@ -69,7 +69,7 @@ class LookupDiscussion:
         yield from _apart(self._answers(question)) or self._nothing()
 
     def _answers(self, question: str) -> list[Iterable[str]]:
-        """Return what the question names, hits with all words, findings that one word names, or the nearest places."""
+        """Return what the question names, else hits with all its words, else findings of one word, else the nearest."""
         asked = _SHOW.fullmatch(question.strip())
         tokens = _TOKEN.findall(question)
         return (
@@ -99,7 +99,7 @@ class LookupDiscussion:
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
 
     def _near(self, words: Sequence[str]) -> list[Iterable[str]]:
-        """Return the hits with all words but stop words, else the places with the most of them."""
+        """Return the hits with all words except stop words, else the places with most of these words."""
         words = _content(words)
         if hits := search_report(self._dossier, words, MOST_HITS):
             return [*map(_hit, hits)]
@@ -108,7 +108,7 @@ class LookupDiscussion:
         return [["No place has all of these words. The nearest:"], *map(_hit, hits), *missing] if hits else []
 
     def _named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
-        """Yield what the names refer to: finding numbers, recommendation ids, eval paths or their last parts."""
+        """Yield the findings and recommendations of numbers, ids, eval paths, or the last parts of paths."""
         seen = set()
         for name in names:
             found = self._recommendation_called(name) or self._topic_called(name)
@@ -181,7 +181,7 @@ def _content(words: Iterable[str]) -> list[str]:
 
 
 def _apart(answers: Iterable[Iterable[str]]) -> list[str]:
-    """Return all lines, with an empty one between two answers."""
+    """Return all lines, with an empty line between answers."""
     return [line for n, answer in enumerate(answers) for line in (*[""] * bool(n), *answer)]
 
 
@@ -258,8 +258,8 @@ _ENDS = frozenset(("q", "quit", "exit"))
 def recommendations_to_apply(line: str, *, bare: bool = False) -> tuple[str, ...]:
     """Return the ids of recommendations that a person asks to have implemented: `please implement R2 and R3`.
 
-    Only a line that consists of nothing else counts; anything more is a question. With `bare`, ids alone count too,
-    as an answer to the question which of them to implement.
+    A line with any other words is a question and returns nothing. With `bare`, ids alone count too, as the answer to
+    which of them to implement.
     """
     found = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
     return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", found[1], re.IGNORECASE))) if found else ()

@@ -19,11 +19,11 @@ MAX_CHARACTERS = 8_000_000
 MAX_LINES = 100_000
 """Parsing costs time per line: 100,000 one-word bullets take four seconds."""
 MAX_NESTING = 100
-"""Two per list. Where there is more the parser gives up the rest of the text."""
+"""A list takes two levels. Beyond this limit, the parser drops the rest of the text."""
 PLAIN = re.compile(r"[^`*~\[\]<>&\\!\n_]*(?:(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])[^`*~\[\]<>&\\!\n_]*)*")
-"""Text in which the inline grammar has nothing to find; most cells of a large table are."""
+"""Text without inline markup, which is not parsed; most cells of a large table have none."""
 MAX_INLINE = 5_000
-"""Longer paragraphs are read as plain text: the inline grammar is quadratic for hostile ones."""
+"""Maximum characters of a paragraph that is parsed; longer ones stay plain text: hostile ones take quadratic time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ Line = tuple[StyledSpan, ...]
 
 @dataclass(frozen=True, slots=True)
 class FreeformBlock:
-    """One block; `depth` is how many lists it is nested in, `level` the level of a heading."""
+    """One block; `depth` counts the lists around it, `level` is that of a heading."""
 
     kind: BlockKind
     lines: tuple[Line, ...] = ()
-    """The lines of a heading, item or paragraph, split where the text breaks."""
+    """The lines of a heading, item or paragraph, split at line breaks."""
     text: str = ""
     """The content of a fence or of the front matter."""
     rows: tuple[tuple[Line, ...], ...] = ()
@@ -56,7 +56,7 @@ def plain(line: Iterable[StyledSpan]) -> str:
 
 
 def marked(line: Iterable[StyledSpan]) -> str:
-    """The line with its code in backticks, as people wrote it; a line that is code throughout has none."""
+    """Return the line with backticks around its code; without them if the whole line is code."""
     parts = [span for span in line if span.text.strip()]
     if len(parts) == 1:
         return parts[0].text.strip()
@@ -64,7 +64,7 @@ def marked(line: Iterable[StyledSpan]) -> str:
 
 
 def split_blocks(text: str) -> tuple[FreeformBlock, ...]:
-    """The blocks in their order. Raises `DataError` for a text too large to be a report."""
+    """Return the blocks in order. Raises `DataError` for a text too large to be a report."""
     if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
         raise DataError(f"too large to be a report: {len(text):,} characters, {text.count(chr(10)):,} lines")
     grammar = (
@@ -75,7 +75,7 @@ def split_blocks(text: str) -> tuple[FreeformBlock, ...]:
     grammar.core.ruler.disable("inline")
     tokens = grammar.parse(text.lstrip("\ufeff"))
     if any(token.level >= MAX_NESTING - 1 and token.type == "list_item_open" for token in tokens):
-        raise DataError("lists nested too deeply to be read: what follows them would be lost")
+        raise DataError("lists nested too deeply to be read: the text after them would be lost")
     return tuple(_Reader(grammar).read(tokens))
 
 
@@ -141,7 +141,7 @@ def _lines(grammar: MarkdownIt, content: str) -> tuple[Line, ...]:
 
 
 def _broken(tokens: Iterable[Token]) -> Iterator[Line]:
-    """Spans line by line; struck text and comments are not said."""
+    """Yield the spans of each line, without struck-out text and comments."""
     line: list[StyledSpan] = []
     strong = struck = 0
     for token in tokens:
@@ -165,7 +165,7 @@ def _append(line: list[StyledSpan], span: StyledSpan) -> None:
 
 
 def _summary(html: str) -> str:
-    """What a `<details>` block shows of itself; other HTML says nothing."""
+    """Return the summary of a `<details>` block; empty for other HTML."""
     reader = _Summary()
     reader.feed(html[:MAX_INLINE])
     return " ".join("".join(reader.said).split())

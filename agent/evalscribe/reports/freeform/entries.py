@@ -31,7 +31,7 @@ NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
 _THEIRS = ("model", "output", "actual", "wrong", "bad", "got")
 _OURS = ("expected", "reference", "correct", "good", "right")
 _SIDE = re.compile(rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_THEIRS + _OURS)})\b", re.IGNORECASE)
-"""A comment in a fence that says whose lines follow."""
+"""A comment in a fence that says whether the lines below are the model's or the reference's."""
 
 
 @dataclass(slots=True)
@@ -39,21 +39,21 @@ class DraftFinding:
     origin: Origin
     evals: tuple[NamedEval, ...] = ()
     label: WrittenLabel | None = None
-    """As said where the eval is named: in its heading, row or list item."""
+    """Label in the heading, row or list item that names the eval."""
     inherited: WrittenLabel | None = None
-    """Of the section or list that it stands in."""
+    """Label of the section or list around it."""
     failing: bool = False
-    """Whether its section lists failures."""
+    """Whether the section around it lists failures."""
     level: int = 0
     depth: int = 0
     number: int | None = None
     unsure: bool = False
-    """Whether it tells of a failure only if it has a label of its own."""
+    """Whether it counts as a failure only with a label of its own."""
     category: str | None = None
     values: dict[Key, list[str]] = field(default_factory=dict)
     fences: list[str] = field(default_factory=list)
     first_key: str = ""
-    """The key that opened it, for blocks of fields without headings."""
+    """Key of its first field, if it is a block of fields without a heading."""
 
     @property
     def for_all(self) -> bool:
@@ -61,17 +61,17 @@ class DraftFinding:
 
     @property
     def may_be_category(self) -> bool:
-        """Whether it names one thing without a path and gives it no label."""
+        """Whether it has one name, without a path, a label or a number."""
         return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
 
     @property
     def only_named(self) -> bool:
-        """Whether nothing is known yet but one name."""
+        """Whether it has only a name so far."""
         return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
 
     @property
     def stated(self) -> WrittenLabel | None:
-        """The label that the report gives: in a field of its own, else where the eval is named, else around it."""
+        """The label from a field, else from where the eval is named, else from the section or list around it."""
         return self.explicit or self.inherited
 
     @property
@@ -92,7 +92,7 @@ class DraftFinding:
         self.values.setdefault(key, []).append(text)
 
     def snippet(self, key: Literal["output", "expected"]) -> str | None:
-        """A field's text, else the part of a fence that a comment ascribes to that side."""
+        """Return the field's text, else the lines of a fence below a comment that names this side."""
         said = self.text(key)
         if said and not NOTHING.match(said):
             return said
@@ -107,7 +107,7 @@ def start_drafts(origin: Origin, line: Line, found: LineStart) -> DraftFinding:
 
 
 def _label_of_field(text: str) -> WrittenLabel | None:
-    """The label in the first line of a `Classification` field; a foreign word there is a label too."""
+    """Return the label in the first line of a `Classification` field; any word in capitals is one."""
     first = text.split("\n")[0]
     word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
     foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
@@ -133,7 +133,7 @@ _EVALS = re.compile(r"^(failed |failing )?(evals?|evaluations?|tests?|tasks?|cas
 
 
 def rows_of(rows: Rows) -> Iterator[DraftFinding]:
-    """A draft per row and eval of a table that says of evals why they failed; nothing for any other table."""
+    """Yield a draft for each row of a table that has evals and their label, step or error; nothing for other tables."""
     columns = _columns(rows)
     if "eval" not in columns or not columns.keys() & {"classification", "step", "error"}:
         return
@@ -145,7 +145,7 @@ def rows_of(rows: Rows) -> Iterator[DraftFinding]:
 
 
 def _columns(rows: Rows) -> dict[Key, int]:
-    """Which column holds what: by its header, else by what stands in it."""
+    """Return the number of each column by its meaning, taken from its header, else from its cells."""
     header = [key_of(plain(cell)) for cell in rows[0]] if rows else []
     columns: dict[Key, int] = {}
     for number, title in enumerate(header):
@@ -205,7 +205,7 @@ def _row(cells: dict[Key, Line]) -> DraftFinding | None:
 
 
 def _evals(cell: Line) -> tuple[NamedEval, ...]:
-    """The evals that a cell names; in a column of evals any single word will do."""
+    """Return the evals that a cell names. In a column of evals, every single word is a name."""
     found = parse_line_start(cell, whole=True).evals
     if found:
         return found
@@ -219,7 +219,7 @@ def _value(cells: dict[Key, Line], key: Key) -> str | None:
 
 
 TELLING = ("none", "failures")
-"""Topics of sections that may tell of failures of this run."""
+"""Topics of sections that may describe failures of this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +232,12 @@ class _OpenField:
 
 @dataclass(slots=True)
 class Entries:
-    """Reads block by block; `drafts` are the failures told, `everyone` what was said of all of them."""
+    """Reads block by block. `drafts` are the failures, `everyone` a statement about all of them."""
 
     drafts: list[DraftFinding] = field(default_factory=list)
     everyone: DraftFinding | None = None
     first: int | None = None
-    """The block that tells of the first failure; what stands before it is the report's header."""
+    """Index of the block with the first failure; the blocks before it are the report's header."""
     _around: SectionContext = field(default_factory=SectionContext)
     _current: DraftFinding | None = None
     _field: _OpenField | None = None
@@ -281,7 +281,7 @@ class Entries:
             self._around.label_heading(block.level, found.label)
 
     def _part(self, line: Line) -> None:
-        """A heading inside a finding names the part that follows: `#### Error`."""
+        """Open the field that a heading inside a finding names, such as `#### Error`."""
         key = Field(plain(line), ()).means(header=False)
         self._field = None if key == "other" else _OpenField(key, 0, self._block, empty=True)
 
@@ -311,7 +311,7 @@ class Entries:
             self._text(line, block)
 
     def _lists_runs(self, block: FreeformBlock) -> bool:
-        """Whether an item belongs to a `Run IDs:` line above it, since run ids look like eval names."""
+        """Return whether an item belongs to a `Run IDs:` line above it: run ids look like eval names."""
         above = self._pending[-1] if self._pending and self._current is None else None
         return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
 
@@ -343,9 +343,9 @@ class Entries:
             self.first = self._block
 
     def _was_category(self, found: LineStart, whole: bool = False) -> bool:
-        """A heading or item that says no more than a name, with evals below it, names their category.
+        """If the open heading or item has only a name, take it as the category of the evals below it; return whether.
 
-        `whole`: what is below is surely an entry, so that a remark beside the name changes nothing.
+        `whole`: `found` is certainly an entry, so the name may also have a remark or fields.
         """
         current = self._current
         if current is None or any("/" in named.name for named in found.evals):
@@ -381,7 +381,7 @@ class Entries:
             self._field = _OpenField(key, block.depth, self._block, empty=not told.text)
 
     def _field_entry(self, told: Field, block: FreeformBlock) -> bool:
-        """`Eval: basics/003-schedule` begins a finding; what stood before it in its block belongs to it."""
+        """Begin a finding at `Eval: basics/003-schedule`. Fields before it in the same block belong to it."""
         found = parse_line_start(told.value, whole=True)
         current = self._current
         if not found.evals or self._around.topic not in TELLING:
@@ -398,7 +398,7 @@ class Entries:
         return True
 
     def _statement(self, told: Field) -> None:
-        """`Classification (all failures): KNOWN_GAP` outside any finding speaks of all of them."""
+        """Apply `Classification (all failures): KNOWN_GAP`, outside of findings, to all failures."""
         if told.means(header=False) == "classification" and speaks_of_all(told.key) and label_in(told.text):
             self.everyone = DraftFinding("field", label=label_in(told.text))
 
@@ -419,7 +419,7 @@ class Entries:
         return open_field.block == self._block and open_field.key not in ("classification", "step")
 
     def _sentence(self, text: str, block: FreeformBlock) -> None:
-        """`All 5 failures are MODEL_FAULT.`"""
+        """Apply a sentence such as `All 5 failures are MODEL_FAULT.` to all failures."""
         if block.quoted or self._around.topic not in TELLING or len(text) > 200:
             return
         label = label_in(text)
@@ -451,7 +451,7 @@ class Entries:
         self.drafts.extend(drafts)
 
     def _facts(self, block: FreeformBlock) -> None:
-        """A table of two columns inside a finding holds its fields."""
+        """Read the fields of a finding from a table with two columns."""
         for row in block.rows:
             if len(row) == 2 and self._current is not None:
                 told = Field(plain(row[0]), row[1])
@@ -473,7 +473,7 @@ def _numbered_eval(told: Field) -> bool:
 
 
 def _behind(line: Line, found: LineStart) -> str:
-    """The words of an item behind its evals and label."""
+    """Return the words of an item after its evals and label."""
     text = marked(line)
     start = text.find(found.segments[0][:40])
     return text[start:] if start >= 0 else text

@@ -1,7 +1,7 @@
-"""Parse single lines of reports by people, and the words in them.
+"""Parse single lines of reports that people wrote, and the words in them.
 
-Lines: `key: value` fields, and the evals, labels and steps that a line starts with. Words: labels, kinds and names of
-evals; this is the one place that knows how they are spelled.
+A line has `key: value` fields, or starts with evals, labels and steps. Only this module knows how labels, kinds and
+names of evals are spelled.
 """
 
 import re
@@ -24,7 +24,7 @@ KINDS: dict[str, CauseKind] = {
     "model": "model",
 }
 STEPS = ("filesystem", "install", "deploy", "build", "tsc", "types", "typecheck", "eslint", "lint", "test", "tests")
-"""Steps that are known as such even where a report only drops the word."""
+"""Words that name a step in any place."""
 LABEL = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     + "|".join(label.replace("_", r"[\s_-]") for label in CLASSIFICATIONS)
@@ -32,7 +32,7 @@ LABEL = re.compile(
     re.IGNORECASE,
 )
 FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9_])")
-"""A label of somebody else's set, such as `HARNESS_FAILURE`."""
+"""A label other than the four, such as `HARNESS_FAILURE`."""
 NOT_IN_FORCE = re.compile(
     r"\b(not|\w+n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
     r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
@@ -41,9 +41,9 @@ NOT_IN_FORCE = re.compile(
 NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)*[A-Za-z0-9][\w.-]*(?:#\d+)?")
 FILE = re.compile(r"\.[A-Za-z]{1,5}$")
 SUPERSEDED = re.compile(f"(?:{LABEL.pattern})[*`~]*\\s*(?:→|->|=>)\\s*(?=[*`]*{LABEL.pattern})", re.IGNORECASE)
-"""A label that an arrow replaces by another."""
+"""A label before an arrow that points to the label in force."""
 NOTHING = re.compile(r"^\W*(none|nothing|no actions?|n/a)\b", re.IGNORECASE)
-"""How people say that there is nothing to say."""
+"""Words for an empty entry."""
 FRACTION = re.compile(r"\d+(?:[/.,]\d+)?\s*%?")
 
 
@@ -53,11 +53,11 @@ _MAPPED: tuple[tuple[frozenset[str], Classification, CauseKind], ...] = (
     (frozenset(("model", "genuine")), "MODEL_FAULT", "model"),
     (frozenset(("task", "prompt")), "AMBIGUOUS_TASK", "task"),
 )
-"""Meaning of words in labels other than the four; the first match wins. `HARNESS_FAILURE` is the eval's fault."""
+"""Meaning of words in labels other than the four; the first match wins."""
 
 
 class WrittenLabel(NamedTuple):
-    """A label as written. `classification` is None for a label that is none of the four and has no known word."""
+    """A label of a report. `classification` is None for a label that is none of the four and has no known word."""
 
     classification: Classification | None
     kind: CauseKind | None
@@ -66,7 +66,7 @@ class WrittenLabel(NamedTuple):
 
 
 def label_in(text: str) -> WrittenLabel | None:
-    """The label in force that a short text states, or None where it states none."""
+    """Return the label in force in a short text; None if there is none."""
     text, said = SUPERSEDED.sub("", text), 0
     for match in LABEL.finditer(text):
         before, said = text[said : match.start()], match.end()
@@ -86,19 +86,19 @@ def _mapped(foreign: str, said: CauseKind | None) -> WrittenLabel:
 
 
 def is_label(text: str) -> bool:
-    """Whether a text is a label and nothing else but a remark in parentheses."""
+    """Return whether a text is only a label, possibly with remarks in parentheses."""
     bare = re.sub(r"^\W+|\W+$", "", re.sub(r"\([^()]*\)", "", text))
     return bool(LABEL.fullmatch(bare) or FOREIGN_LABEL.fullmatch(bare))
 
 
 def kind_in(after: str) -> CauseKind | None:
-    """The kind named in the parenthesis that follows a label."""
+    """Return the kind named in parentheses at the start of the text after a label."""
     remark = re.match(r"[\s*`]*[(\[]([^()\[\]]{1,60})[)\]]", after)
     return _kind_of_words(remark.group(1)) if remark else None
 
 
 def blame_in(text: str) -> WrittenLabel | None:
-    """What a `Classification` in words of its own says of the harness or the infrastructure."""
+    """Return the kind that a `Classification` without a label names, if it is not the model's; else None."""
     kind = _kind_of_words(text) if len(text) <= 80 else None
     return WrittenLabel(None, kind) if kind in NOT_THE_MODEL else None
 
@@ -109,7 +109,7 @@ def _classification(text: str) -> Classification:
 
 
 def _kind_of_words(text: str) -> CauseKind | None:
-    """A kind that a remark names; only what says that the code was never judged may stand among other words."""
+    """Return the kind that a remark names. Among other words, only kinds that did not judge the model count."""
     words = re.split(r"[\s_,/-]+", text.lower())
     said = [KINDS[word] for word in words if word in KINDS]
     broken = next((kind for kind in said if kind in NOT_THE_MODEL), None)
@@ -117,7 +117,7 @@ def _kind_of_words(text: str) -> CauseKind | None:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of an eval: one slug, with or without its category."""
+    """Return whether a text can be the name of an eval: one slug, with or without its category."""
     return bool(
         len(text) <= 200
         and NAME.fullmatch(text)
@@ -129,7 +129,7 @@ def is_name(text: str) -> bool:
 
 
 def is_marked_name(text: str) -> bool:
-    """Whether a text looks like an eval's name even in running words: it has a slash, a digit or an inner mark."""
+    """Return whether a text looks like an eval's name even within a sentence: a slash, digit, `_` or `-` in it."""
     return is_name(text) and bool(re.search(r"[/\d_]|\w-\w", text)) and bool(re.search(r"[A-Za-z]", text))
 
 
@@ -138,7 +138,7 @@ def bare_name(name: str) -> str:
 
 
 def key_of(text: str) -> str:
-    """A field's or column's key without decoration: `**Failed step (1):**` is `failed step`."""
+    """Return the key of a field or column without decoration: `failed step` for `**Failed step (1):**`."""
     return re.sub(r"[^\w\s]|[\d_]", " ", re.sub(r"\([^()]*\)", "", text)).strip().lower().replace("  ", " ")
 
 
@@ -160,7 +160,7 @@ class MentionedEvals:
         return tuple(dict.fromkeys(path for token in TOKEN.findall(text) for path in self._evals(token)))
 
     def _evals(self, token: str) -> Sequence[str]:
-        """A token is an eval's path, its bare name, its number, or the path of a file of it."""
+        """Return the evals of a token: an eval's path, bare name or number, or the path of one of its files."""
         token = token.rstrip(".")
         if token in self.paths:
             return [token]
@@ -229,7 +229,7 @@ class Field(NamedTuple):
         return marked(self.value).strip(" |·•")
 
     def means(self, header: bool) -> Key:
-        """What the key stands for, above the findings (`header`) or in one of them."""
+        """Return the meaning of the key in the header above the findings, or else in a finding."""
         key = key_of(self.key)
         meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
         if meaning is not None:
@@ -240,7 +240,7 @@ class Field(NamedTuple):
 
 
 def parse_fields(line: Line) -> tuple[Field, ...]:
-    """The fields of a line; empty for running text."""
+    """Return the fields of a line; empty for a sentence."""
     marks = list(_marks(line))
     if not marks or plain(line[: marks[0].span])[:1].isalnum() or plain([marks[0].before])[:1].isalnum():
         return ()
@@ -249,15 +249,15 @@ def parse_fields(line: Line) -> tuple[Field, ...]:
 
 
 class _Mark(NamedTuple):
-    """Where in a line a key stands."""
+    """The position of a key in a line."""
 
     key: str
     span: int
     before: StyledSpan
-    """What stands before the key in the span that holds it."""
+    """Text of the key's span before the key."""
     start: int
     after: int
-    """Where in the span its value begins; past its end for a key in bold."""
+    """Offset of the value in the span; the span's length for a key in bold."""
 
 
 def _marks(line: Line) -> Iterator[_Mark]:
@@ -281,13 +281,13 @@ def _is_key(text: str, following: str) -> bool:
 
 
 def _known(text: str) -> bool:
-    """A numbered key counts things (`Failure 3: …`), it names no field."""
+    """Return whether a text is the key of a field; one with a number counts things instead (`Failure 3: …`)."""
     key = key_of(text)
     return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
 
 
 def _between(line: Line, mark: _Mark, end: _Mark | None) -> Line:
-    """The spans of a value: from behind its key to the next one."""
+    """Return the spans of a value, which ends before the next key."""
     value: list[StyledSpan] = []
     last = end.span if end else len(line) - 1
     for number in range(mark.span, last + 1):
@@ -313,7 +313,7 @@ MAX_LEAD = 400
 
 @dataclass(frozen=True, slots=True)
 class NamedEval:
-    """An eval as named: `category` where a parenthesis says it."""
+    """An eval as a report names it; `remark` is the text in parentheses after the name."""
 
     name: str
     remark: str | None = None
@@ -325,9 +325,9 @@ class LineStart:
     label: WrittenLabel | None = None
     step: str | None = None
     segments: tuple[str, ...] = ()
-    """What else stands between separators after the evals: a rate, a reason."""
+    """Further segments after the evals, such as a rate or a reason."""
     unsure: bool = False
-    """Whether the eval is a plain word that only its label shows to be an eval."""
+    """Whether the eval is a plain word that counts as an eval only because of its label or number."""
 
 
 @dataclass(slots=True)
@@ -338,7 +338,7 @@ class _Segment:
 
 
 def parse_line_start(line: Line, whole: bool) -> LineStart:
-    """What a line begins with. `whole`: a heading, whose label may stand at its end."""
+    """Parse the beginning of a line. `whole`: parse a heading, which may have the label at its end."""
     told = _Segments(whole)
     for segment in _segments(line):
         told.take(segment)
@@ -355,14 +355,14 @@ def parse_line_start(line: Line, whole: bool) -> LineStart:
 
 @dataclass(slots=True)
 class _Segments:
-    """What the segments of a line have told so far."""
+    """What is known from the segments of a line read so far."""
 
     whole: bool
     evals: list[NamedEval] = field(default_factory=list)
     label: WrittenLabel | None = None
     step: str | None = None
     remark: str | None = None
-    """What stands in parentheses behind the first of the rest."""
+    """Text in parentheses after the first element of `rest`."""
     rest: list[str] = field(default_factory=list)
 
     def take(self, segment: _Segment) -> None:
@@ -381,18 +381,18 @@ class _Segments:
             self.rest.append(words)
 
     def _add_remark(self, segment: _Segment) -> None:
-        """`**003-crons** (basics)`: the parenthesis stands outside the name's emphasis."""
+        """Add a remark that is outside the name's emphasis, as in `**003-crons** (basics)`."""
         last = self.evals[-1]
         self.evals[-1] = NamedEval(last.name, last.remark or next(iter(segment.remarks), None))
 
     @property
     def is_plain_word(self) -> bool:
-        """Whether a heading begins with a word that could be an eval's name and looks like none."""
+        """Whether a heading begins with a lower-case word that could be an eval's name but is not marked as one."""
         return bool(self.whole and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower())
 
 
 def _is_step(words: str, whole: bool) -> bool:
-    """A word that is known as a step; in a heading any word or two behind the eval."""
+    """Return whether the words are a step: a known one or, in a heading, at most three words."""
     return words.lower() in STEPS or (whole and 0 < len(words.split()) <= 3)
 
 
@@ -410,7 +410,7 @@ def _segments(line: Line) -> Iterator[_Segment]:
 
 
 def _undecorated(text: str) -> str:
-    """A line without its number and signs: `❌ 3)` and `#4` say nothing of the eval."""
+    """Return a line without the number and signs in front, such as `❌ 3)` and `#4`."""
     before = None
     while before != text:
         before, text = text, ORDINAL.sub("", text, count=1)
@@ -427,7 +427,7 @@ def _plain_segments(text: str, strong: bool) -> Iterator[_Segment]:
 
 
 def _hide_remarks(text: str) -> tuple[str, list[str]]:
-    """Parentheses out of the way, so that what stands in them separates nothing."""
+    """Replace texts in parentheses by placeholders, so that separators inside do not count."""
     kept: list[str] = []
 
     def hide(match: re.Match[str]) -> str:
@@ -438,7 +438,7 @@ def _hide_remarks(text: str) -> tuple[str, list[str]]:
 
 
 def _label_and_rest(segment: _Segment) -> tuple[str, WrittenLabel | None]:
-    """The segment's words without a label, and the label: in the words or, alone, in a parenthesis."""
+    """Return the segment's words without a label, and the label: from the words, or alone in parentheses."""
     remarks = " ".join(f"({remark})" for remark in segment.remarks)
     if is_label(segment.text):
         return "", label_in(f"{segment.text} {remarks}")
@@ -463,7 +463,7 @@ def _names(words: str, segment: _Segment) -> tuple[NamedEval, ...]:
 
 
 def _closing_label(line: Iterable[StyledSpan], named: bool) -> WrittenLabel | None:
-    """A label that ends the line on its own, after a dash or in parentheses."""
+    """Return the label at the end of the line, after a dash or in parentheses."""
     text = plain(line)
     if not named or len(LABEL.findall(text)) != 1:
         return None

@@ -45,7 +45,7 @@ class _Account:
 def merge_drafts(
     drafts: Sequence[DraftFinding], everyone: DraftFinding | None
 ) -> tuple[tuple[FindingSummary, ...], tuple[ActionTaken, ...]]:
-    """The failures in the order of the report, no eval twice; and what was done about each."""
+    """Return one finding per eval, in the order of the report, and the actions taken on them."""
     names = _Names(drafts)
     told: dict[str, _Account] = {}
     for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
@@ -72,7 +72,7 @@ def _tells_of_failure(draft: DraftFinding, everyone: DraftFinding | None) -> boo
 
 
 class _Names:
-    """The evals' paths: who is a category, and which bare name is short for which path."""
+    """Resolves names to paths of evals: knows the categories, and the paths of each bare name."""
 
     def __init__(self, drafts: Sequence[DraftFinding]) -> None:
         named = [(draft, one) for draft in drafts for one in draft.evals]
@@ -81,14 +81,14 @@ class _Names:
         self.categories |= {one.remark for _, one in named if one.remark and NUMBERED.match(one.remark)}
         self.categories |= _remarked(drafts)
         self.paths: dict[str, set[str]] = {}
-        """Per bare name every path that bears it."""
+        """Every path by its bare name."""
         for path in (self._full(draft, one) for draft, one in named):
             if "/" in path:
                 self.paths.setdefault(bare_name(path), set()).add(path)
         self.shape = _shape([bare_name(one.name) for draft, one in named if draft.origin != "list" and draft.stated])
 
     def path(self, draft: DraftFinding, named: NamedEval) -> str | None:
-        """The path that a name stands for; None where it names no eval, or one cannot tell which."""
+        """Return the path of a name; None if it is not an eval or is ambiguous."""
         path = self._full(draft, named)
         if path in self.categories or not self._fits(draft, path):
             return None
@@ -98,7 +98,7 @@ class _Names:
         return next(iter(longer)) if len(longer) == 1 else None
 
     def may_count(self, path: str, named: NamedEval) -> bool:
-        """Whether a name without a label of its own may be a category: counted (`queries (24/24)`), or the odd one."""
+        """Return whether a name may be a category: it has a count (`queries (24/24)`), or the other names are paths."""
         return "/" not in path and bool(self.paths or COUNT.match(named.remark or ""))
 
     def _full(self, draft: DraftFinding, named: NamedEval) -> str:
@@ -108,12 +108,12 @@ class _Names:
         return f"{category}/{named.name}" if category else named.name
 
     def _fits(self, draft: DraftFinding, path: str) -> bool:
-        """In running lists other things have names too (lint rules, files): there a name looks like the others."""
+        """Return whether it can be an eval. Lists also name files and rules, so there it must look like the others."""
         return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare_name(path)))
 
 
 def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
-    """The categories of a report that adds one to every eval: `001-hello (basics)`; not steps or experiments."""
+    """Return the categories of a report that adds one to every eval (`001-hello (basics)`); empty for other remarks."""
     named = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
     remarks = {one.remark or "" for one, step in named if step}
     steps = {step for _, step in named} | set(STEPS)
@@ -126,7 +126,7 @@ def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
 
 
 def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
-    """What the evals' names have in common, where they are numbered."""
+    """Return the pattern of the evals' names if all are numbered; else None."""
     return NUMBERED if names and all(NUMBERED.match(name) for name in names) else None
 
 
@@ -156,13 +156,13 @@ def _reasoning(label: WrittenLabel | None, text: str | None) -> str | None:
 
 
 def _remarked_step(drafts: Sequence[DraftFinding]) -> str | None:
-    """`001-hello (deploy)`: a step in parentheses."""
+    """Return a step in parentheses, as in `001-hello (deploy)`."""
     remarks = (named.remark for draft in drafts for named in draft.evals if named.remark)
     return next((word for remark in remarks if (word := remark.split()[0].lower()) in STEPS), None)
 
 
 def _group(told: _Account, everyone: DraftFinding | None) -> str | None:
-    """Failures that one entry answers for share its id."""
+    """Return the group's id, shared by the failures that have one entry; else None."""
     shared = next((draft for draft in told.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
     if shared is not None:
         return content_id(sorted(named.name for named in shared.evals))
@@ -185,15 +185,15 @@ DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%Y/%m/%d", "%
 class FreeformMetadata:
     run: AnalyzedRun
     date: str | None
-    """ISO date of the report, where it says one."""
+    """ISO date in the report, if any."""
     run_ids: tuple[str, ...]
-    """Every run that the report says it is about, its first one first."""
+    """Every run that the report is about, in its order."""
     other_experiments: tuple[str, ...]
-    """Experiments of runs that the report speaks of besides its first."""
+    """Experiments of the runs after the first."""
 
 
 def read_metadata(blocks: Sequence[FreeformBlock], first: int | None) -> FreeformMetadata:
-    """`first`: the block with the first finding, where the header ends."""
+    """Read the header, which ends before block `first`, the one with the first finding."""
     told: dict[Key, list[Field]] = {}
     for one in (*_front(blocks), *_told(blocks[:first])):
         key = one.means(header=True)
@@ -239,7 +239,7 @@ def _told(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
-    """The front matter's plain values."""
+    """Yield the plain values of the front matter."""
     text = blocks[0].text if blocks and blocks[0].kind == "front" else ""
     for name, value in front_values(text).items():
         if isinstance(value, str | int | float | date):
@@ -247,7 +247,7 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _run_ids(told: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Ids that look like ids, else the first word of the first field: nobody knows how every source names its runs."""
+    """Return texts that look like run ids, else the first word of the first field: sources name runs in any form."""
     found = dict.fromkeys(run_id for one in told.get("run", ()) for run_id in RUN_ID.findall(one.text))
     return tuple(found) or tuple(word for word in [_word(told, "run")] if word)
 
@@ -260,7 +260,7 @@ def _word(told: dict[Key, list[Field]], key: Key) -> str | None:
 
 
 def _model(told: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tuple[str | None, str | None]:
-    """Model and provider: `claude-opus-4-6 (anthropic)`, `google/gemini-3.1-pro`, or the title's `Run Analysis: x`."""
+    """Return model and provider of `opus-4-6 (anthropic)`, `google/gemini-3.1-pro` or a title `Run Analysis: x`."""
     model = _word(told, "model") or _titled_model(blocks)
     remark = next((re.search(r"\(([a-z][a-z-]*)\)", one.text) for one in told.get("model", ())), None)
     if remark:
@@ -279,13 +279,13 @@ def _experiment(told: dict[Key, list[Field]]) -> str | None:
 
 
 def _remarks(told: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """`Run IDs (variant): …`: what the runs are told apart by, where a report is about several."""
+    """Return the variants in keys such as `Run IDs (variant): …`, in a report on several runs."""
     remarks = (re.search(r"\(([A-Za-z][\w-]*)\)", one.key) for one in told.get("run", ()))
     return tuple(dict.fromkeys(remark.group(1) for remark in remarks if remark))
 
 
 def _rate(told: dict[Key, list[Field]], header: Sequence[FreeformBlock]) -> tuple[int | None, int | None]:
-    """`54/66 (81.8%)` of its field, else the first such cell of a table."""
+    """Return the counts in a rate such as `54/66 (81.8%)`: from its field, else from the first such cell."""
     cells = (plain(cell) for block in header for row in block.rows for cell in row)
     for text in (*(one.text for one in told.get("rate", ())), *(c for c in cells if PERCENT_RATE.match(c))):
         if (rate := RATE.match(text)) and int(rate.group(1)) <= int(rate.group(2)):
@@ -303,7 +303,7 @@ def _date(told: dict[Key, list[Field]]) -> str | None:
 
 
 def iso_date(text: str) -> str | None:
-    """The first date in a text as ISO, None where there is none that exists."""
+    """Return the first valid date in a text as ISO; None without one."""
     for found in ISO_DATE.findall(text):
         try:
             return date.fromisoformat(found).isoformat()
@@ -318,7 +318,7 @@ def iso_date(text: str) -> str | None:
 
 
 def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMetadata]:
-    """Content of the report, with its run and date as stated there."""
+    """Return the content of the report, with its run and date as stated there."""
     entries = Entries().read(blocks)
     header = read_metadata(blocks, entries.first)
     found, done = merge_drafts(entries.drafts, entries.everyone)
@@ -334,7 +334,7 @@ def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMe
 
 
 def _told_once(listed: Iterable[ActionTaken], done: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
-    """What a list at the end says besides: most of it stands at the findings already, in other words."""
+    """Yield the listed actions, without evals whose finding already states one: most are repetitions."""
     known = {eval for action in done for eval in action.evals}
     for action in listed:
         others = tuple(eval for eval in action.evals if eval not in known)

@@ -28,7 +28,7 @@ _TOPICS: dict[Topic, re.Pattern[str]] = {
         r"\bfail|\berror|\baffected|\bclassif|\banaly|\bfinding|\bdetails?\b|\bresults?\b|\bper[- ]eval", re.I
     ),
 }
-"""The words of a title that tell its topic; the first topic that fits counts."""
+"""Words in a title that determine its topic; the first match wins."""
 _GROUPS: dict[RecommendationGroup, re.Pattern[str]] = {
     "none": re.compile(r"\bno (further )?action|\bnothing to do", re.I),
     "lint": re.compile(r"\blint|\bconfig", re.I),
@@ -44,12 +44,12 @@ class Heading:
     level: int
     title: str
     first: bool = False
-    """The document's own title, which says nothing of a section."""
+    """Whether it is the document's title, which belongs to no section."""
 
 
 @dataclass(slots=True)
 class Sections:
-    """The headings above the place that is being read."""
+    """The headings above the current place."""
 
     above: list[Heading] = field(default_factory=list)
     seen: int = 0
@@ -65,22 +65,22 @@ class Sections:
 
     @property
     def topic(self) -> Topic:
-        """The innermost title that says one, but an outer one that is no list of failures goes for all in it."""
+        """The outermost topic other than failures, else failures if a title names them."""
         return _topic(self.titles)
 
     @property
     def around(self) -> Topic:
-        """The topic without the innermost title, which may be that of a finding."""
+        """The topic without the innermost title, which may be a finding's."""
         return _topic(self.titles[:-1])
 
     @property
     def in_one_pattern(self) -> bool:
-        """Whether the innermost title is that of a single pattern, in a section of patterns."""
+        """Whether the innermost title names a single pattern in a section of patterns."""
         return self.topic == "patterns" and topic_of(self.titles[-1]) != "patterns"
 
     @property
     def label(self) -> WrittenLabel | None:
-        """The label that a section's title gives to all that it lists: `## Known gaps (no action taken)`."""
+        """The label in a section's title, which applies to all evals in it: `## Known gaps (no action taken)`."""
         return next((label for title in reversed(self.titles) if (label := _titled(title))), None)
 
     @property
@@ -98,7 +98,7 @@ def _topic(titles: Sequence[str]) -> Topic:
 
 @lru_cache(maxsize=1024)
 def topic_of(title: str) -> Topic:
-    """What a title announces; what it adds in parentheses does not count, nor do the names of evals."""
+    """Return the topic of a title, ignoring text in parentheses and names of evals."""
     bare = re.sub(r"\([^()]*\)", "", title)
     bare = " ".join(word for word in bare.split() if not re.search(r"[A-Za-z].*[\d_]|[\d_].*[A-Za-z]", word))
     return next((topic for topic, words in _TOPICS.items() if words.search(bare)), "none")
@@ -109,14 +109,14 @@ def group_of(title: str) -> RecommendationGroup | None:
 
 
 def speaks_of_all(title: str) -> bool:
-    """Whether a title or sentence is about every failure of the run."""
+    """Return whether a title or sentence is about every failure of the run."""
     return bool(_EVERY.search(title) and _EVALS.search(title)) and not re.search(
         r"\bnot (all|every|each)\b", title, re.I
     )
 
 
 def _titled(title: str) -> WrittenLabel | None:
-    """A title that is a label, give or take two words: not one that only mentions it."""
+    """Return the label of a title that has at most two other words; one in a longer title is only mentioned."""
     bare = re.sub(r"\([^()]*\)|[^\w\s]|\b\d+\b", " ", title).strip()
     rest = LABEL.sub("", bare).lower().split()
     denied = {"no", "not", "without", "non", "kein", "keine"} & set(rest)
@@ -127,7 +127,7 @@ def _titled(title: str) -> WrittenLabel | None:
 class SectionContext:
     sections: Sections = field(default_factory=Sections)
     _labels: dict[int, WrittenLabel] = field(default_factory=dict)
-    """By depth of the list item that is a label with evals below it."""
+    """Labels of list items that have evals below them, by depth."""
     _item_categories: dict[int, str] = field(default_factory=dict)
     _heading_categories: dict[int, str] = field(default_factory=dict)
     _heading_labels: dict[int, WrittenLabel] = field(default_factory=dict)
@@ -143,14 +143,14 @@ class SectionContext:
         self._item_categories = {n: name for n, name in self._item_categories.items() if n < depth}
 
     def label_heading(self, level: int, label: WrittenLabel) -> None:
-        """A heading that gives a label to what is in its section: `### Group A: ports — OVERLY_STRICT`."""
+        """Record a label for all evals below a heading such as `### Group A: ports — OVERLY_STRICT`."""
         self._heading_labels[level] = label
 
     def label_item(self, depth: int, label: WrittenLabel) -> None:
         self._labels[depth] = label
 
     def categorise(self, name: str, level: int, depth: int) -> None:
-        """A heading (by level) or list item (by depth) turned out to name a category."""
+        """Record that a heading (by level), or else a list item (by depth), names a category."""
         if level:
             self._heading_categories[level] = name
         else:
@@ -180,7 +180,7 @@ class ReportConclusions:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One thing said in a section: an item with all that is nested in it, or a paragraph."""
+    """One statement in a section: a paragraph, or an item with everything nested in it."""
 
     sections: Sections
     topic: Topic
@@ -192,7 +192,7 @@ class _Point:
 
 
 def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSummary]) -> ReportConclusions:
-    """`findings`: of the same report, to tell which of them a sentence names."""
+    """Read patterns, recommendations and actions, and which of the report's `findings` each one names."""
     mentions = MentionedEvals(findings)
     points = [point for point in _points(read) if not NOTHING.match(plain(point.lines[0]))]
     return ReportConclusions(
@@ -203,7 +203,7 @@ def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSu
 
 
 def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
-    """The actions that people wrote into a report of ours, where they may name a recommendation by its id."""
+    """Return the actions that people wrote into a report of ours, which may name recommendations by their id."""
     mentions = MentionedEvals(report.findings)
     meant = {one.id: one.evals for one in report.recommendations if one.id}
     points = _points(split_blocks(f"# Report\n## Actions taken\n{markdown}"))
@@ -247,7 +247,7 @@ def _pattern(point: _Point, mentions: MentionedEvals) -> PatternSummary:
 
 
 def _recommendations(points: Sequence[_Point], mentions: MentionedEvals) -> Iterator[RecommendationSummary]:
-    """Those that stand under one of the four groups: without it the report does not say what is to change."""
+    """Yield recommendations below a title that names their group; without one, it is unknown what should change."""
     for point in points:
         group = point.sections.group
         if point.topic == "recommendations" and group is not None:

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import DataError
-from evalscribe.prompts.files import parse_prompt
+from evalscribe.experiments.definitions import parse_prompt
 
 
 def test_the_same_prompt_in_every_form() -> None:
@@ -25,15 +25,15 @@ def test_the_same_prompt_in_every_form() -> None:
     [
         ("text: hello", "has no {{input}}"),
         ("text: '{{inputs}}'", "{{inputs}} is not a variable"),
-        ("txt: '{{input}}'", "txt is unknown; there is model"),
-        ("system: '{{input}}'", "has no message of the user"),
+        ("txt: '{{input}}'", "txt is unknown; the fields are model"),
+        ("system: '{{input}}'", "has no user message"),
         ("text: '{{input}}'\nmax_tokens: 0", "max_tokens: "),
         ("text: '{{input}}'\neffort: enormous", "effort: "),
         ("text: '{{input}}'\noutput_schema: {type: nothing}", "output_schema"),
-        ("text: '{{input}}'\nmessages: [{role: user, content: x}]", "has messages and text"),
-        ("messages: [{role: user, content: '{{input}}'}, {role: assistant, content: x}]", "has to be the user's"),
-        ("messages: [{role: user, content: '{{input}}'}, {role: system, content: x}]", "ends with"),
-        ("messages: [{role: assistant, content: x}, {role: user, content: '{{input}}'}]", "stand first"),
+        ("text: '{{input}}'\nmessages: [{role: user, content: x}]", "has both `messages` and `text`"),
+        ("messages: [{role: user, content: '{{input}}'}, {role: assistant, content: x}]", "it must be a user message"),
+        ("messages: [{role: user, content: '{{input}}'}, {role: system, content: x}]", "is from the system"),
+        ("messages: [{role: assistant, content: x}, {role: user, content: '{{input}}'}]", "system messages must come"),
         ("- a", "a prompt is an object"),
         ("a: [", "p.yaml:1"),
     ],
@@ -46,5 +46,5 @@ def test_what_is_wrong_is_said_with_its_place(text: str, told: str) -> None:
 
 
 def test_front_matter_has_an_end() -> None:
-    with pytest.raises(DataError, match="does not end"):
+    with pytest.raises(DataError, match="no --- line"):
         parse_prompt("---\nmodel: openai/m\nAnswer {{input}}\n", "p.md")
