@@ -21,6 +21,7 @@ from evalscribe.replay.harbor import open_harbor
 from evalscribe.replay.outside import CommandOutside
 from evalscribe.replay.replays import REPEAT, Replays
 from evalscribe.replay.sandbox import readable_copy, require_sandbox
+from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
 from evalscribe.reports.apply import PatchOffer, SuiteFolder
 from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
 from evalscribe.settings.config import COMMAND_LINE, CONFIG_NAME
@@ -56,7 +57,7 @@ async def prove_failures(
         case = prepared.case(group)
         return case if isinstance(case, Failure) else None
 
-    async with open_grader(workspace, run, watcher.say) as grader:
+    async with open_grader(workspace, run, watcher.say, options, evals) as grader:
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -111,7 +112,7 @@ async def prove_change(
     if run is None:
         return ()
     async with AsyncExitStack() as opened:
-        grader = await opened.enter_async_context(open_grader(workspace, run, say))
+        grader = await opened.enter_async_context(open_grader(workspace, run, say, ReplayOptions()))
         if not isinstance(grader, CommandGrader):
             return ()
         changed = opened.enter_context(_changed_suite(grader, suite, offer))
@@ -153,8 +154,13 @@ def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer)
 
 
 @asynccontextmanager
-async def open_grader(workspace: Workspace, run: Run, say: Callable[[str], None]) -> AsyncIterator[Grader | None]:
-    """Open what grades the run's evals; None if nothing can be run. `say` receives what the user should know."""
+async def open_grader(
+    workspace: Workspace, run: Run, say: Callable[[str], None], options: ReplayOptions, evals: Sequence[Eval] = ()
+) -> AsyncIterator[Grader | None]:
+    """Open what grades the run's failures, these first; None if nothing can be run.
+
+    `say` receives what the user should know.
+    """
     settings, tasks = workspace.settings, workspace.options.tasks
     shipped = is_shipped(f"{run.provider}/{run.model}")
     table = replay_table() if shipped else settings.replay
@@ -163,6 +169,10 @@ async def open_grader(workspace: Workspace, run: Run, say: Callable[[str], None]
         outside = CommandOutside(command.value, tasks)
         say(f"Answers run outside the sandbox, with the command of {command.origin.where}: {command.value}")
         yield outside
+    elif is_of_tau_bench(workspace.store.runs, run):
+        await require_sandbox()
+        with open_tau_bench(workspace.store.runs, run, evals, tasks, options.expectations) as trials:
+            yield trials
     elif tasks is not None:
         with open_harbor(tasks, workspace.options.threshold) as harbor:
             yield harbor

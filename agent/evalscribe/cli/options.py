@@ -95,7 +95,7 @@ Threshold = Annotated[
 ]
 Tasks = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Folder of the tasks that were run (Harbor)."),
+    typer.Option(metavar="DIR", help="Tasks that were run (Harbor); replays of tau-bench: its checkout or database."),
 ]
 ReferenceRun = Annotated[
     Path | None,

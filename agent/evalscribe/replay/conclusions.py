@@ -175,7 +175,7 @@ class _Replays:
         )
 
     def conclusion(self) -> Conclusion:
-        return self._of_reference() or self._of_correction() or self._of_output() or self._nothing()
+        return self._of_correction() or self._of_reference() or self._of_output() or self._nothing()
 
     def _of_reference(self) -> Conclusion | None:
         """Conclude from the reference answer alone; None if it passes every time, or was not run."""
@@ -216,6 +216,13 @@ class _Replays:
 
     def _of_correction(self) -> Conclusion | None:
         """Conclude from an expectation that its authors corrected, and that lets a failed output pass."""
+        for one in self._all:
+            if one.change == CORRECTED and one.passed and one.broken:
+                return (
+                    "inconclusive",
+                    f"passes with {CORRECTED}, {one.broken}",
+                    f"The stored output passes with {CORRECTED}, {one.broken}, so this proves nothing about the run.",
+                )
         passed, total = counted(self._all, "output", CORRECTED)
         before = self._of("output")
         if not total or passed < total or not before or any(one.passed for one in before):

@@ -34,6 +34,8 @@ class ReplayJob(NamedTuple):
     """Content id of all that its result depends on, besides chance: grader, answer and command."""
     change: str | None = None
     """As in `Replay`."""
+    doubt: str = ""
+    """Why a pass with the change proves nothing, such as `made for another request`."""
 
 
 class ReplayPlan(NamedTuple):

@@ -118,7 +118,8 @@ class Replays:
         times = self.repeat if self.grader.by_chance else 1
         done = await asyncio.gather(*(self._once(evidence, job, attempt) for attempt in range(1, times + 1)))
         # An output that equals the reference answer has its replays.
-        done = [one.model_copy(update={"answer": job.answer, "change": job.change}) for one in done]
+        said = {"answer": job.answer, "change": job.change}
+        done = [one.model_copy(update={**said, "broken": one.broken or job.doubt}) for one in done]
         return [one if one.passed or one.broken else self.grader.compare(evidence, one) for one in done]
 
     async def _once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:

@@ -197,7 +197,7 @@ def _ascii(host: str) -> str:
 _USED_BY = {
     "map": "tables of results (CSV or JSON)",
     "threshold": "formats that have scores but no verdicts, such as tables of results (CSV or JSON)",
-    "tasks": "Harbor jobs",
+    "tasks": "Harbor jobs and replays of tau-bench",
     "reference_run": "Harbor jobs and runs of SWE-bench",
 }
 

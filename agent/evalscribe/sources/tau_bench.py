@@ -78,6 +78,17 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
     return {"function": {"name": action["name"], "arguments": arguments if isinstance(arguments, dict) else {}}}
 
 
+def reply_in_text(content: str) -> str:
+    """Return what a message tells the user: a model that acts in text writes it as the argument of an action."""
+    found = _ACTION.search(content)
+    action: object = None
+    with suppress(ValueError, RecursionError):
+        action = json.loads(found[1]) if found else None
+    given = action.get("arguments") if isinstance(action, dict) and action.get("name") == RESPOND else None
+    reply = given.get("content") if isinstance(given, dict) else None
+    return reply if isinstance(reply, str) else content
+
+
 def _is_answer(message: _Message) -> bool:
     content = message.get("content")
     return message.get("role") == "function" or (
@@ -582,6 +593,7 @@ FORMATS = (
             "info.error, traceback": "status error, log `traceback`",
         },
         names=("task_id", "reward", "info", "traj", "trial"),
+        used=frozenset(("tasks",)),
     ),
     Format(
         name=TAU2_NAME,
@@ -601,5 +613,6 @@ FORMATS = (
             "simulations[].start_time, agent_cost": "dates and cost of the run",
         },
         names=("info", "tasks", "simulations"),
+        used=frozenset(("tasks",)),
     ),
 )

