@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, execute, open_folders
+from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, open_folders
 from support.requirements import skip_or_fail
 from support.waiting import until
 
@@ -23,12 +23,17 @@ def bubblewrap() -> None:
         skip_or_fail("bubblewrap")
 
 
-async def run(*command: str, limits: Limits | None = None, collect: tuple[str, ...] = ()) -> Execution:
+async def run(*command: str, limits: SandboxLimits | None = None, collect: tuple[str, ...] = ()) -> Execution:
     return await execute(
-        command, [Folder(None, "/app", writable=True)], start_in="/app", limits=limits or Limits(), collect=collect
+        command,
+        [Folder(None, "/app", writable=True)],
+        start_in="/app",
+        limits=limits or SandboxLimits(),
+        collect=collect,
     )
 
 
+FILLS_THE_DISK = "while :; do head -c 9000000 /dev/zero > f$((n=n+1)); done"
 HOME = os.path.expanduser("~")
 
 
@@ -110,7 +115,7 @@ async def test_a_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:
 async def test_a_fork_bomb_ends_with_the_sandbox(tmp_path: Path) -> None:
     mark = f"{tmp_path.name}-{os.getpid()}"
     code = f"import os\nwhile True:\n try: os.fork()\n except OSError: pass  # {mark}"
-    done = await run(*python(code), limits=Limits(wall_s=2))
+    done = await run(*python(code), limits=SandboxLimits(wall_s=2))
     assert done.ended in ("time limit", "memory limit")
     await until(lambda: not _running(mark), "its processes are gone")
 
@@ -128,31 +133,35 @@ def _running(mark: str) -> bool:
 @pytest.mark.parametrize(
     ("command", "limits", "ended"),
     [
-        (shell("while :; do :; done"), Limits(wall_s=1), "time limit"),
-        (shell("exec > /dev/null 2>&1; sleep 3600"), Limits(wall_s=1), "time limit"),
-        (("yes",), Limits(output_bytes=MIB), "output limit"),
-        (shell("while :; do head -c 9000000 /dev/zero > f$((n=n+1)); done"), Limits(disk_bytes=50 * MIB), "disk limit"),
-        (python("for n in range(10**9): open(str(n), 'w').close()"), Limits(files=1000), "disk limit"),
+        (shell("while :; do :; done"), SandboxLimits(wall_s=1), "time limit"),
+        (shell("exec > /dev/null 2>&1; sleep 3600"), SandboxLimits(wall_s=1), "time limit"),
+        (("yes",), SandboxLimits(output_bytes=MIB), "output limit"),
+        (
+            shell("while :; do head -c 9000000 /dev/zero > f$((n=n+1)); done"),
+            SandboxLimits(disk_bytes=50 * MIB),
+            "disk limit",
+        ),
+        (python("for n in range(10**9): open(str(n), 'w').close()"), SandboxLimits(files=1000), "disk limit"),
         (
             python("import os, time\nfor _ in range(3): os.fork()\nkept = b'x' * 60 * 2**20\ntime.sleep(3600)"),
-            Limits(memory_bytes=100 * MIB),
+            SandboxLimits(memory_bytes=100 * MIB),
             "memory limit",
         ),
     ],
     ids=["endless loop", "silent", "endless output", "many large files", "many files", "memory of many processes"],
 )
-async def test_a_limit_ends_it(command: tuple[str, ...], limits: Limits, ended: str) -> None:
+async def test_a_limit_ends_it(command: tuple[str, ...], limits: SandboxLimits, ended: str) -> None:
     done = await run(*command, limits=limits)
     assert (done.ended, done.exit_code) == (ended, None)
     assert len(done.output) <= limits.output_bytes
 
 
 async def test_one_process_that_takes_too_much_is_refused() -> None:
-    done = await run(*python("bytearray(3 * 2**30)"), limits=Limits(memory_bytes=256 * MIB))
+    done = await run(*python("bytearray(3 * 2**30)"), limits=SandboxLimits(memory_bytes=256 * MIB))
     assert "MemoryError" in done.output
     done = await run(*shell("truncate -s 100G big"))
     assert done.exit_code == 128 + 25  # SIGXFSZ
-    done = await run(*python("while True: pass"), limits=Limits(cpu_s=1))
+    done = await run(*python("while True: pass"), limits=SandboxLimits(cpu_s=1))
     assert done.exit_code == 128 + 9
 
 
@@ -172,7 +181,7 @@ async def test_commands_that_share_folders_share_nothing_else() -> None:
             [Folder(None, "/logs", writable=True), Folder(Path(__file__), "/own")],
         )
         assert "test_commands_that_share_folders" in first.output
-        await shared.execute(python(busy), start_in="/app", limits=Limits(files=10**6))
+        await shared.execute(python(busy), start_in="/app", limits=SandboxLimits(files=10**6))
         files = "ls /app | wc -l; cat /app/a; ls -d /tmp/a /own; ls /logs"
         done = await shared.execute(shell(f"{files}; {files}"), [Folder(None, "/logs", writable=True)])
     number, own, *rest = done.output.splitlines()

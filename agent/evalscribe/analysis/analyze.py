@@ -26,7 +26,6 @@ from evalscribe.analysis.prepare import (
     usage_by_stage,
     with_context,
 )
-from evalscribe.analysis.replay import ReplayOptions, prove_failures
 from evalscribe.analysis.write import ReportTarget, keep_standing_verdicts, report_target, why_undecided, write_report
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.errors import ConsentError
@@ -36,7 +35,7 @@ from evalscribe.ids import share_field_names
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
-from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, by_rules, undecided
+from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, ReplayOptions, by_rules, undecided
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
@@ -202,6 +201,8 @@ class RunAnalysis:
                     store.put_run(prepared.run)
                 store.put_sightings(run.id, prepared.sightings)
                 if self._replay is not None:
+                    from evalscribe.analysis.replay import prove_failures  # 24 modules that few analyses need
+
                     failures = prepared.run.failures
                     prepared = await prove_failures(prepared, failures, self._watcher, self._replay)
                 self._prepared = prepared

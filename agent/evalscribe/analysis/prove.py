@@ -9,7 +9,7 @@ from itertools import groupby
 from evalscribe.analysis.analyze import collate_findings, write_collated
 from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import PreparedRun, past_reports, prepare, with_context
-from evalscribe.analysis.replay import ReplayOptions, prove_failures
+from evalscribe.analysis.replay import prove_failures
 from evalscribe.analysis.write import report_target
 from evalscribe.collections.runs import find_failure, open_run
 from evalscribe.errors import DataError
@@ -18,7 +18,7 @@ from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import AnalyzedRun, analyzed_run
-from evalscribe.model.finding import Failure, Finding, Unclassified, Verdict, by_rules
+from evalscribe.model.finding import Failure, Finding, ReplayOptions, Unclassified, Verdict, by_rules
 from evalscribe.model.report import ProofSummary, summarise_proof
 from evalscribe.reports.reading import find_report, read_report
 from evalscribe.workspace import Workspace

@@ -14,29 +14,18 @@ from evalscribe.ids import Frozen
 from evalscribe.judging.pack import case_of
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.evidence import Evidence
-from evalscribe.model.finding import Failure, Proof, counted, fixes
+from evalscribe.model.finding import Failure, Proof, ReplayOptions, counted, fixes
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay.grader import CommandGrader, Grader, open_command
 from evalscribe.replay.harbor import open_harbor
 from evalscribe.replay.outside import CommandOutside
-from evalscribe.replay.replays import REPEAT, Replays
+from evalscribe.replay.replays import Replays
 from evalscribe.replay.sandbox import readable_copy, require_sandbox
 from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
 from evalscribe.reports.apply import PatchOffer, SuiteFolder
 from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
 from evalscribe.settings.config import COMMAND_LINE, CONFIG_NAME
 from evalscribe.workspace import Workspace
-
-
-class ReplayOptions(Frozen):
-    """How failures are replayed."""
-
-    repeat: int = REPEAT
-    """Times that an answer is run whose result may depend on chance."""
-    fresh: bool = False
-    """Whether to run again what was run before."""
-    expectations: Path | None = None
-    """File with corrected expectations of tau-bench tasks."""
 
 
 async def prove_failures(

@@ -12,7 +12,6 @@ from evalscribe.analysis.analyze import analyze as analyze_run
 from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed, stage_lines
 from evalscribe.analysis.explain import ExplainedFailure
 from evalscribe.analysis.explain import explain as explain_failure
-from evalscribe.analysis.replay import ReplayOptions
 from evalscribe.analysis.write import commit_report
 from evalscribe.cli import options, output
 from evalscribe.cli.logs import is_quiet
@@ -23,7 +22,7 @@ from evalscribe.collections.runs import eval_named
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import run_id_prefix
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.finding import Failure, by_rules
+from evalscribe.model.finding import Failure, ReplayOptions, by_rules
 from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.reports.page import first_screen
 from evalscribe.settings import RULES, Options, Settings

@@ -9,15 +9,13 @@ import typer
 
 from evalscribe.analysis.prove import ProvedRun
 from evalscribe.analysis.prove import prove as prove_run
-from evalscribe.analysis.replay import ReplayOptions
 from evalscribe.cli import options
 from evalscribe.cli.output import print_json, print_notes, say
 from evalscribe.cli.terminal import paying_workspace
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.finding import ReplayOutcome
+from evalscribe.model.finding import REPEAT, ReplayOptions, ReplayOutcome
 from evalscribe.model.report import ProofSummary
 from evalscribe.replay.harbor import NOT_HERE
-from evalscribe.replay.replays import REPEAT
 from evalscribe.text import join_first, pluralise
 
 

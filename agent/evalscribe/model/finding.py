@@ -1,6 +1,7 @@
 """Verdicts, findings, human labels, and the patterns and recommendations made from them."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -234,6 +235,21 @@ class Replay(Frozen):
     """How the answer was obtained, if it is not stored as such."""
     broken: str = ""
     """Why it says nothing about the answer, such as `stopped at the time limit`; empty if it does."""
+
+
+REPEAT = 3
+"""Times that an answer is run whose result may depend on chance."""
+
+
+class ReplayOptions(Frozen):
+    """How failures are replayed."""
+
+    repeat: int = REPEAT
+    """Times that an answer is run whose result may depend on chance."""
+    fresh: bool = False
+    """Whether to run again what was run before."""
+    expectations: Path | None = None
+    """File with corrected expectations of tau-bench tasks."""
 
 
 class Proof(Frozen):

@@ -16,7 +16,7 @@ from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import Replay, ReplayedAnswer
 from evalscribe.redaction.redact import redact
 from evalscribe.replay.conclusions import fails_alike, look_of, look_of_log
-from evalscribe.replay.sandbox import Execution, Folder, Limits, execute, readable_copy
+from evalscribe.replay.sandbox import Execution, Folder, SandboxLimits, execute, readable_copy
 from evalscribe.settings.config import ReplayTable
 from evalscribe.text import visible
 
@@ -87,7 +87,7 @@ class CommandGrader:
         self.suite = suite
         self._copy = copy
         self._digest = content_id([table.model_dump(), sorted(_digests(copy))])
-        self._limits = Limits(wall_s=table.time_limit, cpu_s=round(table.time_limit) + 1)
+        self._limits = SandboxLimits(wall_s=table.time_limit, cpu_s=round(table.time_limit) + 1)
 
     def over(self, copy: Path) -> "CommandGrader":
         """Return the grader over another copy of the suite, such as one with a change."""

@@ -21,7 +21,7 @@ from evalscribe.replay.commands import CommandSequence, recorded_commands
 from evalscribe.replay.conclusions import parts_fail_alike
 from evalscribe.replay.dockerfile import NeedsImageError, build_folders
 from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, is_plain_path, kept_log, write_files
-from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, open_folders, readable_copy
+from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, open_folders, readable_copy
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import file_below
 from evalscribe.sources.harbor import (
@@ -71,11 +71,11 @@ class _Task(NamedTuple):
     environment: Mapping[str, str]
     config: Mapping[str, object]
 
-    def limits(self, part: str) -> Limits:
+    def limits(self, part: str) -> SandboxLimits:
         """Return the limits for the `agent` or the `verifier`."""
         seconds = min(figure(self._table(part).get("timeout_sec")) or DEFAULT_S, MAX_S)
         memory = min(figure(self._table("environment").get("memory_mb")) or DEFAULT_MB, MAX_MB)
-        return Limits(
+        return SandboxLimits(
             wall_s=seconds, cpu_s=math.ceil(seconds) + 1, processes=256, memory_bytes=max(64, int(memory)) * MIB
         )
 

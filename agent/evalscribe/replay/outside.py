@@ -20,12 +20,12 @@ from evalscribe.replay.grader import (
     kept_log,
     write_files,
 )
-from evalscribe.replay.sandbox import MIB, Limits, execute_outside
+from evalscribe.replay.sandbox import MIB, SandboxLimits, execute_outside
 from evalscribe.sources.harbor import task_checksum, task_folders
 
 VERSION = "outside@1"
 """Raise the number by hand when the same answer is graded differently."""
-LIMITS = Limits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
+LIMITS = SandboxLimits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
 """Time is limited, memory is not: the command limits what it isolates."""
 
 

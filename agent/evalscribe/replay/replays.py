@@ -6,15 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from evalscribe.model.evidence import Evidence
-from evalscribe.model.finding import Failure, Proof, Replay
+from evalscribe.model.finding import REPEAT, Failure, Proof, Replay
 from evalscribe.replay.conclusions import conclude, recorded_replays
 from evalscribe.replay.grader import Grader, ReplayJob
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
-
-REPEAT = 3
-"""Times that an answer is run whose result may depend on chance."""
 
 
 def _ignore(*_: object) -> None:

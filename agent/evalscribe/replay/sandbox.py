@@ -29,7 +29,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Limits:
+class SandboxLimits:
     """What a command may use. Above a limit on wall time, output, disk or memory all of its processes are killed."""
 
     wall_s: float = 60.0
@@ -83,6 +83,8 @@ UIDS = 20_000
 _LOOK_S = 0.1
 _END_S = 10.0
 """Seconds that processes may take to end once they are killed."""
+_UNWATCHED_S = 30
+"""Seconds after its time limit at which a sandbox ends itself."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NOT_RUN = "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else"
 
@@ -93,7 +95,7 @@ async def execute(
     *,
     start_in: str = "/",
     environment: Mapping[str, str] | None = None,
-    limits: Limits = Limits(),
+    limits: SandboxLimits = SandboxLimits(),
     collect: Sequence[str] = (),
 ) -> Execution:
     """Run a command in a sandbox of its own, and end everything that it started.
@@ -144,7 +146,7 @@ class SharedFolders:
         *,
         start_in: str = "/",
         environment: Mapping[str, str] | None = None,
-        limits: Limits = Limits(),
+        limits: SandboxLimits = SandboxLimits(),
         collect: Sequence[str] = (),
     ) -> Execution:
         """Run a command in a sandbox of its own, and end everything that it started.
@@ -183,19 +185,22 @@ class SharedFolders:
 
 
 def _wait_for_end(first: BinaryIO) -> None:
-    """Wait until no process of a sandbox is left.
+    """End the first process in a sandbox, and with it all others, and wait until none is left.
 
     Bubblewrap ends as soon as the command does, while the kernel still kills what the command left behind: that could
-    change files while they are read. The first process in the sandbox is the last one to end.
+    change files while they are read. If bubblewrap is killed while it starts, the first process does not notice (seen).
 
     Args:
         first: What bubblewrap wrote about that process; empty if it did not get so far.
     """
     os.set_blocking(first.fileno(), False)
     if match := re.search(rb'"child-pid": *(\d+)', first.read() or b""):
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             descriptor = os.pidfd_open(int(match[1]))
             try:
+                # A number that another process has by now is not ours to kill.
+                if Path(f"/proc/{match[1].decode()}/cmdline").read_bytes().startswith(b"bwrap\0"):
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 ended = select.poll()
                 ended.register(descriptor, select.POLLIN)
                 ended.poll(_END_S * 1000)
@@ -203,7 +208,7 @@ def _wait_for_end(first: BinaryIO) -> None:
                 os.close(descriptor)
 
 
-async def execute_outside(command: Sequence[str], limits: Limits) -> Execution:
+async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Execution:
     """Run a command of the user's that brings an isolation of its own. It may do what the user may.
 
     Raises `UnavailableError` if it cannot be started.
@@ -238,7 +243,7 @@ async def require_sandbox() -> None:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap and util-linux"
         raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
     with _workplace() as place:
-        done = await SharedFolders(place, ()).execute(("true",), limits=Limits(wall_s=20.0))
+        done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
     if done.exit_code != 0:
         said = done.output.strip().splitlines()
         raise UnavailableError(
@@ -319,7 +324,7 @@ def _command_line(
     mounts: Sequence[tuple[Path, Folder]],
     start_in: str,
     environment: Mapping[str, str],
-    limits: Limits,
+    limits: SandboxLimits,
     place: Path,
     uid: int | None,
     info: int,
@@ -360,7 +365,9 @@ def _command_line(
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}  # noqa: S108
     for name, value in variables.items():
         isolated += ["--setenv", name, value]
-    return [*outer, *bounded, *isolated, "--chdir", start_in, "--", *command]
+    # Ends a sandbox that nobody watches any more, should the signal that its parent has died be missed.
+    last = ("timeout", "--kill-after=1", str(round(limits.wall_s) + _UNWATCHED_S))
+    return [*outer, *bounded, *isolated, "--chdir", start_in, "--", *last, *command]
 
 
 @contextlib.asynccontextmanager
@@ -389,7 +396,7 @@ async def _started(
 
 
 async def _watched(
-    process: asyncio.subprocess.Process, writable: Sequence[Path], limits: Limits
+    process: asyncio.subprocess.Process, writable: Sequence[Path], limits: SandboxLimits
 ) -> tuple[Ending, bytes]:
     """Read the output until the process ends or a limit is reached, whichever is first."""
     output = bytearray()

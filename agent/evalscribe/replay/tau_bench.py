@@ -21,7 +21,7 @@ from evalscribe.model.finding import CORRECTED, Replay
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay import tau_driver
 from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, interpreter, kept_log
-from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, execute, readable_copy
+from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, readable_copy
 from evalscribe.replay.tau_tasks import (
     ASSERTIONS,
     CALLS,
@@ -48,7 +48,7 @@ METHOD = 1
 TRIALS = 16
 """Trials that one sandbox replays. It loads the database once, which takes seconds."""
 PROCESSES = 4
-LIMITS = Limits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)
+LIMITS = SandboxLimits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)
 BENCHMARK, CALLS_FOLDER, DRIVER = "/benchmark", "/calls", "/tau_driver.py"
 PACKAGE = "tau2"
 NEEDED = "loguru, docstring-parser, addict, deepdiff, toml, PyYAML, pydantic, rich and python-dotenv"
