@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import tempfile
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -161,9 +162,11 @@ def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
     tiny_suite.write(tmp_path, evals)
     workspace = Workspace(tmp_path)
     known: dict[tuple[str, int], bytes] = {}
+    killed = []
     for kill in range(20):
         process = workspace.start("prove", "run", "--concurrency", "1")
         wait_until(partial(_went_on, process, tmp_path, kill), "another replay")
+        killed.append(process.pid)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=PATIENCE_S)
         wait_until(lambda: not _running(mark), "the sandbox ends with its parent")
@@ -174,6 +177,7 @@ def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
     done = stored_logs(tmp_path)
     assert len(done) == 3 * len(evals)
     assert done.items() >= known.items()
+    assert not [path for pid in killed for path in Path(tempfile.gettempdir()).glob(f"evalscribe-replay-{pid}-*")]
 
 
 def _went_on(process: Process, folder: Path, stored: int) -> bool:

@@ -20,7 +20,7 @@ from evalscribe.replay.grader import CommandGrader, Grader, open_command
 from evalscribe.replay.harbor import open_harbor
 from evalscribe.replay.outside import CommandOutside
 from evalscribe.replay.replays import Replays
-from evalscribe.replay.sandbox import readable_copy, require_sandbox
+from evalscribe.replay.sandbox import readable_copy, require_sandbox, scratch_prefix
 from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
 from evalscribe.reports.apply import PatchOffer, SuiteFolder
 from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
@@ -131,7 +131,7 @@ def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer)
     within = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.within
     below = f"{within}/" if within not in ("", ".") else ""
     changes = {change.path: change.after for change in offer.patch.changes}
-    with TemporaryDirectory(prefix="evalscribe-suite-") as folder:
+    with TemporaryDirectory(prefix=scratch_prefix()) as folder:
         for path in {*suite.repository.files(offer.patch.base), *changes}:
             text = changes.get(path) or suite.repository.read(offer.patch.base, path)
             if path.startswith(below) and text is not None:

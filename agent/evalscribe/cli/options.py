@@ -22,9 +22,7 @@ RunArgument = Annotated[
 ]
 Judge = Annotated[
     str | None,
-    typer.Option(
-        metavar="MODEL", help="`rules`, or PROVIDER/MODEL. `doctor` shows the default.", rich_help_panel=JUDGING
-    ),
+    typer.Option(metavar="MODEL", help="`rules` or PROVIDER/MODEL. Default: see `doctor`.", rich_help_panel=JUDGING),
 ]
 Rubric = Annotated[
     str | None,
@@ -95,7 +93,7 @@ Threshold = Annotated[
 ]
 Tasks = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Tasks that were run (Harbor); replays of tau-bench: its checkout or database."),
+    typer.Option(metavar="DIR", help="Tasks of a Harbor job, or checkout of tau-bench."),
 ]
 ReferenceRun = Annotated[
     Path | None,

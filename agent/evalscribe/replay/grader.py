@@ -16,7 +16,7 @@ from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import Replay, ReplayedAnswer
 from evalscribe.redaction.redact import redact
 from evalscribe.replay.conclusions import fails_alike, look_of, look_of_log
-from evalscribe.replay.sandbox import Execution, Folder, SandboxLimits, execute, readable_copy
+from evalscribe.replay.sandbox import Execution, Folder, SandboxLimits, execute, readable_copy, scratch_prefix
 from evalscribe.settings.config import ReplayTable
 from evalscribe.text import visible
 
@@ -118,7 +118,7 @@ class CommandGrader:
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
         task = evidence.eval.task
-        with TemporaryDirectory(prefix="evalscribe-answer-") as folder:
+        with TemporaryDirectory(prefix=scratch_prefix()) as folder:
             answer = Path(folder)
             if job.answer == "output":
                 write_files(answer, self._output(evidence))

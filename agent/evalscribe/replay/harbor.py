@@ -21,7 +21,7 @@ from evalscribe.replay.commands import CommandSequence, recorded_commands
 from evalscribe.replay.conclusions import parts_fail_alike
 from evalscribe.replay.dockerfile import NeedsImageError, build_folders
 from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, is_plain_path, kept_log, write_files
-from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, open_folders, readable_copy
+from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, open_folders, readable_copy, scratch_prefix
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import file_below
 from evalscribe.sources.harbor import (
@@ -158,7 +158,7 @@ class HarborGrader:
             except (OSError, ValueError, RecursionError):
                 raise NeedsImageError("its task.toml cannot be read") from None
             _check(copy, config)
-            tree = Path(opened.enter_context(TemporaryDirectory(prefix="evalscribe-task-")))
+            tree = Path(opened.enter_context(TemporaryDirectory(prefix=scratch_prefix())))
             folders, start_in, environment = build_folders(copy / "environment", tree)
             self._opened.enter_context(opened.pop_all())
         return _Task(copy, checksum, folders, start_in, environment, config)
@@ -251,7 +251,7 @@ def open_harbor(tasks: Path, threshold: float | None) -> Iterator[HarborGrader]:
 
 
 def _folder(opened: ExitStack) -> Path:
-    return Path(opened.enter_context(TemporaryDirectory(prefix="evalscribe-harbor-")))
+    return Path(opened.enter_context(TemporaryDirectory(prefix=scratch_prefix())))
 
 
 def _check(folder: Path, config: Mapping[str, object]) -> None:

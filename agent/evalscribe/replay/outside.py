@@ -20,7 +20,7 @@ from evalscribe.replay.grader import (
     kept_log,
     write_files,
 )
-from evalscribe.replay.sandbox import MIB, SandboxLimits, execute_outside
+from evalscribe.replay.sandbox import MIB, SandboxLimits, execute_outside, scratch_prefix
 from evalscribe.sources.harbor import task_checksum, task_folders
 
 VERSION = "outside@1"
@@ -84,7 +84,7 @@ class CommandOutside:
         return ReplayPlan(tuple(jobs), same, note)
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002
-        with TemporaryDirectory(prefix="evalscribe-answer-") as folder:
+        with TemporaryDirectory(prefix=scratch_prefix()) as folder:
             files = _output(evidence) if job.answer == "output" else {}
             assert not isinstance(files, str), "only an output that can be run has a job"
             write_files(Path(folder), files)

@@ -20,7 +20,9 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+import psutil
 
 from evalscribe.errors import UnavailableError, UsageError
 
@@ -166,13 +168,12 @@ class SharedFolders:
         began = time.monotonic()
         try:
             line = _command_line(command, mounts, start_in, environment or {}, limits, self._place, self._uid, writing)
-            async with _started(line, writing) as process:
+            async with _started(line, writing, reading) as process:
                 ended, output = await _watched(process, writable, limits)
             code = process.returncode if ended == "exited" else None
         finally:
             os.close(writing)
-            with os.fdopen(reading, "rb") as first:
-                await asyncio.to_thread(_wait_for_end, first)
+            os.close(reading)
         seconds = time.monotonic() - began
         found = {name: text for name in collect if (text := _collected(name, mounts)) is not None}
         return Execution(
@@ -184,28 +185,37 @@ class SharedFolders:
         )
 
 
-def _wait_for_end(first: BinaryIO) -> None:
-    """End the first process in a sandbox, and with it all others, and wait until none is left.
+def _end_first_process(process: int, info: int) -> None:
+    """Kill the first process in a sandbox, and with it all others, and wait until it has ended.
 
     Bubblewrap ends as soon as the command does, while the kernel still kills what the command left behind: that could
-    change files while they are read. If bubblewrap is killed while it starts, the first process does not notice (seen).
+    change files while they are read. And if bubblewrap is killed while it starts, its first process has not yet asked
+    to die with it, and would run on.
 
     Args:
-        first: What bubblewrap wrote about that process; empty if it did not get so far.
+        process: Bubblewrap, which has ended or was killed.
+        info: What it wrote about its first process; nothing if it did not get so far, then its group was killed.
     """
-    os.set_blocking(first.fileno(), False)
-    if match := re.search(rb'"child-pid": *(\d+)', first.read() or b""):
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            descriptor = os.pidfd_open(int(match[1]))
-            try:
-                # A number that another process has by now is not ours to kill.
-                if Path(f"/proc/{match[1].decode()}/cmdline").read_bytes().startswith(b"bwrap\0"):
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    os.set_blocking(info, False)
+    try:
+        match = re.search(rb'"child-pid": *(\d+)', os.read(info, 4096))
+    except BlockingIOError:
+        return
+    if match is None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(int(match[1]))
+        try:
+            with contextlib.suppress(OSError):
+                if re.search(r"^NSpid:.*\s1$", Path(f"/proc/{int(match[1])}/status").read_text(), re.MULTILINE):
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                ended = select.poll()
-                ended.register(descriptor, select.POLLIN)
-                ended.poll(_END_S * 1000)
-            finally:
-                os.close(descriptor)
+            ended = select.poll()
+            ended.register(descriptor, select.POLLIN)
+            ended.poll(_END_S * 1000)
+        finally:
+            os.close(descriptor)
 
 
 async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Execution:
@@ -242,6 +252,7 @@ async def require_sandbox() -> None:
     if missing := [name for name in ("bwrap", "prlimit", "setpriv") if shutil.which(name) is None]:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap and util-linux"
         raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
+    await asyncio.to_thread(_remove_leftovers)
     with _workplace() as place:
         done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
     if done.exit_code != 0:
@@ -254,18 +265,53 @@ async def require_sandbox() -> None:
     _checked = True
 
 
+SCRATCH = "evalscribe-replay-"
+
+
+def scratch_prefix() -> str:
+    """Return how temporary folders of replays begin: with the process that removes them, unless it was killed.
+
+    Containers may share the folder for temporary files, but not their process numbers.
+    """
+    return f"{SCRATCH}{os.getpid()}-{os.uname().nodename}-"
+
+
+def _remove_leftovers() -> None:
+    """Remove the folders of processes that were killed, and end sandboxes that still use them."""
+    folders = [
+        path for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-{os.uname().nodename}-*") if path.is_dir()
+    ]
+    dead = [path for path in folders if not psutil.pid_exists(_maker(path.name))]
+    for process in psutil.process_iter(["cmdline"]) if dead else ():
+        words = process.info["cmdline"] or ()
+        if words[:1] == ["bwrap"] and any(str(path) in word for word in words for path in dead):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+    for path in dead:
+        _remove(path)
+
+
+def _maker(folder: str) -> int:
+    number = folder.removeprefix(SCRATCH).partition("-")[0]
+    return int(number) if number.isdecimal() else os.getpid()
+
+
 @contextlib.contextmanager
 def _workplace() -> Iterator[Path]:
     """Make a folder that another user can pass through but not list, and remove it with whatever is in it then."""
-    place = Path(tempfile.mkdtemp(prefix="evalscribe-replay-"))
+    place = Path(tempfile.mkdtemp(prefix=scratch_prefix()))
     try:
         place.chmod(0o711)
         yield place
     finally:
-        # Python's own removal ends at a depth of a thousand folders.
-        if subprocess.run(["rm", "-rf", "--", place], stderr=subprocess.DEVNULL, check=False).returncode:
-            subprocess.run(["chmod", "-R", "u+rwX", "--", place], stderr=subprocess.DEVNULL, check=False)
-            subprocess.run(["rm", "-rf", "--", place], stderr=subprocess.DEVNULL, check=False)
+        _remove(place)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with whatever is in it; Python's own removal ends at a depth of a thousand folders."""
+    if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
+        subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 @contextlib.contextmanager
@@ -372,23 +418,38 @@ def _command_line(
 
 @contextlib.asynccontextmanager
 async def _started(
-    line: Sequence[str], inherited: int | None = None, environment: Mapping[str, str] | None = None
+    line: Sequence[str],
+    inherited: int | None = None,
+    info: int | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a process group of its own, and kill all of it at the end."""
-    process = await asyncio.create_subprocess_exec(
-        *line,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=() if inherited is None else (inherited,),
-        env={"PATH": os.environ.get("PATH", os.defpath)} if environment is None else environment,
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *line,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=() if inherited is None else (inherited,),
+            env={"PATH": os.environ.get("PATH", os.defpath)} if environment is None else environment,
+        )
     )
+    cancelled = None
     try:
+        # asyncio would kill only the program itself if it were cancelled here.
+        process = await asyncio.shield(starting)
+    except asyncio.CancelledError as error:
+        process, cancelled = await starting, error
+    try:
+        if cancelled is not None:
+            raise cancelled
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        if info is not None:
+            await asyncio.to_thread(_end_first_process, process.pid, info)
         assert process.stdout is not None
         while await process.stdout.read(65_536):  # `wait` does not return while output is unread
             pass

@@ -21,7 +21,7 @@ from evalscribe.model.finding import CORRECTED, Replay
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay import tau_driver
 from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, interpreter, kept_log
-from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, readable_copy
+from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, readable_copy, scratch_prefix
 from evalscribe.replay.tau_tasks import (
     ASSERTIONS,
     CALLS,
@@ -170,7 +170,7 @@ class TauGrader:
             "processes": min(PROCESSES, os.cpu_count() or 1),
             "series": dict(series),
         }
-        with TemporaryDirectory(prefix="evalscribe-calls-") as folder:
+        with TemporaryDirectory(prefix=scratch_prefix()) as folder:
             _write(Path(folder, "request.json"), request)
             command = [
                 sys.executable,
