@@ -80,6 +80,9 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     assert f"Report: {page} (unchanged)" in inside.run("prove", "run").out
     inside.run("analyze", "run", "--judge", "rules")
     assert page.read_text() == text, "another analysis uses what was proved"
+    listed = inside.run("recurring", "--all").out
+    assert "sums/001-broken: once, 2026-11-20\n    OVERLY_STRICT (proved); " in listed
+    assert "sums/002-fair: once, 2026-11-20\n    AMBIGUOUS_TASK\n" in listed
 
 
 def test_an_analysis_proves_before_it_judges(inside: InProcessCommand) -> None:

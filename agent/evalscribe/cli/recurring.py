@@ -110,7 +110,8 @@ def _show(lines: Iterable[str], remarks: Iterable[str], nothing: str) -> None:
 
 def _row(row: RecurringRow) -> Iterator[str]:
     yield f"{row.model}  {row.eval}: {_when(row)}"
-    yield f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}"
+    labels = [f"{label} (proved)" if row.proved and n == 0 else label for n, label in enumerate(row.labels)]
+    yield f"    {', '.join(labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}"
     yield from map(_action, row.actions)
 
 
@@ -131,7 +132,8 @@ def _alike(row: SharedFailure) -> Iterator[str]:
 
 
 def _model(seen: AffectedModel) -> str:
-    label = f"{seen.label}, {'by a person' if seen.by_person else 'unreviewed'}" if seen.label else "no label"
+    how = "by a person" if seen.by_person else "proved" if seen.proved else "unreviewed"
+    label = f"{seen.label}, {how}" if seen.label else "no label"
     return f"{seen.model}: {label} (run {', '.join(seen.runs)})"
 
 

@@ -146,6 +146,8 @@ def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
         return f"{what}{f': {error}' if error else ''}"
     if eval.status == "incomplete":
         return f"it never completed{f': {error}' if error else ''}"
+    if finding and finding.basis == "proved" and not finding.reviewer:
+        return f"a replay proved that the model is not at fault ({one_line(finding.why or '')})"
     if finding and finding.cause_kind in NOT_THE_MODEL:
         note = finding.reviewer and finding.reviewer.note  # a person's reason beats the judge's
         why = one_line(note or finding.why or (finding.cause or "").replace("-", " "))

@@ -55,6 +55,8 @@ class FindingLine(Frozen):
     cause_kind: str | None
     confidence: float | None
     uncertain: bool | None
+    basis: str
+    """judged, reproduced (a replay shows that the failure is real) or proved (by replay)."""
     error: str | None
     reasoning: str | None
     unclassified: str | None

@@ -74,6 +74,8 @@ class RecurringRow(Frozen):
     causes: tuple[str, ...] = ()
     kinds: tuple[CauseKind, ...] = ()
     """Every kind of cause, newest first."""
+    proved: bool = False
+    """Whether a replay proved the newest label."""
     actions: tuple[RecordedAction, ...] = ()
 
     @property
@@ -226,6 +228,7 @@ def _row(eval: str, failed_in: Sequence[ModelReport], kept: Sequence[ModelReport
         labels=tuple(dict.fromkeys(one.classification for one in findings if one.classification)),
         causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause and not one.overruled)),
         kinds=tuple(dict.fromkeys(one.cause_kind for one in findings if one.cause_kind)),
+        proved=findings[0].basis == "proved" and not findings[0].reviewer,
         actions=tuple(actions(eval, failed_in, kept, seen_in)),
     )
 
@@ -240,6 +243,8 @@ class AffectedModel(Frozen):
     """Label in force in its newest report of such a run."""
     by_person: bool = False
     """True if a person gave or confirmed the label."""
+    proved: bool = False
+    """True if a replay proved the label."""
 
 
 class SharedFailure(Frozen):
@@ -394,7 +399,8 @@ def _model(
     finding = next((one for one in told if one), None)
     if finding is None:
         return named
-    return named.model_copy(update={"label": finding.classification, "by_person": finding.by_person})
+    proved = finding.basis == "proved" and not finding.by_person
+    return named.model_copy(update={"label": finding.classification, "by_person": finding.by_person, "proved": proved})
 
 
 Key = tuple[str, ...]
