@@ -49,18 +49,20 @@ def test_what_only_one_side_has_is_left_out() -> None:
 
 def test_what_the_harness_broke_is_no_regression() -> None:
     finding = FindingSummary(eval="x/3", cause="no-endpoint", cause_kind="infrastructure")
+    proved = FindingSummary(eval="x/6", cause_kind="grader", basis="proved", why="the grader is flaky")
     candidate = make_run(
         "b",
-        {"x/1": "e", "x/2": "i", "x/3": "f", "x/4": "f", "x/5": "ef"},
-        findings={"x/3": finding},
+        {"x/1": "e", "x/2": "i", "x/3": "f", "x/4": "f", "x/5": "ef", "x/6": "f"},
+        findings={"x/3": finding, "x/6": proved},
         unreached=frozenset({"b-x/4-1"}),
     )
-    found = compare_sides([make_run("a", dict.fromkeys(("x/1", "x/2", "x/3", "x/4", "x/5"), "p"))], [candidate])
+    found = compare_sides([make_run("a", dict.fromkeys(("x/1", "x/2", "x/3", "x/4", "x/5", "x/6"), "p"))], [candidate])
     assert {eval: detail for eval, (_, detail) in left_out(found).items()} == {
         "x/1": "base passed; candidate: the harness broke: 1 is wrong",
         "x/2": "base passed; candidate: it never completed: 2 is wrong",
         "x/3": "base passed; candidate: its report blames the infrastructure (no endpoint)",
         "x/4": "base passed; candidate: the model's work was never reached: 4 is wrong",
+        "x/6": "base passed; candidate: a replay proved that the model is not at fault (the grader is flaky)",
     }
     assert changes(found) == {"x/5": "regressed"}, "the try that was judged counts"
 
