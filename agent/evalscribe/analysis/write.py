@@ -42,8 +42,8 @@ _FIELDS = ("judge", "budget", "max_tokens")
 def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
     """Return the error of an analysis whose judge decided none of the failures it was asked about; else None.
 
-    The judge is not asked about failures whose verdict is cached. If it was asked about none because no evidence could
-    be read, that is the error.
+    The judge is not asked about failures whose verdict is cached. If no failure has readable evidence, that is the
+    error.
     """
     if queue.decided:
         return None

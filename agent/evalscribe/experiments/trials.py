@@ -155,7 +155,7 @@ def to_stored_score(
 ) -> tuple[Score, ScoreEvidence]:
     """Convert a result into a stored score.
 
-    The id is derived from what it scores, so that a trial is never scored twice.
+    Its id is made of trial, scorer and superseded score, so it is stored once.
     """
     binding, seen, result = scored
     score = Score(

@@ -69,10 +69,7 @@ def advice(settings: Settings, remote_url: str | None) -> str | None:
             None if access.key else "Next time: set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
         )
     if access.key and access.url != GITHUB_API:
-        return (
-            f"Not opened by evalscribe: the API {access.url} does not belong to {there.host}; set another one with "
-            "--api-url."
-        )
+        return f"evalscribe did not open it: the API {access.url} does not belong to {there.host}. Set --api-url."
     return None
 
 

@@ -358,7 +358,7 @@ def _call(made: AnsweredCall) -> Iterator[Range]:
 
 
 def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
-    """Return the first ranges that fit, and shorten the next one to fit; each line counts once."""
+    """Return the first ranges that fit, the last perhaps cut; a repeated line costs nothing."""
     kept: list[Range] = []
     paid: set[int] = set()
     for first, last in ranges:

@@ -20,8 +20,7 @@ class Item(Frozen):
     """None (null) if nothing is expected; a scorer that needs it reports that instead of comparing with null."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[dict[str, JsonValue], ...] = ()
-    """A recorded trace, as messages of a transcript; used when an imported run is scored again, never in place of the
-    trace of a new run."""
+    """A recorded trace, as messages of a transcript. It is kept and shown; no run or scorer reads it."""
     split: str | None = None
     """`train`, `dev`, `test` or any other word."""
     cluster: str | None = None

@@ -169,7 +169,7 @@ class ScoreQuery(Frozen):
     status: str | None = None
     since: str | None = None
     until: str | None = None
-    """ISO 8601; `until` is not included."""
+    """ISO 8601; `until` is exclusive."""
     superseded: bool = False
     """Also return scores that a later one replaced."""
 

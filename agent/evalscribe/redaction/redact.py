@@ -123,7 +123,7 @@ _redact_short = lru_cache(8192)(redact)
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
-    """Redact every string of a JSON value, including member names. A text counts as assigned to its member's name.
+    """Redact every string of a JSON value, including member names. A member counts as `name = text`.
 
     Returns the same object if nothing is redacted. `hints`, if known, cover every string of the value.
     """
@@ -150,7 +150,7 @@ def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
-    """Redact a member's value. Texts in a list count as assigned to the list's name."""
+    """Redact a member's value. Each text in a list counts as `name = text`."""
     if isinstance(value, list):
         return [_member(name, item, hints) for item in value]
     if not isinstance(value, str):

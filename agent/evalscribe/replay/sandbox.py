@@ -525,7 +525,7 @@ def _memory(pid: int) -> int:
 
 
 def _collected(name: str, mounts: Sequence[tuple[Path, Folder]]) -> str | None:
-    """Return the beginning of a file that the command left; None if there is none, or a link or device in its place."""
+    """Return the beginning of a file that the command wrote; None if it is missing, a link or a device."""
     wanted = PurePosixPath(name)
     for path, folder in reversed(mounts):
         if not folder.writable or not wanted.is_relative_to(folder.inside):

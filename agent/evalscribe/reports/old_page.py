@@ -1,4 +1,4 @@
-"""Read reports of the earlier form, `evalscribe-report/1`: pages without data, of which every line is parsed.
+"""Read reports of the earlier form, `evalscribe-report/1`: they hold no data, so every line is parsed.
 
 Such pages are no longer written. They are read as history, and get the present form when their run is analysed again.
 """

@@ -360,7 +360,7 @@ def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int)
     """Warn if a quotation marked as unverified is in the evidence; an unprinted part of it may still be wrong."""
     if _stands_at(snippet, document, snippet.first, last):
         where = f"{snippet.role} {snippet.path}:{snippet.first}"
-        yield LineProblem(line, "warning", f"marked as unverified, but the printed text is at {where}")
+        yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {where}")
 
 
 def _elsewhere(snippet: Snippet, document: Document, last: int) -> str:

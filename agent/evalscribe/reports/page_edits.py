@@ -660,7 +660,7 @@ class _Additions:
         edited = [change for change in found if change.kind != "equal"]
         moved = Counter(part.text for change in edited for part in self._written(change))
         self.parts: list[TextPart] = []
-        """Added parts, or added lines of parts."""
+        """Added parts and lines added to parts."""
         self.unchanged = [
             part
             for change in found

@@ -1,7 +1,7 @@
 """Every setting with the place it came from.
 
-A setting is looked up on the command line, in the environment, `.env.local`, `.env` and evalscribe.toml; then there is
-a default. A key is sent only to a host that was named in the same place as the key or in a more trusted one, to the
+A setting comes from the first of these that has it: command line, environment, `.env.local`, `.env`, evalscribe.toml,
+default. A key is sent only to a host that was named in the same place as the key or in a more trusted one, to the
 vendor's default, or to the deployment that the key itself names: files of the folder, which may be a stranger's,
 cannot redirect a key that came from the environment (`settings.access`).
 """

@@ -77,7 +77,7 @@ def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: flo
     (Yang and Zhou 2014, Statistics in Medicine 33): a cluster moves kappa by the sum of its pairs' influences.
 
     Returns:
-        Kappa; `None` under the conditions of `kappa`. The interval is (-1, 1) for a single cluster of several pairs,
+        Kappa; `None` if `kappa` returns `None`. The interval is (-1, 1) for a single cluster of several pairs,
         since it shows nothing about others.
     """
     pairs = Counter[tuple[int, int]]()

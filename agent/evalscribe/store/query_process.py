@@ -191,7 +191,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 class _Collected:
-    """Values with their sort keys. `ways`: `distinct`, then `asc`, `desc`, `asc-first` … for each key."""
+    """Values with their sort keys. `ways`: `distinct` or nothing, then an order per key (`asc-first`)."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[Any, tuple[Any, ...]]] = []

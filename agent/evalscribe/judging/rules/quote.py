@@ -68,7 +68,7 @@ def _end(text: str, start: int) -> int:
 
 LOG_LINES = 3
 CELLS = ("input", "output", "expected", "expected_output")
-"""Names of the documents of an experiment's item or a table's row, without suffix."""
+"""Document names, without suffix, of an experiment's item or a table's row."""
 CELL_LINES = 4
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 REQUESTED = re.compile(r"\b(?:\w*[fF]etch\w*|requests\.\w+|urlopen|axios(?:\.\w+)?)\(\s*f?[`\"']")
