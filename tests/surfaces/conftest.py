@@ -28,7 +28,7 @@ def inside(
     return InProcessCommand(workspace.folder, monkeypatch, capsys)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def patient_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     """`cancel` waits for its worker until it has ended: on a busy machine that takes longer than a user would wait."""
     monkeypatch.setattr(control, "PATIENCE_S", float(PATIENCE_S))

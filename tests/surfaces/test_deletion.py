@@ -59,7 +59,6 @@ def test_what_is_compared_with_stays(tried: InProcessCommand) -> None:
     tried.run("experiments", "delete", "answer-items", "--yes")
 
 
-@pytest.mark.usefixtures("patient_cancel")
 def test_a_run_under_way_stays(tried: InProcessCommand) -> None:
     (tried.folder / "agent.py").write_text("import time\n\n\ndef answer(question):\n    time.sleep(3600)\n")
     id = tried.run(*RUN, "--no-wait").out.strip()

@@ -314,7 +314,7 @@ def test_what_the_analysis_spent_is_out_of_the_same_budget(
 
 
 def test_a_discussion_cannot_be_had_as_json_of_an_analysis(workspace: Workspace) -> None:
-    assert "--discuss talks" in workspace.run("analyze", "sample", "--discuss", "--json", code=64).err
+    assert "--discuss needs a person" in workspace.run("analyze", "sample", "--discuss", "--json", code=64).err
 
 
 def test_implementing_needs_a_repository_and_a_person(

@@ -19,7 +19,7 @@ from support.waiting import PATIENCE_S
 DOCUMENT = (
     "kind date judges own_prompts evidence earlier incomplete_evals actions_text notes "
     "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
-    "cascade usage"
+    "proofs cascade usage"
 )
 RUN = (
     "id provider model experiment status status_reason passed failed incomplete total listed names_all url started_at "
@@ -27,7 +27,8 @@ RUN = (
 )
 FINDING = (
     "n eval eval_id category step url group classification cause cause_kind confidence uncertain judge error reasoning "
-    "why basis notes trials recurrence across missing reviewer output_snippet expected_snippet citations unclassified"
+    "why basis notes trials recurrence across missing reviewer output_snippet expected_snippet citations unclassified "
+    "replay contradicted"
 )
 
 
