@@ -126,6 +126,8 @@ def test_what_is_missing_is_said(inside: InProcessCommand) -> None:
     assert "{nowhere}, which is no field: {eval}, {suite}" in inside.run("prove", "run", code=64).err
     config.write_text('[replay]\ncommand = "sh"\nsuite = "away"\n')
     assert "the folder away of `[replay] suite` does not exist" in inside.run("prove", "run", code=66).err
+    config.write_text('[replay]\ncommand = "cat {suite}/id_rsa"\nsuite = "../.ssh"\n')
+    assert "the folder ../.ssh of `[replay] suite` is outside of" in inside.run("prove", "run", code=64).err
     config.write_text('[replay]\ncommand = "no-such-program"\nsuite = "suite"\n')
     assert set(outcomes(inside.run("prove", "run", "--json").out).values()) == {"inconclusive"}
     assert stored_logs(inside.folder) == {}, "what could not be started is not kept"

@@ -23,7 +23,7 @@ from evalscribe.replay.replays import Replays
 from evalscribe.replay.sandbox import readable_copy, require_sandbox, scratch_prefix
 from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
 from evalscribe.reports.apply import PatchOffer, SuiteFolder
-from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
+from evalscribe.sample import GRADED_WITH, is_shipped, replay_table, suite_folder
 from evalscribe.settings.config import COMMAND_LINE, CONFIG_NAME
 from evalscribe.workspace import Workspace
 
@@ -172,7 +172,7 @@ async def open_grader(
                 f"the sample is graded with {' and '.join(missing)}, which this Python lacks: "
                 "pip install 'evalscribe[sample]'"
             )
-        async with open_command(table, settings.root) as grader:
+        with open_command(table, suite_folder() if shipped else settings.root) as grader:
             yield grader
     else:
         yield None

@@ -4,8 +4,8 @@ import hashlib
 import re
 import shlex
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
@@ -165,8 +165,8 @@ class CommandGrader:
         return {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
 
 
-@asynccontextmanager
-async def open_command(table: ReplayTable, root: Path) -> AsyncIterator[CommandGrader]:
+@contextmanager
+def open_command(table: ReplayTable, root: Path) -> Iterator[CommandGrader]:
     """Open the grader of a `[replay]` table.
 
     Args:
@@ -175,9 +175,12 @@ async def open_command(table: ReplayTable, root: Path) -> AsyncIterator[CommandG
 
     Raises:
         NotFoundError: The suite does not exist.
-        UsageError: The command cannot be read, or has unknown fields.
+        UsageError: The command cannot be read, has unknown fields, or the suite is outside of `root`.
     """
     suite = (root / table.suite).resolve()
+    if not suite.is_relative_to(root.resolve()):
+        # The file may be a stranger's, and what the command prints is kept in the report.
+        raise UsageError(f"the folder {table.suite} of `[replay] suite` is outside of {root}")
     if not suite.is_dir():
         raise NotFoundError(f"the folder {table.suite} of `[replay] suite` does not exist in {root}")
     try:

@@ -26,7 +26,7 @@ GRADED_WITH = ("mypy", "pytest", "ruff")
 
 def replay_table() -> ReplayTable:
     """How one answer of the sample is graded again."""
-    return ReplayTable(command="{python} {suite}/grade.py {eval} {attempt}", suite=str(suite_folder()))
+    return ReplayTable(command="{python} {suite}/grade.py {eval} {attempt}", suite=".")
 
 
 def outputs_folder() -> Path:
