@@ -177,6 +177,20 @@ def test_a_log_without_any_error_is_compared_as_a_whole() -> None:
     assert not fails_alike(look_of(evidence), look_of_log(evidence, log.replace("pytest failed", "pytest failed, 9")))
 
 
+@pytest.mark.parametrize(
+    "said", ["FAILED sum: expected 6, got 5", "not ok 1 - sum", "sum is wrong: 5", "FAIL: the sum is 5, wanted 6"]
+)
+def test_what_a_grader_prints_in_words_of_its_own_is_compared_too(said: str) -> None:
+    recorded = failure(f"{said}\n", reason=said).evidence
+    assert fails_alike(look_of(recorded), look_of_log(recorded, f"{said}\n"))
+    assert not fails_alike(look_of(recorded), look_of_log(recorded, "cannot open the file of the answer\n"))
+    without_log = recorded.model_copy(
+        update={"documents": tuple(one for one in recorded.documents if one.role != "log")}
+    )
+    assert fails_alike(look_of(without_log), look_of_log(without_log, f"started\n{said}\n"))
+    assert not fails_alike(look_of(without_log), look_of_log(without_log, "started\n"))
+
+
 def test_recorded_trials_of_the_reference_answer_count() -> None:
     trials = (GradedTrial(name="t1", failed_at=("tests failed (66%)",), output=LOG), GradedTrial(name="t2"))
     answer = GradedAnswer(kind="reference answer", source="oracle, job 1", trials=trials, passed=1, total=2)

@@ -146,7 +146,7 @@ def test_an_analysis_replays_tasks_first(inside: InProcessCommand) -> None:
     (found,) = json.loads(told)["findings"]
     assert (found["classification"], found["basis"]) == ("OVERLY_STRICT", "proved")
     (page,) = inside.folder.glob("reports/tiny/*/*.md")
-    assert "`bash /solution/solve.sh && bash /tests/test.sh` ended with 0" in page.read_text()
+    assert "`bash /solution/solve.sh && bash /tests/test.sh` failed (exit code 0)" in page.read_text()
 
 
 def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:

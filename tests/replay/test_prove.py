@@ -70,7 +70,7 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     assert "Reviewer: the sum was never said" in text
     assert "**AMBIGUOUS_TASK**" in text
     assert "judge said MODEL_FAULT" in text
-    assert "`sh /suite/sums/001-broken/test.sh 1` ended with 1; logs in `proofs[0]` of the data" in text
+    assert "`sh /suite/sums/001-broken/test.sh 1` failed (exit code 1); logs in `proofs[0]` of the data" in text
     data = json.loads(page.with_suffix(".json").read_text())
     assert {one["eval"]: one["outcome"] for one in data["proofs"]} == PROVED
     first = data["proofs"][0]["replays"][0]

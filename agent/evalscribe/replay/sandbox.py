@@ -249,8 +249,8 @@ async def require_sandbox() -> None:
         return
     if not sys.platform.startswith("linux"):
         raise UnavailableError(f"{_NOT_RUN}: it needs Linux. On other systems, use a Linux container or machine.")
-    if missing := [name for name in ("bwrap", "prlimit", "setpriv") if shutil.which(name) is None]:
-        packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap and util-linux"
+    if missing := [name for name in ("bwrap", "prlimit", "setpriv", "timeout", "rm") if shutil.which(name) is None]:
+        packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap, util-linux and coreutils"
         raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
     await asyncio.to_thread(_remove_leftovers)
     with _workplace() as place:

@@ -515,7 +515,8 @@ def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
     command = next((one for one in replays if one.command and not one.passed), None) or next(
         (one for one in replays if one.command), None
     )
-    how = f"{inline.code(command.command)} ended with {command.exit_code}; logs" if command else "logs"
+    ended = f"{'passed' if command.passed else 'failed'} (exit code {command.exit_code})" if command else ""
+    how = f"{inline.code(command.command)} {ended}; logs" if command else "logs"
     yield f"- Replay: {how} in `proofs[{at}]` of the data."
 
 
