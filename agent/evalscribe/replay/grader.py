@@ -18,7 +18,7 @@ from evalscribe.redaction.redact import redact
 from evalscribe.replay.conclusions import fails_alike, look_of, look_of_log
 from evalscribe.replay.sandbox import Execution, Folder, SandboxLimits, execute, readable_copy, scratch_prefix
 from evalscribe.settings.config import ReplayTable
-from evalscribe.text import visible
+from evalscribe.text import one_line, visible
 
 MAX_LOG = 64 * 1024
 """Maximum characters of a replay's log that are kept; the last ones, where test runners say what failed."""
@@ -220,8 +220,13 @@ def broken(done: Execution) -> str:
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
     if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
-        return f"not started: {visible(done.output.strip())[-120:]}"
+        return f"not started: {last_words(done.output)}"
     return ""
+
+
+def last_words(output: str) -> str:
+    """Return the end of an output for a reason, redacted before it is cut."""
+    return one_line(redact(visible(output.strip()[-MAX_LOG:])))[-120:]
 
 
 def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]") -> str:

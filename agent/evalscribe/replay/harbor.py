@@ -20,7 +20,7 @@ from evalscribe.redaction.redact import redact
 from evalscribe.replay.commands import CommandSequence, recorded_commands
 from evalscribe.replay.conclusions import parts_fail_alike
 from evalscribe.replay.dockerfile import NeedsImageError, build_folders
-from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, is_plain_path, kept_log, write_files
+from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, is_plain_path, kept_log, last_words, write_files
 from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, open_folders, readable_copy, scratch_prefix
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import file_below
@@ -46,8 +46,8 @@ DEFAULT_S, MAX_S = 600.0, 3600.0
 """Seconds for an answer or a verifier of which the task does not say; most that a task may ask for."""
 DEFAULT_MB, MAX_MB = 2048, 16_384
 _LACKS = (
-    r"\S+: (?:command )?not found",
-    r"No module named \S+",
+    r"(?<!\S)\S{1,300}: (?:command )?not found",
+    r"No module named \S{1,300}",
     r"Permission denied",
     r"Read-only file system",
     r"Operation not permitted",
@@ -55,8 +55,9 @@ _LACKS = (
     r"Network is unreachable",
     r"Cannot allocate memory|MemoryError|Resource temporarily unavailable|File too large|No space left on device",
 )
+_NO_FILE = r"(?<![^\s:'\"])[^\s:'\"]{1,300}['\"]?: No such file or directory|No such file or directory: \S{1,300}"
 _MISSING = re.compile("|".join(_LACKS))
-_FILES = re.compile("|".join((*_LACKS, r"[^\s:'\"]+['\"]?: No such file or directory|No such file or directory: \S+")))
+_FILES = re.compile("|".join((*_LACKS, _NO_FILE)))
 
 
 class _Task(NamedTuple):
@@ -360,11 +361,11 @@ def _failed_to_answer(done: Execution, known: str | None) -> str:
     if why := broken(done):
         return why
     if known is not None:
-        return _missing_here(done.output, known)
+        return _missing_here(kept_log(done.output), known)
     if done.exit_code != 0:
-        last = visible(one_line(done.output.strip()))[-120:]
+        last = last_words(done.output)
         return f"left unfinished: solution/solve.sh ends with exit code {done.exit_code}{f': {last}' if last else ''}"
-    return _missing_here(done.output, "", files=False)
+    return _missing_here(kept_log(done.output), "", files=False)
 
 
 def _missing_here(printed: str, known: str, *, files: bool = True) -> str:

@@ -1,5 +1,6 @@
 """Grade answers with a command of the user's that brings its own isolation, such as docker or a benchmark's harness."""
 
+import re
 import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,11 +23,16 @@ from evalscribe.replay.grader import (
 )
 from evalscribe.replay.sandbox import MIB, SandboxLimits, execute_outside, scratch_prefix
 from evalscribe.sources.harbor import task_checksum, task_folders
+from evalscribe.text import visible
 
 VERSION = "outside@1"
 """Raise the number by hand when the same answer is graded differently."""
 LIMITS = SandboxLimits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
 """Time is limited, memory is not: the command limits what it isolates."""
+
+
+_PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/\w[\w.@+-]*)*")
+"""Names of evals that mean nothing to a shell and lead to no other folder."""
 
 
 class CommandOutside:
@@ -67,6 +73,8 @@ class CommandOutside:
         self._folders = task_folders(tasks.resolve()) if tasks else {}
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
+        if "eval" in self._used and not _PLAIN_NAME.fullmatch(evidence.eval.task):
+            return ReplayPlan(note=f"its name may not stand in a command: {visible(evidence.eval.task)[:80]}")
         task = self._folders.get(evidence.eval.name)
         if task is None and "task" in self._used:
             return ReplayPlan(note="there is no such task")

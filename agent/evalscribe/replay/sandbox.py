@@ -293,7 +293,7 @@ def _remove_leftovers() -> None:
 
 def _maker(folder: str) -> int:
     number = folder.removeprefix(SCRATCH).partition("-")[0]
-    return int(number) if number.isdecimal() else os.getpid()
+    return int(number) if number.isdecimal() and len(number) < 10 else os.getpid()
 
 
 @contextlib.contextmanager

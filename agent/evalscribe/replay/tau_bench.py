@@ -20,7 +20,7 @@ from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import CORRECTED, Replay
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay import tau_driver
-from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, interpreter, kept_log
+from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, interpreter, kept_log, last_words
 from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, readable_copy, scratch_prefix
 from evalscribe.replay.tau_tasks import (
     ASSERTIONS,
@@ -200,7 +200,7 @@ def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[s
     except (ValueError, RecursionError):
         answers = None
     if not isinstance(answers, dict):
-        why = broken(done) or f"not finished: {visible(done.output.strip())[-120:]}"
+        why = broken(done) or f"not finished: {last_words(done.output)}"
         return {name: {"broken": why} for name in series}
     if "error" in answers:
         why = one_line(visible(str(answers["error"])))[:300]
