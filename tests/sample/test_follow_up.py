@@ -114,6 +114,8 @@ def test_a_change_is_proved_before_it_is_agreed_to(workspace: Workspace, tmp_pat
     assert ", proved by replay, commit `" in report.read_text()
     workspace.run("analyze", "sample", "--judge", "rules", "--quiet")
     assert "+1 (proved)" in report.read_text()
+    workspace.run("prove", "sample", EVAL)
+    assert "+1 (proved)" in report.read_text(), "another proof keeps what was tried"
     assert "reproduced by replay" in report.read_text()
     held = about(next_report(workspace, another_run(tmp_path / "run", without=EVAL)), EVAL)
     assert held.outcome == "held"

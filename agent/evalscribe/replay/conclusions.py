@@ -1,6 +1,7 @@
 """Compare replays with the stored failure, and draw the conclusion: whose fault was it, or is it still a judgement?"""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from evalscribe.evidence.locate import signature
@@ -11,7 +12,7 @@ from evalscribe.judging.rules import quote
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.rules.patches import DOCUMENT as TESTS_OF_A_PATCH
 from evalscribe.judging.rules.patches import FAILED
-from evalscribe.model.evidence import Citation, Diagnosis, Document, Evidence
+from evalscribe.model.evidence import Citation, Document, Evidence
 from evalscribe.model.finding import (
     CORRECTED,
     REPLAY_JUDGE,
@@ -51,9 +52,10 @@ class FailureLook(NamedTuple):
 LINTERS = ("eslint", "ruff")
 
 
-def look_of(evidence: Evidence, diagnosis: Diagnosis | None = None) -> FailureLook:
+@lru_cache(32)  # each replay of a failure is compared with the stored one
+def look_of(evidence: Evidence) -> FailureLook:
     """Return how a failure looks."""
-    found = diagnosis or diagnose(evidence)
+    found = diagnose(evidence)
     error = found.located.error if found.located else None
     tests = frozenset(test.name for test in found.tests.failures)
     lint = frozenset(one.code for one in found.errors if one.code and one.tool in LINTERS and one.severity == "error")
@@ -314,7 +316,7 @@ class _Replays:
 
     def verdict(self, proof: Proof) -> Verdict:
         """Return the verdict of a proof; its cause and fix are those of the rules if they say the same."""
-        rules, error = self._rules, look_of(self._case.evidence, self._case.diagnosis).error
+        rules, error = self._rules, look_of(self._case.evidence).error
         agrees = rules.classification == "OVERLY_STRICT" and rules.cause_kind in AT_FAULT
         return Verdict(
             classification="OVERLY_STRICT",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from evalscribe.model.evidence import Evidence
-from evalscribe.model.finding import REPEAT, Failure, Proof, Replay
+from evalscribe.model.finding import CORRECTED, REPEAT, Failure, Proof, Replay
 from evalscribe.replay.conclusions import conclude, recorded_replays
 from evalscribe.replay.grader import Grader, ReplayJob
 
@@ -31,7 +31,6 @@ class Replays:
     """Replays at the same time."""
     fresh: bool = False
     """Whether to run again what was run before."""
-    on_replay: Callable[[Replay], None] = _ignore
     on_proof: Callable[[Proof], None] = _ignore
     refused: dict[str, str] = field(default_factory=dict)
     """Why nothing could be run of failures without a proof, by eval id."""
@@ -62,6 +61,7 @@ class Replays:
                 case = load()
                 proof = await self._proof(case) if case else None
                 if proof is not None:
+                    proof = proof.model_copy(update={"replays": (*proof.replays, *self._tried_before(proof))})
                     self.store.put_proof(self.run_id, proof)
                     found[number] = proof
                     self.on_proof(proof)
@@ -73,6 +73,13 @@ class Replays:
         except BaseExceptionGroup as failed:
             raise _first(failed) from None
         return tuple(found[number] for number in sorted(found))
+
+    def _tried_before(self, proof: Proof) -> tuple[Replay, ...]:
+        """Return the replays of proposed changes that an earlier proof about the same evidence has."""
+        known = next((one for one in self.store.proofs(self.run_id) if one.eval_id == proof.eval_id), None)
+        if known is None or known.evidence != proof.evidence:
+            return ()
+        return tuple(one for one in known.replays if one.change not in (None, CORRECTED))
 
     async def _proof(self, case: Failure) -> Proof | None:
         evidence = case.evidence
@@ -134,7 +141,6 @@ class Replays:
             done = await self.grader.run(evidence, job, attempt)
         if not done.broken:
             self.store.put_replay(job.key, attempt, done)
-        self.on_replay(done)
         return done
 
 

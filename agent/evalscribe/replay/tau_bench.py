@@ -30,7 +30,7 @@ from evalscribe.replay.tau_tasks import (
     OUTPUTS,
     CorrectedExpectation,
     Expectation,
-    Graded,
+    GradedTrajectory,
     Json,
     RecordedTrial,
     grade,
@@ -261,7 +261,7 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
     )
 
 
-def _difference(trial: RecordedTrial, graded: Graded) -> str:
+def _difference(trial: RecordedTrial, graded: GradedTrajectory) -> str:
     """Return how a replay's result differs from the recorded one: then it was graded with other tools or data."""
     if (graded.failed and trial.passed) or (not graded.failed and not trial.passed):
         return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
@@ -271,7 +271,7 @@ def _difference(trial: RecordedTrial, graded: Graded) -> str:
     return f"not the run's: another result for {', '.join(PARTS.get(name, name) for name in other)}" if other else ""
 
 
-def _error(graded: Graded, made: Json, wanted: Json) -> str:
+def _error(graded: GradedTrajectory, made: Json, wanted: Json) -> str:
     if "conversation" in graded.failed:
         return "the conversation never ended"
     if DATABASE in graded.failed:
@@ -283,7 +283,7 @@ def _error(graded: Graded, made: Json, wanted: Json) -> str:
     return f"failed: {', '.join(PARTS.get(name, name) for name in graded.failed)}"
 
 
-def _log(graded: Graded, made: Json, wanted: Json) -> Iterator[str]:
+def _log(graded: GradedTrajectory, made: Json, wanted: Json) -> Iterator[str]:
     if "conversation" in graded.failed:
         yield "conversation: never ended"
     if DATABASE in graded.failed:

@@ -169,7 +169,7 @@ def _call(action: JsonValue) -> Json:
     }
 
 
-class Graded(NamedTuple):
+class GradedTrajectory(NamedTuple):
     """How a replayed trial fulfils an expectation."""
 
     parts: dict[str, bool]
@@ -184,7 +184,9 @@ class Graded(NamedTuple):
         return tuple(name for name, passed in self.parts.items() if not passed)
 
 
-def grade(trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]) -> Graded:
+def grade(
+    trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]
+) -> GradedTrajectory:
     """Grade a trial as the benchmark does, given what its calls did to the database."""
     said = [reply.lower().replace(",", "") for reply in trial.replies]
     unsaid = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in said))
@@ -203,7 +205,7 @@ def grade(trial: RecordedTrial, expected: Expectation, *, same_database: bool, a
     }
     parts = {part: results.get(part, True) for part in expected.parts}
     unknown = any(part not in results or (part == JUDGED and judged is None) for part in expected.parts)
-    return Graded({"conversation": trial.ended, **parts}, unsaid, uncalled, unknown)
+    return GradedTrajectory({"conversation": trial.ended, **parts}, unsaid, uncalled, unknown)
 
 
 def _is_call(expected: Json, made: Json) -> bool:
