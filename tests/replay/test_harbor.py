@@ -22,10 +22,11 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return InProcessCommand(tmp_path, monkeypatch, capsys)
 
 
-def proved(inside: InProcessCommand, tasks: dict[str, TinyTask], *arguments: str) -> dict[str, Any]:
-    """Return what is proved of each task, and why nothing could be run of it."""
+def proved(inside: InProcessCommand, tasks: dict[str, TinyTask], *arguments: str, code: int = 0) -> dict[str, Any]:
+    """Return what is proved of each task, and why nothing could be run of it; `code` is the exit code."""
     tiny_harbor.write(inside.folder, tasks)
-    told = json.loads(inside.run("prove", "job", "--tasks", "tasks", "--repeat", "2", "--json", *arguments).out)
+    command = ("prove", "job", "--tasks", "tasks", "--repeat", "2", "--json", *arguments)
+    told = json.loads(inside.run(*command, code=code).out)
     refused = {one["eval"]: one["why"] for one in told["not_replayed"]}
     return {one["eval"]: one for one in told["proofs"]} | refused
 
@@ -130,6 +131,20 @@ def test_a_task_that_has_changed_proves_nothing(inside: InProcessCommand) -> Non
     ]
 
 
+def test_other_tasks_replace_no_proof(inside: InProcessCommand) -> None:
+    assert proved(inside, {"task": TinyTask()})["task"]["outcome"] == "reproduced"
+    inside.run("analyze", "job", "--tasks", "tasks", "--judge", "rules")
+    (report,) = (inside.folder / "reports").glob("*/*/*.md")
+    before = report.read_text()
+    assert "reproduced by replay" in before
+    (inside.folder / "others" / "other").mkdir(parents=True)
+    shutil.copy(inside.folder / "tasks" / "task" / "task.toml", inside.folder / "others" / "other")
+    assert "others has none of the tasks of job: task" in inside.run("prove", "job", "--tasks", "others", code=66).err
+    assert report.read_text() == before
+    told = inside.run("analyze", "job", "--judge", "rules").err
+    assert "1 failure proved by replay had other evidence then, such as other --tasks" in " ".join(told.split())
+
+
 def test_an_imported_job_is_replayed(inside: InProcessCommand) -> None:
     tiny_harbor.write(inside.folder, {"fair": TinyTask(), "broken": TinyTask(test=TEST.format(3), said="FAIL: x\n")})
     imported = json.loads(inside.run("import", "job", "--json").out)
@@ -178,7 +193,7 @@ def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:
     ],
 )
 def test_why_commands_are_not_run_again(inside: InProcessCommand, call: dict[str, Any], why: str) -> None:
-    found = proved(inside, {"task": TinyTask(commands=(call,), solve=None)})["task"]
+    found = proved(inside, {"task": TinyTask(commands=(call,), solve=None)}, code=69)["task"]
     assert found.startswith(why)
     with_reference = proved(inside, {"other": TinyTask(commands=(call,))})["other"]
     assert with_reference["why"] == "the reference answer passes; the output cannot be run again"
@@ -211,7 +226,7 @@ def test_no_file_of_the_folder_names_a_command_that_runs_outside(inside: InProce
     (inside.folder / "evalscribe").mkdir()
     (inside.folder / "evalscribe" / "config.toml").write_text("[replay]\ncommand = 'touch owned'\n")
     for environment in ({}, {"XDG_CONFIG_HOME": "."}):
-        assert "Not replayed: task" in inside.run("prove", "job", "--tasks", "tasks", **environment).out
+        assert "Not replayed: task" in inside.run("prove", "job", "--tasks", "tasks", code=69, **environment).out
     assert not (inside.folder / "owned").exists()
 
 

@@ -129,8 +129,15 @@ def test_what_is_missing_is_said(inside: InProcessCommand) -> None:
     config.write_text('[replay]\ncommand = "cat {suite}/id_rsa"\nsuite = "../.ssh"\n')
     assert "the folder ../.ssh of `[replay] suite` is outside of" in inside.run("prove", "run", code=64).err
     config.write_text('[replay]\ncommand = "no-such-program"\nsuite = "suite"\n')
-    assert set(outcomes(inside.run("prove", "run", "--json").out).values()) == {"inconclusive"}
+    told = inside.run("prove", "run", code=69).out
+    assert "sums/005-other: not started: " in told
+    assert "no-such-program" in told
     assert stored_logs(inside.folder) == {}, "what could not be started is not kept"
+    config.write_text('[replay]\ncommand = "sh {suite}/grade.sh"\nsuite = "suite"\n')
+    assert "the suite has no grade.sh, which `[replay] command` names" in inside.run("prove", "run", code=69).out
+    config.write_text(tiny_suite.CONFIG + 'reference = "{eval}/model"\n')
+    told = inside.run("prove", "run", "002-fair").out
+    assert "the output fails again, 3 of 3 times; the reference was not run: the suite has no" in told
 
 
 def test_without_bubblewrap_nothing_runs(inside: InProcessCommand, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.history import ReportHistory, load_history, other_runs, stored_records
 from evalscribe.reports.placement import folder_of
-from evalscribe.text import join_first
+from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -244,6 +244,14 @@ async def prepare(
     seen = tuple(one.sighting for one in gathered if one.sighting)
     grouped = group_failures(gathered)
     first = {group.eval_ids[0] for group in grouped}
+    proofs = known_proofs(workspace, run, [one.digest for one in gathered])
+    failed = {eval.id for eval in run.failures}
+    if unused := sum(one.eval_id in failed - proofs.keys() for one in workspace.store.analyses.proofs(run.id)):
+        watcher.say(
+            f"{pluralise(unused, 'failure')} proved by replay had other evidence then, such as other `tasks`; "
+            "these proofs are not used.",
+            ("tasks",),
+        )
     return PreparedRun(
         workspace=workspace,
         analyst=analyst,
@@ -257,7 +265,7 @@ async def prepare(
         missing={one.eval_id: one.missing for one in gathered if one.missing},
         passable=frozenset(one.eval_id for one in gathered if one.reference_passes),
         computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
-        proofs=known_proofs(workspace, run, [one.digest for one in gathered]),
+        proofs=proofs,
     )
 
 

@@ -12,6 +12,7 @@ from evalscribe.analysis.prove import prove as prove_run
 from evalscribe.cli import options
 from evalscribe.cli.output import print_json, print_notes, say
 from evalscribe.cli.terminal import paying_workspace
+from evalscribe.errors import UnavailableError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.finding import REPEAT, ReplayOptions, ReplayOutcome
 from evalscribe.model.report import ProofSummary
@@ -72,7 +73,7 @@ def prove(
         print_json(proved)
     else:
         _print(proved, run)
-    return 0
+    return 0 if proved.proofs else UnavailableError.exit_code
 
 
 MOST_NAMED = 5

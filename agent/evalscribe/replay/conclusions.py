@@ -138,7 +138,7 @@ def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | No
         case: The failure, as a judge is given it.
         replays: Its replays, recorded ones included.
         same_grader: Whether the grader is the run's; None if the run has no record of it.
-        note: Why the output could not be run, if something is known of that.
+        note: Why one of the answers could not be run, if something is known of that.
     """
     facts = _Replays(case, replays, note)
     outcome, why, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
@@ -269,7 +269,8 @@ class _Replays:
                 "The stored output fails again, but not as in the run, so the replay differs from the run.",
             )
         if not self._of("reference"):
-            how = next((one.broken for one in self._all if one.answer == "reference" and one.broken), "not run")
+            unknown = f"not run: {self._note}" if self._note else "not run"
+            how = next((one.broken for one in self._all if one.answer == "reference" and one.broken), unknown)
             return (
                 "inconclusive",
                 f"the output fails again, {_times(len(runs), runs)}; the reference was {how}",

@@ -22,6 +22,8 @@ from evalscribe.text import one_line, visible
 
 MAX_LOG = 64 * 1024
 """Maximum characters of a replay's log that are kept; the last ones, where test runners say what failed."""
+NOT_STARTED = "not started"
+"""How the reason of a replay begins whose command does not exist."""
 SUITE, ANSWER = "/suite", "/answer"
 """Where a sandbox has the suite and the answer."""
 
@@ -45,7 +47,7 @@ class ReplayPlan(NamedTuple):
     same_grader: bool | None = None
     """Whether the grader is the run's; None if the run has no record of it."""
     note: str = ""
-    """Why there is no job, or none for the output."""
+    """Why there is no job, or none for one of the answers."""
 
 
 class Grader(Protocol):
@@ -100,16 +102,24 @@ class CommandGrader:
         grader = self._files(self._table.grader, task)
         if not grader:
             return ReplayPlan(note=f"the suite has no {self._place(self._table.grader, task)}")
-        jobs = []
+        for word in self._command(task, 1):
+            named = PurePosixPath(word)
+            if named.is_relative_to(SUITE) and not (self._copy / named.relative_to(SUITE)).exists():
+                return ReplayPlan(note=f"the suite has no {named.relative_to(SUITE)}, which `[replay] command` names")
+        jobs, note = [], ""
         if reference := self._files(self._table.reference, task):
             jobs.append(self._job("reference", task, reference))
+        else:
+            note = f"the suite has no {self._place(self._table.reference, task)}"
         if output := self._output(evidence):
             jobs.append(self._job("output", task, output))
+        elif jobs:
+            note = "the run stored no file of it"
         stored = {document.path: document.text for document in evidence.of("grader")}
         return ReplayPlan(
             tuple(jobs),
             same_grader=all(_same(text, grader.get(path)) for path, text in stored.items()) if stored else None,
-            note="" if jobs else "neither a reference answer nor an output is stored",
+            note=note if jobs else f"{note}, and no file of its output is stored",
         )
 
     def _job(self, answer: ReplayedAnswer, task: str, files: Mapping[str, str]) -> ReplayJob:
@@ -220,7 +230,7 @@ def broken(done: Execution) -> str:
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
     if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
-        return f"not started: {last_words(done.output)}"
+        return f"{NOT_STARTED}: {last_words(done.output)}"
     return ""
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.evidence.locate import telling_line
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import Document, Role
@@ -44,7 +44,7 @@ from evalscribe.sources.records import (
     seconds_between,
     text_of,
 )
-from evalscribe.text import pluralise
+from evalscribe.text import join_first, pluralise
 
 NAME = "harbor"
 MAX_JOBS = 1_000
@@ -141,6 +141,12 @@ class HarborReader(EvalReader):
                     yield self._eval(trial, answers.get(trial.checksum, ()))
                 except EvalscribeError as error:
                     self._omit(f"a trial that cannot be read: {error}", trial.folder.name, lost=True)
+        if self._overrides.tasks and self._tasks and not any(self._tasks.values()):  # nothing is stored before this
+            raise NotFoundError(
+                f"{self._overrides.tasks.name} has none of the tasks of {self._path.name}: "
+                f"{join_first(tuple(self._tasks), 5)}",
+                fields=("tasks",),
+            )
 
     def _jobs(self) -> list[_Job]:
         if _is_trial(self._path):
