@@ -47,7 +47,7 @@ class EvalscribeError(Exception):
 
 
 def write_fields(text: str, fields: Sequence[str], write_field: Callable[[str], str]) -> str:
-    """Return a text with its fields, which are in backticks, as a surface writes them."""
+    """Return the text with its fields (names in backticks) as `write_field` writes them, such as flags."""
     for field in fields:
         text = text.replace(f"`{field}`", write_field(field))
     return text

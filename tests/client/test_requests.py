@@ -155,7 +155,7 @@ def test_the_collection_may_be_configured(
         ({"requests": []}, "requests is empty"),
         ({"model_string": None}, "model_string is missing: give provider/model, such as openai/gpt-5-mini"),
         ({"model_string": "gpt-5-mini"}, "is not a model: use"),
-        ({"model_string": "nobody/gpt-5-mini"}, "nobody/gpt-5-mini names no model"),
+        ({"model_string": "nobody/gpt-5-mini"}, "nobody/gpt-5-mini is not a known model"),
         ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
     ],
 )

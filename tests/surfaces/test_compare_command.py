@@ -151,7 +151,7 @@ def test_a_dry_run_asks_nothing_and_writes_nothing(workspace: Workspace, sides: 
     with MessagesServer(explains) as server:
         ended = workspace.run("compare", *sides, "--dry-run", **access(server))
         assert server.calls == []
-    assert "Asking would take about" in ended.out
+    assert "Estimate: about" in ended.out
     assert workspace.reports == []
 
 

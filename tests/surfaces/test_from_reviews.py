@@ -132,7 +132,7 @@ def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_la
     reviewed.says(1, "KNOWN_GAP", "--note", "we know")
     reviewed.merge()
     taken = reviewed.take("--all", "--publish", "--train", "0.5", "--test", "0.5")
-    assert "with a label that only a judge gave: no evidence about that judge" in taken.err
+    assert "labelled only by a judge: they cannot test that judge" in taken.err
     items = reviewed.items().values()
     assert len(items) > 1
     judged = [one for one in items if "reviewer" not in one["source"]]

@@ -118,9 +118,9 @@ def _told(done: FromReviews) -> str:
 
 def _left_out(done: FromReviews) -> Iterator[str]:
     if done.unreviewed:
-        yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no evidence about that judge"
+        yield f"{pluralise(done.unreviewed, 'item')} labelled only by a judge: they cannot test that judge"
     if done.alike:
-        yield f"Left out: {done.alike:,} that share one label with a failure that is included"
+        yield f"Left out: {done.alike:,} that share one label with an included failure"
     if done.contradicted:
         yield f"Left out: {done.contradicted:,} that two reports of their run label differently"
     if done.withdrawn:
@@ -129,4 +129,4 @@ def _left_out(done: FromReviews) -> Iterator[str]:
         number, runs = pluralise(sum(done.missing.values()), "labelled failure"), list(done.missing)
         of = f"of {pluralise(len(runs), 'run')}: {join_first(runs, MOST_RUNS)}"
         yield f"Left out: {number} whose evidence is not in the store, {of}"
-        yield "Import it and run this again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."
+        yield "Import these runs and try again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` gets a run."

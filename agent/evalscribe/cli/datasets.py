@@ -65,7 +65,7 @@ def publish(
         done = publish_version(datasets, one, description, workspace.now())
     number, items = done.version.number, pluralise(done.version.items, "item")
     told = f"Version {number} of {one.name}: {items}."
-    tables.print_id(done.version.id, done.version, told if done.new else f"Unchanged: version {number} has it.", form)
+    tables.print_id(done.version.id, done.version, told if done.new else f"Unchanged since version {number}.", form)
     return 0
 
 
@@ -155,7 +155,7 @@ def _comparison_lines(done: VersionComparison) -> Iterator[str]:
     yield f"{len(done.added):,} added, {len(done.removed):,} removed, {len(done.changed):,} changed"
     yield from (f"  {one}" for one in told[:MOST_TOLD])
     if len(told) > MOST_TOLD:
-        yield f"  and {len(told) - MOST_TOLD:,} more; --format json has all"
+        yield f"  and {len(told) - MOST_TOLD:,} more; --format json lists all"
     if done.moved:
         yield "Items that both versions have are in a different order."
 

@@ -74,7 +74,7 @@ class ServerWorkspace:
             yield workspace, choose_collection(workspace, named or self.collection)
 
     def run(self, name: str) -> str:
-        """Return the run's name, or its path if it is a file. Raises `UsageError` for a path outside the workspace."""
+        """Return a run's name, or the path of a file inside the workspace. Raises `UsageError` for a file outside."""
         return name if self._path(name) is None else self.inside(name)
 
     def inside(self, name: str) -> str:

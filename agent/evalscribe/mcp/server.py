@@ -86,7 +86,7 @@ def as_readable(line: str) -> str | None:
 
 
 def id_of(line: str) -> int | str | None:
-    """Find the id of a request that cannot be parsed, without recursion; None if there is none."""
+    """Find the id of a request that cannot be parsed, without recursion; None if the request has no id."""
     depth, before = 0, ("", "")
     for match in _PART.finditer(line):
         part = match[0]

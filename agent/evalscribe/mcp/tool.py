@@ -205,13 +205,13 @@ INSTEAD = {
 }
 """Tools that replace the commands that messages recommend after `evalscribe`."""
 PARAMETERS = {"budget": "budget_usd"}
-"""Fields that tools have under another name."""
+"""Tool arguments whose names differ from the field names in error messages."""
 ARGUMENTS = {
     r"--budget(?: USD)?(?![\w-])": "`budget_usd`",
     r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`",
     r"--run-item-id(?![\w-])": "`run_item_id`",
 }
-"""Arguments that replace the options in reasons and notes that were stored in the command line's words."""
+"""Tool arguments that replace command-line options in stored reasons and notes."""
 log = logging.getLogger("evalscribe.mcp")
 
 

@@ -85,7 +85,7 @@ class Options(Frozen):
     map: tuple[str, ...] | None = None
     """Columns of a table of results, each as `input=question`."""
     threshold: float | None = None
-    """Lowest score that passes, where a source does not say what passed; None for 1."""
+    """Lowest score that passes, if a source does not say what passed; None means 1."""
     tasks: Path | None = None
     """Folder of the tasks that were run."""
     reference_run: Path | None = None

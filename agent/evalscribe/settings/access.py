@@ -73,7 +73,7 @@ def full_model_name(name: str) -> str:
     if fitting:
         raise UsageError(f"{name} is a model of several providers; use {' or '.join(one + date for one in fitting)}")
     known = ", ".join(PROVIDERS)
-    raise UsageError(f"{name} names no model{did_you_mean(name)}; use PROVIDER/MODEL of {known}")
+    raise UsageError(f"{name} is not a known model{did_you_mean(name)}; use PROVIDER/MODEL of {known}")
 
 
 def did_you_mean(name: str) -> str:
@@ -228,7 +228,7 @@ def _convex_key(places: SettingsSources) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """Return the message of a placeholder that asks the user to set the key; empty for a real key."""
+    """Return the text of a placeholder in place of a key, which tells the user to set it; empty for a real key."""
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 
 
@@ -281,7 +281,7 @@ def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]
 
 
 def _is_pair(places: SettingsSources, origin: Origin) -> bool:
-    """Return True if that source has its own self-hosted key, so that its address is not for another key."""
+    """Return True if the source of an address also has a self-hosted key: the two belong together."""
     return any(place.origin == origin and place.get(SELF_HOSTED_KEY) for place in places)
 
 
