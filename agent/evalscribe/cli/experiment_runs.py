@@ -318,7 +318,7 @@ def run(
     """Run an experiment in a separate process.
 
     A new experiment needs `--target python:agent:answer --data items.jsonl --scorer
-    exact_match`, or a YAML file with these. Existing objects are reused.
+    exact_match`, or a YAML file. Existing objects are reused.
 
     Exit codes if it waits: 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 timed out.
 
