@@ -132,7 +132,7 @@ def slug(text: str) -> str:
 
 
 def web_url(url: str | None) -> str | None:
-    """Return an http(s) address, quoted so that it cannot end a markdown link; None if it is not one."""
+    """Return an http(s) address, quoted so that it cannot end a markdown link; None if it is not http(s)."""
     address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")
     try:
         parts = urlsplit(address)

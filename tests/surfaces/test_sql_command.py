@@ -63,7 +63,7 @@ def test_csv_and_json_are_for_programs(imported: InProcessCommand) -> None:
     assert rows[0] == ["content", "scores", "url"]
     assert rows[1] == ["a,\x1b[31m\nb", rows[1][1], ""]
     assert json.loads(rows[1][1]).keys() == {"reward"}
-    assert told.err == "There is more than this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
+    assert told.err == "More rows follow this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
     found = json.loads(imported.run("sql", sql, "--json", "--max-rows", "2").out)
     assert found["truncated"]
     assert (found["row_count"], found["applied_limit"], len(found["rows"])) == (2, 2, 2)

@@ -44,7 +44,7 @@ def add_run(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Add evals of a run to the draft. The run was imported, analysed, or is an experiment's."""
+    """Add evals of a run to the draft. The run must be imported, analysed, or a run of an experiment."""
     expected = None if expected_output is None else (json_or_text("expected_output", expected_output),)
     with Workspace() as workspace:
         one = find_dataset(workspace.store.datasets, dataset)
@@ -95,8 +95,8 @@ def from_reviews(
 ) -> int:
     """Build a dataset from the labels that people gave in merged reports. Prints its id.
 
-    Each labelled failure is an item: its current evidence, and the label. All items of one eval are in one split. With
-    --publish, prints the id of the version.
+    Each labelled failure becomes an item with its current evidence and its label. All items of one eval are in one
+    split. With --publish, prints the id of the version.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

@@ -210,7 +210,7 @@ def show(dataset: Named, form: Format = "table") -> int:
 def delete(
     dataset: Named, yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False
 ) -> int:
-    """Delete a dataset with its draft and its versions, after asking. Refused while an experiment uses it."""
+    """Delete a dataset with its draft and its versions, after asking. Refused while an experiment uses the dataset."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)

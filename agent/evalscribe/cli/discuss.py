@@ -54,8 +54,8 @@ def run_session(
         ask: The questions; None to read them from the terminal or a pipe.
         repo: The eval suite's repository, for implementing recommendations.
         as_json: True to print each answer as one JSON document.
-        spent: Usage of the same command so far, from the same budget.
-        opening: The question that the user's first line answers.
+        spent: What this command has used of the budget so far.
+        opening: A question to the user, who answers it with the first line.
 
     Raises:
         EvalscribeError: No question can be answered.

@@ -80,7 +80,7 @@ def list_all(
     validate_format(form)
     with Workspace() as workspace:
         rows = list_experiments(workspace, dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
-    none = "There is no such experiment: `evalscribe experiments create` creates one, `experiments sample` a sample."
+    none = "No experiment matches: `evalscribe experiments create` creates one, `experiments sample` a sample."
     print_list(rows, EXPERIMENT_HEADS, _experiment_cells, form, none)
     return 0
 
@@ -228,7 +228,7 @@ def compare(
     candidate: Annotated[
         str,
         typer.Argument(
-            metavar="CANDIDATE", help="The run to judge: id, first characters of the id, or name.", show_default=False
+            metavar="CANDIDATE", help="The candidate run: id, first characters of the id, or name.", show_default=False
         ),
     ],
     allow_mismatch: Annotated[

@@ -38,7 +38,7 @@ class StarterFile(Frozen):
     """Path relative to the workspace, with slashes."""
     text: str
     needed: str = ""
-    """Text that an existing file of this name needs; the user adds it."""
+    """Text that the user has to add if a file of this name already exists."""
     told_by: str = OWN_NAME
     """Word that shows that an existing file already has the text."""
 

@@ -87,8 +87,8 @@ def judge(
         list[str] | None,
         typer.Argument(
             metavar="RUBRIC [SUBJECT]...",
-            help="A rubric (NAME, NAME@VERSION or a YAML file), then what to judge: JSON files of agent runs, runs, or "
-            "a run and evals of it. Default: the agent runs of --collection.",
+            help="A rubric (NAME, NAME@VERSION or a YAML file), then what to judge: JSON files of agent runs; runs; or "
+            "a run, then its evals. Default: the agent runs of --collection.",
             show_default=False,
         ),
     ] = None,

@@ -30,7 +30,7 @@ Rubric = Annotated[
 ]
 Cascade = Annotated[
     bool,
-    typer.Option("--cascade", help="Rules, then a cheap model, then a good one.", rich_help_panel=JUDGING),
+    typer.Option("--cascade", help="Rules, then a cheap model, then a better model.", rich_help_panel=JUDGING),
 ]
 Batch = Annotated[
     bool,

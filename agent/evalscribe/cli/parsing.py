@@ -118,7 +118,7 @@ class CommandParser(TyperCommand):
 
 
 def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) -> None:
-    """Write arguments and options by panel; `apart` puts those that every command has into their own panel."""
+    """Write the help of arguments and options by panel; with `apart`, options of every command have their own panel."""
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     last = []
     for param in sorted((param for param in params if not param.hidden), key=_rank):

@@ -93,7 +93,7 @@ def label(
     if done.said is not None:
         output.say(f"Reviewer: {done.said}")
     if not done.changed:
-        output.hint("The report already says so. To add your own comment, repeat the command with --note TEXT.")
+        output.hint("The report already has this label. To add your own comment, repeat the command with --note TEXT.")
     output.hint(
         "The label applies now. The page's counts and recommendations are updated when its run is analysed again."
     )

@@ -114,7 +114,7 @@ class _Guard:
         return _Guard(self._stream, escapes=False, neutralises=self._neutralises)
 
     def _neutral(self, text: str) -> str:
-        """Also break commands that arrive in pieces: the unfinished end of the last piece is checked with this one.
+        """Also break commands that arrive in pieces: the unfinished end of the last piece is checked with this piece.
 
         A space is only ever inserted before a command's last character, which is in this piece.
         """

@@ -74,7 +74,7 @@ def validate_format(form: str) -> str:
 def print_list(
     rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequence[object]], form: str, none: str
 ) -> None:
-    """Print a table with these heads, a JSON array, or JSON lines. `none` is printed if there are no rows."""
+    """Print rows as a table with the column names `heads`, a JSON array or JSON lines; without rows, print `none`."""
     if validate_format(form) == "jsonl":
         for row in rows:
             output.print_json(row, indent=None)

@@ -229,9 +229,9 @@ class CompareTools:
         max_tokens: tool.MaxTokens = None,
     ) -> ComparedRuns:
         """Compare two runs or checkpoints: what regressed, what was fixed, whether it is noise (exact paired test),
-        and what changed in behaviour. One run: its failed trials with passed ones. Three or more: a matrix with
-        flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed eval is
-        compared by the model, with verified quotations."""
+        and what changed in behaviour. One run: compares its failed with its passed trials. Three or more runs: a
+        matrix with flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed
+        eval is compared by the model, with verified quotations."""
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         names = [self._side(name) for name in sides]
         options, within = asked.options(), collection or self.place.collection

@@ -69,7 +69,7 @@ class ServerWorkspace:
 
     @contextmanager
     def collection_of(self, named: str | None) -> Iterator[tuple[Workspace, Collection]]:
-        """Open a collection by id or name; else the server's, the configured one or the only one."""
+        """Open the collection with this id or name, or else the server's, the configured or the only collection."""
         with self.stored() as workspace:
             yield workspace, choose_collection(workspace, named or self.collection)
 

@@ -108,7 +108,7 @@ class ExperimentDetails(Frozen):
     """Number of runs."""
     target: str
     asks_models: tuple[str, ...]
-    """Models that the target and scorers call; if any, a run needs `budget_usd`. Those of a component are unknown."""
+    """Models that the target and scorers call, except models of a component; if there are any, set `budget_usd`."""
     dataset: str
     dataset_version_id: str
     scorers: tuple[str, ...]

@@ -176,7 +176,7 @@ class ReportTools:
 
 
 def _bounded(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
-    """Return as many lines as fit into one answer; at least one."""
+    """Return as many lines as fit into one answer, but at least one line."""
     sizes = [len(line.model_dump_json()) for line in lines]
     fitting = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
     return tuple(lines[: next(fitting, 1)])

@@ -114,7 +114,7 @@ def _number(digits: str) -> int | float:
 
 
 def _standard_input() -> BinaryIO:
-    """Duplicate standard input, so that tools and their child processes read from an empty one."""
+    """Return a copy of standard input, and let tools and their child processes read from /dev/null instead."""
     try:
         wire = os.dup(sys.stdin.fileno())
     except (OSError, ValueError):

@@ -233,7 +233,7 @@ def missing_key(value: str) -> str:
 
 
 def names_deployment(places: SettingsSources) -> bool:
-    """Return True if any setting names a deployment or a key for one, valid or not."""
+    """Return True if any setting names a deployment or a key for a deployment, even if the value is invalid."""
     names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
     keys = (place.get(name) for place in places for name in names)
     return find_setting(places, DEPLOYMENT_NAME) is not None or any(key and key.value != _IGNORED for key in keys)
@@ -244,9 +244,9 @@ def _checked(key: _Key) -> _Key:
     if said := missing_key(value):
         raise AccessError(f"{where} says: {said}")
     if value.startswith(("project:", "preview:")):
-        raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deploy key of one")
+        raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deployment's key")
     if "|" not in value or not value.isascii() or not value.isprintable():
-        raise UsageError(f"{where} has no `|` or is damaged: create a new deploy key and set all of it")
+        raise UsageError(f"{where} has no `|` or is damaged: create a new deploy key and set the whole key")
     return key
 
 

@@ -205,7 +205,7 @@ class ConfigFile(Frozen):
 
 
 def load_config(root: Path) -> ConfigFile:
-    """Load the workspace's evalscribe.toml, or the defaults without one. Raises `UsageError` naming line and key."""
+    """Load evalscribe.toml, or defaults if there is no such file. Raises `UsageError` naming line and key."""
     return _load(root / CONFIG_NAME, ConfigFile)
 
 
