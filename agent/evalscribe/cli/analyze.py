@@ -150,7 +150,7 @@ def _explain_command(
     rubric: str | None,
     cascade: bool,
 ) -> str:
-    """Return the command that explains one finding by the judge that decided; `run` is RUN as given by the user."""
+    """Return the `explain` command for a finding, with the judge that decided; `run` is the argument RUN as typed."""
     if not isinstance(outcome, AnalysisResult):
         return ""
     example = (*outcome.uncertain, *outcome.unclassified, *(entry.paths[0] for entry in outcome.report.entries))[0]

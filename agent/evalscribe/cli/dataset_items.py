@@ -103,7 +103,7 @@ def add_example(
         one = find_dataset(datasets, dataset)
         done = add_item(datasets, one, example)
     state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
-    text = " The input is stored as text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
+    text = " The input is not JSON: stored as text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
     told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
     tables.print_id(done.item.key, done.item, told, form)
     return 0

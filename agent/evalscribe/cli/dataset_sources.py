@@ -66,7 +66,7 @@ def _taken_notes(done: AddedRunItems) -> None:
         told = f"{pluralise(done.unknown, 'item')} did not pass: no expected output, because the run has none."
         output.aside(told)
     if done.unusable:
-        told = f"{pluralise(len(done.unusable), 'eval')} left out, because the run does not have their input: "
+        told = f"{pluralise(len(done.unusable), 'eval')} left out, because the run does not contain their input: "
         output.aside(told + ", ".join(done.unusable[:5]))
 
 

@@ -83,7 +83,7 @@ VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
 """Maximum bytes of the step summary; GitHub drops a file larger than 1 MiB entirely."""
 LEAST = 20_000
-"""Minimum bytes for a run's part of the summary, even if the file already exceeds `MOST`."""
+"""A run is left out of the step summary if fewer bytes than this remain."""
 
 
 def append_step_summary(workspace: Workspace, run: ExperimentRun, report: RunReport) -> None:
@@ -520,7 +520,7 @@ def rescore(
 ) -> int:
     """Score the stored outputs of a run again, without running the target.
 
-    The new scores count; the old ones are kept.
+    The new scores count; earlier scores are kept.
     """
     validate_format(form)
     given = options.workspace_options(locals())

@@ -42,7 +42,7 @@ def may_delete(what: str, held: str, *, yes: bool, rest: str = "") -> bool:
         what: The object, such as `collection first`.
         held: The contents, such as `2 runs, 1 rubric`; empty if there are none.
         yes: True if the user agreed beforehand.
-        rest: Names what stays; ends the sentence of the question.
+        rest: End of the question that says what is not deleted, such as `; reports stay`.
 
     Raises:
         UsageError: Nobody agreed, and nobody can be asked.

@@ -161,7 +161,7 @@ def print_sync(found: SyncResult, *, as_json: bool) -> None:
     if found.shallow:
         say("The clone is shallow: older labels are attributed to its oldest commit. Run: git fetch --unshallow")
     _some("People disagree", map(_disagreement, found.disagreements))
-    _some("Not merged yet, so no labels", map(_pending, found.pending))
+    _some("Not merged yet, so not used as labels", map(_pending, found.pending))
     _some("Not read", (f"{one.report}: {one.problem}" for one in found.unread))
 
 

@@ -181,7 +181,7 @@ def _plan(plan: AnalysisPlan, told: ProgressReporter) -> AnalysisAnswer:
     return AnalysisAnswer(
         outcome="plan",
         message=f"No model was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
-        "Call again with budget_usd to ask it, or with judge `rules` for free.",
+        "Call again with budget_usd to ask that model, or with judge `rules` for free.",
         run=analyzed_run(plan.run),
         estimate=plan.estimate,
         notes=told.notes,

@@ -100,7 +100,7 @@ class ImportTools:
             Field(description='Columns of a CSV or JSON table by field, such as {"input": "question"}.'),
         ] = None,
         threshold: Annotated[
-            float | None, Field(description="Lowest score that passes, where the file does not say. Default: 1.")
+            float | None, Field(description="Lowest score that passes, if the file does not say. Default: 1.")
         ] = None,
         tasks: Annotated[
             str | None,
@@ -110,8 +110,8 @@ class ImportTools:
             str | None, Field(description="Run of the reference answers: an eval that they fail is suspect.")
         ] = None,
     ) -> ImportResult:
-        """Import a file or folder of runs, of any format in docs://formats, into a collection. Without write=true it is
-        only read and counted. Importing twice adds nothing."""
+        """Import a file or folder of runs, of any format in docs://formats, into a collection. Without write=true the
+        file is only read and counted. Importing twice adds nothing."""
         if "://" in path:
             raise UsageError("agents cannot import URLs: ask a person to run `evalscribe import URL`")
         inside = path if path == SAMPLE else self.place.inside(path)

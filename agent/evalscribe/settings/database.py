@@ -1,8 +1,8 @@
 """Locate the store: a folder, or a database on a server, and its password.
 
 A password goes only to a host from the same source as the password or from a more trusted one. Libpq takes it from the
-address, else from PGPASSWORD or ~/.pgpass. The last two belong to the user and are not used for an address that only
-the folder's files name.
+address, else from PGPASSWORD or ~/.pgpass. PGPASSWORD and ~/.pgpass are the user's: they are not used for an address
+that only the folder's files name.
 """
 
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
