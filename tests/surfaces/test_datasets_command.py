@@ -38,7 +38,7 @@ def test_ids_are_alone_on_standard_output(inside: InProcessCommand) -> None:
     again = inside.run("datasets", "publish", "tickets")
     assert first.out == again.out
     assert first.out.startswith("dsv-")
-    assert ("Version 1 of tickets: 1 item." in first.err, "Unchanged: version 1" in again.err) == (True, True)
+    assert ("Version 1 of tickets: 1 item." in first.err, "Unchanged since version 1" in again.err) == (True, True)
     as_json = json.loads(inside.run("datasets", "publish", "tickets", "--format", "json").out)
     assert (as_json["number"], as_json["description"]) == (1, "first")
 

@@ -22,7 +22,7 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     assert head.startswith("Finding 1, ")
     assert head.endswith(" → KNOWN_GAP (harness)")
     assert line == "Reviewer: we know"
-    assert following.startswith("The label is in force. ")
+    assert following.startswith("The label applies now. ")
     text = report.read_text()
     assert "\n**KNOWN_GAP** (harness) · " in text
     again = analyzed.run("review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know").out
