@@ -60,6 +60,7 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
     }
     told = inside.run("prove", "job", "--tasks", "tasks").out
     assert "output (the commands of its trajectory, run again; reward 0) failed 3 of 3 times" in told
+    assert "`evalscribe analyze job --tasks tasks` writes one, with these proofs." in told
     assert "A command that is named with `--replay-command` can run them." in told
 
 

@@ -285,6 +285,7 @@ def explain(
             )
         again = ["evalscribe", "prove", run, explained.finding.evals[0].path, "--fresh"]
         again += ["--tasks", str(tasks)] if tasks else []
+        again += ["--reports", str(reports)] if reports else []
         print_explanation(explained, join(again), as_json=as_json)
         if transcript and not as_json and isinstance(explained.case, Failure):
             for document in explained.case.evidence.of("transcript"):

@@ -1,5 +1,6 @@
 """`evalscribe prove RUN [EVAL...]`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -69,15 +70,19 @@ def prove(
     if as_json:
         print_json(proved)
     else:
-        _print(proved, run)
+        named = [*(["--tasks", str(tasks)] if tasks else []), *(["--reports", str(reports)] if reports else [])]
+        _print(proved, [run, *named])
     return 0
 
 
 MOST_NAMED = 5
 
 
-def _print(proved: ProvedRun, run: str) -> None:
-    """Print a paragraph for each failure, what was proved first, and what to do next."""
+def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
+    """Print a paragraph for each failure, what was proved first, and what to do next.
+
+    `arguments` are those of `analyze` for the same run.
+    """
     for outcome, heading in HEADINGS.items():
         those = [proof for proof in proved.proofs if proof.outcome == outcome]
         if those:
@@ -93,7 +98,7 @@ def _print(proved: ProvedRun, run: str) -> None:
         say("A command that is named with `--replay-command` can run them.")
     print_notes(proved.notes)
     if proved.report_path is None:
-        command = join(["evalscribe", "analyze", run])
+        command = join(["evalscribe", "analyze", *arguments])
         proofs = ", with these proofs" if proved.proofs else ""
         say(f"There is no report on this run yet: `{command}` writes one{proofs}.")
     else:
