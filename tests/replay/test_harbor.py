@@ -57,10 +57,11 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
         "image": "it does not run in the sandbox, because its Dockerfile has RUN apt-get install -y psql",
     }
     assert {one["note"] for one in found["fair"]["replays"] if one["answer"] == "output"} == {
-        "the commands of its trajectory, run again"
+        "the commands of its trajectory, run again; reward 0"
     }
     told = inside.run("prove", "job", "--tasks", "tasks").out
-    assert "output (the commands of its trajectory, run again): passed 0 of 3 times" in told
+    assert "output (the commands of its trajectory, run again; reward 0) failed 3 of 3 times" in told
+    assert "`evalscribe analyze job --tasks tasks` writes one, with these proofs." in told
     assert "A command that is named with `--replay-command` can run them." in told
 
 
@@ -86,7 +87,7 @@ def test_what_a_trial_left_is_graded_before_what_it_did(inside: InProcessCommand
     task = TinyTask(artifacts={"app/answer.txt": "4\n", "manifest.json": "[]"})
     found = proved(inside, {"task": task})["task"]
     assert found["outcome"] == "not reproducible"
-    assert found["replays"][-1]["note"] == "the collected artifacts"
+    assert found["replays"][-1]["note"] == "the collected artifacts; reward 1"
     elsewhere = TinyTask(artifacts={"logs/answer.txt": "4\n"})
     assert proved(inside, {"other": elsewhere})["other"]["outcome"] == "reproduced"
 
@@ -119,7 +120,7 @@ def test_a_trial_that_a_limit_ended_is_reproduced_without_its_last_command(insid
     task = TinyTask(commands=("echo 3 > answer.txt", "sleep 600"), exception="AgentTimeoutError")
     found = proved(inside, {"task": task})["task"]
     assert found["outcome"] == "reproduced"
-    assert found["replays"][-1]["note"].endswith("run again, without the last one, which had not ended")
+    assert found["replays"][-1]["note"].endswith("run again, without the last one, which had not ended; reward 0")
 
 
 def test_a_task_that_has_changed_proves_nothing(inside: InProcessCommand) -> None:
@@ -161,7 +162,9 @@ def test_an_analysis_replays_tasks_first(inside: InProcessCommand) -> None:
     (found,) = json.loads(told)["findings"]
     assert (found["classification"], found["basis"]) == ("OVERLY_STRICT", "proved")
     (page,) = inside.folder.glob("reports/tiny/*/*.md")
-    assert "`bash /solution/solve.sh && bash /tests/test.sh` failed (exit code 0)" in page.read_text()
+    text = page.read_text()
+    assert "reference (reward 0) failed 3 of 3 times (`bash /solution/solve.sh && bash /tests/test.sh`);" in text
+    assert "exit code" not in text, "it is not what Harbor goes by"
 
 
 def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:

@@ -45,8 +45,8 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
     assert outcomes(inside.run("prove", "run", "--json").out) == PROVED
     told = inside.run("prove", "run").out
     assert "Proved: the reference answer fails, too:\n  sums/001-broken: " in told
-    assert "reference: passed 0 of 3 times" in told
-    assert "There is no report on this run yet: `evalscribe analyze run` writes one" in told
+    assert "reference failed 3 of 3 times" in told
+    assert "There is no report on this run yet: `evalscribe analyze run` writes one, with these proofs." in told
 
 
 def test_only_the_named_evals_are_replayed(inside: InProcessCommand) -> None:
@@ -63,6 +63,8 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     assert "by replay" not in before
     inside.run("review", "label", page.name, "2", "AMBIGUOUS_TASK", "--note", "the sum was never said")
     told = inside.run("prove", page).out
+    assert "Label changed: sums/001-broken: MODEL_FAULT -> OVERLY_STRICT" in told
+    assert "sums/002-fair: AMBIGUOUS_TASK ->" not in told, "a person's label stays"
     assert f"Report: {page} (updated)" in told
     text = page.read_text()
     assert "3 proved by replay" in text
@@ -70,7 +72,17 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     assert "Reviewer: the sum was never said" in text
     assert "**AMBIGUOUS_TASK**" in text
     assert "judge said MODEL_FAULT" in text
-    assert "`sh /suite/sums/001-broken/test.sh 1` failed (exit code 1); logs in `proofs[0]` of the data" in text
+    assert "the rules said MODEL_FAULT" in text
+    assert (
+        "- Replay: reference failed 3 of 3 times (`sh /suite/sums/001-broken/test.sh 1`, exit code 1); "
+        "log: `proofs[0].replays[0].log`, quoted as `replay-reference-1.log`.\n"
+    ) in text
+    assert (
+        "- Replay: reference passed 3 of 3 times; output failed 3 of 3 times (`sh /suite/sums/002-fair/test.sh 1`"
+        in text
+    )
+    assert "- Replay: inconclusive, " in text
+    assert "Replays: 3 proved not the model's (" in text
     data = json.loads(page.with_suffix(".json").read_text())
     assert {one["eval"]: one["outcome"] for one in data["proofs"]} == PROVED
     first = data["proofs"][0]["replays"][0]
@@ -83,6 +95,19 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     listed = inside.run("recurring", "--all").out
     assert "sums/001-broken: once, 2026-11-20\n    OVERLY_STRICT (proved); " in listed
     assert "sums/002-fair: once, 2026-11-20\n    AMBIGUOUS_TASK\n" in listed
+
+
+def test_an_explanation_shows_the_replays_and_how_to_run_them_again(inside: InProcessCommand) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("prove", "run")
+    told = inside.run("explain", "run", "sums/001-broken", "--judge", "rules").out
+    assert (
+        "Replay: proved: the reference answer fails in the same way, 3 of 3 times\n"
+        "  reference failed 3 of 3 times\n"
+        "    sh /suite/sums/001-broken/test.sh 1 (exit code 1)\n"
+    ) in told
+    assert "  Last lines of replay-reference-1.log:\n    Error: wants 5, got 4\n" in told
+    assert "  Again: `evalscribe prove run sums/001-broken --fresh`\n" in told
 
 
 def test_an_analysis_proves_before_it_judges(inside: InProcessCommand) -> None:

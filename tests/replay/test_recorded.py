@@ -65,3 +65,11 @@ def test_without_a_reference_run_nothing_can_be_proved(inside: InProcessCommand,
     refused = inside.run("prove", swebench_run(inside.folder, real_data), code=64).err
     assert "--reference-run" in refused
     assert "--replay-command" in refused
+
+
+def test_a_task_stands_for_its_failed_trials(inside: InProcessCommand, real_data: Path) -> None:
+    shutil.copytree(real_data / "formats" / "harbor", inside.folder / "harbor")
+    told = json.loads(inside.run("prove", "harbor/jobs/model", "count-errors", "count-errors#2", "--json").out)
+    assert [one["eval"] for one in told["proofs"]] == ["count-errors#1", "count-errors#2", "count-errors#3"]
+    passed = inside.run("prove", "harbor/jobs/model", "dice-script#1", code=66)
+    assert "dice-script#1 passed, so there is nothing to prove" in passed.err

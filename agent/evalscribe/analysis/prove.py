@@ -11,16 +11,16 @@ from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import PreparedRun, past_reports, prepare, with_context
 from evalscribe.analysis.replay import prove_failures
 from evalscribe.analysis.write import report_target
-from evalscribe.collections.runs import find_failure, open_run
+from evalscribe.collections.runs import find_trials, open_run
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import AnalyzedRun, analyzed_run
-from evalscribe.model.finding import Failure, Finding, ReplayOptions, Unclassified, Verdict, by_rules
-from evalscribe.model.report import ProofSummary, summarise_proof
-from evalscribe.reports.reading import find_report, read_report
+from evalscribe.model.finding import Classification, Failure, Finding, ReplayOptions, Unclassified, Verdict, by_rules
+from evalscribe.model.report import ProofSummary, Report, summarise_proof
+from evalscribe.reports.reading import find_report, read_page, read_report
 from evalscribe.workspace import Workspace
 
 NOT_JUDGED = Unclassified(reason="not judged yet: `evalscribe analyze` judges it", judge="rules")
@@ -34,6 +34,14 @@ class NotReplayed(Frozen):
     why: str
 
 
+class ChangedLabel(Frozen):
+    """A label that the proofs changed in the report; null is no label."""
+
+    eval: str
+    before: Classification | None
+    after: Classification | None
+
+
 class ProvedRun(Frozen):
     """What the replays of a run's failures show."""
 
@@ -44,6 +52,8 @@ class ProvedRun(Frozen):
     """The run's report, with the proofs in it; null if there is none yet."""
     changed: bool = False
     """Whether the report was changed."""
+    relabelled: tuple[ChangedLabel, ...] = ()
+    """The labels that differ from those of the report before."""
     notes: tuple[str, ...] = ()
 
 
@@ -78,7 +88,8 @@ async def prove(
     named = _run_of_report(workspace, run) if run.endswith(".md") else run
     async with open_run(workspace, named, watcher, provider=provider, model=model, replays=True) as source:
         whole = await source.run()
-        chosen = [find_failure(whole, name) for name in evals] or list(whole.failures)
+        named_evals = {one.id: one for name in evals for one in find_trials(workspace, whole, name, "prove")}
+        chosen = list(named_evals.values() or whole.failures)
         store = workspace.store.analyses
         with store.lock(whole.id):
             watcher.started(whole)
@@ -88,7 +99,7 @@ async def prove(
             prepared = await prepare(workspace, judge, source, whole, past, watcher)
             prepared = await prove_failures(prepared, chosen, watcher, options or ReplayOptions())
             known = [prepared.proofs[eval.id] for eval in chosen if eval.id in prepared.proofs]
-            report = _with_proofs(prepared)
+            report, before = _with_proofs(prepared)
             return ProvedRun(
                 run=analyzed_run(whole),
                 proofs=tuple(map(summarise_proof, known)),
@@ -99,6 +110,7 @@ async def prove(
                 ),
                 report_path=str(report.path) if report else None,
                 changed=report is not None and report.state != "unchanged",
+                relabelled=tuple(_relabelled(before, report.report)) if before and report else (),
                 notes=report.notes if report else (),
             )
 
@@ -111,17 +123,30 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
     return run_id
 
 
-def _with_proofs(prepared: PreparedRun) -> AnalysisResult | None:
-    """Write the run's report again, with what is proved and otherwise the verdicts that it has."""
+def _relabelled(before: Report, after: Report) -> Iterator[ChangedLabel]:
+    old = {path: entry.classification for entry in before.entries for path in entry.paths}
+    for entry in after.entries:
+        for path in entry.paths:
+            if path in old and old[path] != entry.classification:
+                yield ChangedLabel(eval=path, before=old[path], after=entry.classification)
+
+
+def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report | None]:
+    """Write the run's report again, with what is proved and otherwise the verdicts that it has.
+
+    Returns:
+        The result, and the report before; None if there is none.
+    """
     today = date.today().isoformat()
     place = report_target(prepared.workspace, prepared.run, today)
     standing = place.standing()
-    if not standing:
-        return None
+    if not standing or place.where.current is None:
+        return None, None
+    before = read_page(place.where.current, place.bases()).report
     findings = list(_findings(prepared, standing))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in standing.values()))
     collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
-    return write_collated(replace(collated, kept=()), today, writes=True, judges=judges)
+    return write_collated(replace(collated, kept=()), today, writes=True, judges=judges), before
 
 
 def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterator[Finding]:

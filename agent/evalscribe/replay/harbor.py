@@ -226,13 +226,15 @@ class HarborGrader:
         failed = tuple(redact(visible(part)) for part in failed_parts(grading.steps)) if grading else ()
         errors = (step.error for step in grading.steps if step.status == "failed" and step.error) if grading else ()
         command = f"{answer.command} && {TEST}" if answer.command else TEST
+        rewards = redact(visible(one_line(grading.rewards))) if grading else ""
         return answer.model_copy(
             update={
                 "passed": grading is not None and grading.passed and not why,
                 "broken": why,
                 "tests": failed,
                 "error": next((redact(visible(one_line(error))) for error in errors), None),
-                "exit_code": done.exit_code,
+                "exit_code": None if grading else done.exit_code,
+                "note": "; ".join(filter(None, (answer.note, rewards))),
                 "command": command,
                 "log": kept_log(done.output),
             }
