@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 import psutil
 
 from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.text import visible
 
 Ending = Literal["exited", "time limit", "output limit", "disk limit", "memory limit"]
 MIB = 1024 * 1024
@@ -88,7 +89,6 @@ _END_S = 10.0
 _UNWATCHED_S = 30
 """Seconds after its time limit at which a sandbox ends itself."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_NOT_RUN = "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else"
 
 
 async def execute(
@@ -239,6 +239,14 @@ async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Exec
     )
 
 
+def _no_sandbox(why: str) -> UnavailableError:
+    return UnavailableError(
+        f"bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else: {why}, or name a command that "
+        "brings its own isolation, such as docker, with `replay_command`.",
+        fields=("replay_command",),
+    )
+
+
 _checked = False
 
 
@@ -248,19 +256,19 @@ async def require_sandbox() -> None:
     if _checked:
         return
     if not sys.platform.startswith("linux"):
-        raise UnavailableError(f"{_NOT_RUN}: it needs Linux. On other systems, use a Linux container or machine.")
-    if missing := [name for name in ("bwrap", "prlimit", "setpriv", "timeout", "rm") if shutil.which(name) is None]:
+        raise _no_sandbox("it needs Linux. Use a Linux container or machine")
+    programs = ("bwrap", "prlimit", "setpriv", "timeout", "rm", "chmod")
+    if missing := [name for name in programs if shutil.which(name) is None]:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap, util-linux and coreutils"
-        raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
+        raise _no_sandbox(f"{', '.join(missing)} not found. Install {packages}")
     await asyncio.to_thread(_remove_leftovers)
     with _workplace() as place:
         done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
     if done.exit_code != 0:
-        said = done.output.strip().splitlines()
-        raise UnavailableError(
-            f"{_NOT_RUN}: {said[-1] if said else done.ended}. It needs user namespaces: see whether "
-            "`sysctl kernel.unprivileged_userns_clone` and `user.max_user_namespaces` allow them, or a container's "
-            "security profile forbids them."
+        said = visible(done.output).strip().splitlines()
+        raise _no_sandbox(
+            f"{said[-1] if said else done.ended}. Allow user namespaces (`sysctl kernel.unprivileged_userns_clone`, "
+            "`user.max_user_namespaces`, a container's security profile)"
         )
     _checked = True
 
