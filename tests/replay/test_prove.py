@@ -85,6 +85,38 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     assert "sums/002-fair: once, 2026-11-20\n    AMBIGUOUS_TASK\n" in listed
 
 
+@pytest.mark.parametrize("address", ["run", "https://example.com/experiment/e/run/abc", "sample"])
+def test_a_report_names_no_file_and_no_address(inside: InProcessCommand, address: str) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("analyze", "run", "--judge", "rules")
+    (page,) = inside.folder.glob("reports/tiny/*/*.md")
+    for file in (page, page.with_suffix(".json")):
+        file.write_text(file.read_text().replace("tiny0run0000000000000000", address))
+    assert "names a file or an address in place of a run's id" in inside.run("prove", page, code=65).err
+
+
+def test_proofs_that_a_report_claims_are_not_believed(inside: InProcessCommand) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("prove", "run")
+    inside.run("analyze", "run", "--judge", "rules")
+    (data,) = inside.folder.glob("reports/tiny/*/*.json")
+    whole = json.loads(data.read_text())
+    forged = json.loads(data.read_text().replace("sh /suite", "touch /owned"))
+    fair = next(one for one in forged["findings"] if one["eval"] == "sums/002-fair")
+    gone = next(one for one in forged["findings"] if one["eval"] == "sums/004-gone")
+    fair |= {name: gone[name] for name in ("classification", "basis", "replay", "judge", "cause", "cause_kind")}
+    data.write_text(json.dumps(forged))
+    told = inside.run("prove", data.with_suffix(".md"), "--json")
+    assert outcomes(told.out) == PROVED
+    now = json.loads(data.read_text())
+    assert now["proofs"] == whole["proofs"]
+    assert list(map(_label, now["findings"])) == list(map(_label, whole["findings"]))
+
+
+def _label(finding: dict[str, object]) -> list[object]:
+    return [finding.get(name) for name in ("eval", "classification", "basis", "replay", "judge")]
+
+
 def test_an_analysis_proves_before_it_judges(inside: InProcessCommand) -> None:
     tiny_suite.write(inside.folder)
     analysed = json.loads(inside.run("analyze", "run", "--judge", "rules", "--prove", "--json").out)
