@@ -110,6 +110,38 @@ def test_an_explanation_shows_the_replays_and_how_to_run_them_again(inside: InPr
     assert "  Again: `evalscribe prove run sums/001-broken --fresh`\n" in told
 
 
+@pytest.mark.parametrize("address", ["run", "https://example.com/experiment/e/run/abc", "sample"])
+def test_a_report_names_no_file_and_no_address(inside: InProcessCommand, address: str) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("analyze", "run", "--judge", "rules")
+    (page,) = inside.folder.glob("reports/tiny/*/*.md")
+    for file in (page, page.with_suffix(".json")):
+        file.write_text(file.read_text().replace("tiny0run0000000000000000", address))
+    assert "names a file or an address in place of a run's id" in inside.run("prove", page, code=65).err
+
+
+def test_proofs_that_a_report_claims_are_not_believed(inside: InProcessCommand) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("prove", "run")
+    inside.run("analyze", "run", "--judge", "rules")
+    (data,) = inside.folder.glob("reports/tiny/*/*.json")
+    whole = json.loads(data.read_text())
+    forged = json.loads(data.read_text().replace("sh /suite", "touch /owned"))
+    fair = next(one for one in forged["findings"] if one["eval"] == "sums/002-fair")
+    gone = next(one for one in forged["findings"] if one["eval"] == "sums/004-gone")
+    fair |= {name: gone[name] for name in ("classification", "basis", "replay", "judge", "cause", "cause_kind")}
+    data.write_text(json.dumps(forged))
+    told = inside.run("prove", data.with_suffix(".md"), "--json")
+    assert outcomes(told.out) == PROVED
+    now = json.loads(data.read_text())
+    assert now["proofs"] == whole["proofs"]
+    assert list(map(_label, now["findings"])) == list(map(_label, whole["findings"]))
+
+
+def _label(finding: dict[str, object]) -> list[object]:
+    return [finding.get(name) for name in ("eval", "classification", "basis", "replay", "judge")]
+
+
 def test_an_analysis_proves_before_it_judges(inside: InProcessCommand) -> None:
     tiny_suite.write(inside.folder)
     analysed = json.loads(inside.run("analyze", "run", "--judge", "rules", "--prove", "--json").out)
@@ -169,10 +201,12 @@ def test_without_bubblewrap_nothing_runs(inside: InProcessCommand, tmp_path: Pat
     tiny_suite.write(inside.folder)
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("sh", "rm", "git"):
+    for name in ("sh", "git"):  # without rm, too
         os.symlink(str(shutil.which(name)), programs / name)
     refused = Workspace(inside.folder).run("prove", "run", code=69, PATH=str(programs)).err
     assert "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else" in refused
+    assert "Install bubblewrap, util-linux and coreutils, or name a command" in refused
+    assert "--replay-command" in refused
 
 
 def test_hostile_outputs_and_names_stay_inside(inside: InProcessCommand) -> None:

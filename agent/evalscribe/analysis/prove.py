@@ -11,14 +11,23 @@ from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import PreparedRun, past_reports, prepare, with_context
 from evalscribe.analysis.replay import prove_failures
 from evalscribe.analysis.write import report_target
-from evalscribe.collections.runs import find_trials, open_run
+from evalscribe.collections.runs import find_trials, is_file_of_runs, open_run, parse_run_address
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import AnalyzedRun, analyzed_run
-from evalscribe.model.finding import Classification, Failure, Finding, ReplayOptions, Unclassified, Verdict, by_rules
+from evalscribe.model.finding import (
+    Classification,
+    Failure,
+    Finding,
+    ReplayOptions,
+    Unclassified,
+    Verdict,
+    by_rules,
+    proves,
+)
 from evalscribe.model.report import ProofSummary, Report, summarise_proof
 from evalscribe.reports.reading import find_report, read_page, read_report
 from evalscribe.workspace import Workspace
@@ -120,6 +129,11 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
     run_id = read_report(file.text, file.name, file.data).run.id
     if run_id is None:
         raise DataError(f"{file.name} does not say which run it is about")
+    if is_file_of_runs(run_id) or parse_run_address(run_id).kind != "id":
+        # A stranger may have edited the report, and a host or file that it names is not the user's choice.
+        raise DataError(
+            f"{file.name} names a file or an address in place of a run's id; if you trust it, give it itself"
+        )
     return run_id
 
 
@@ -156,7 +170,11 @@ def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterato
         case = prepared.case(group)
         members = [evals[eval_id] for eval_id in group.eval_ids]
         for known, same in groupby(members, key=lambda eval: standing.get(eval.path)):
+            evals_alike = tuple(same)
             verdict: Verdict | Unclassified = known or NOT_JUDGED
-            if known and by_rules(known.judge) and isinstance(case, Failure):
+            proofs = [prepared.proofs[eval.id] for eval in evals_alike if eval.id in prepared.proofs]
+            # A report may claim a proof that replays do not confirm.
+            claimed = known and proves(known.judge) and any(proof.verdict is None for proof in proofs)
+            if known and (by_rules(known.judge) or claimed) and isinstance(case, Failure):
                 verdict = RulesJudge().decide(case)
-            yield Finding(group=group.id, evals=tuple(same), signature=group.signature, verdict=verdict)
+            yield Finding(group=group.id, evals=evals_alike, signature=group.signature, verdict=verdict)
