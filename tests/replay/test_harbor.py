@@ -120,7 +120,6 @@ UNREADABLE = (
             (TinyTask(test=f"cd /logs/verifier; {leaves}\n"), "left without a reward by the verifier")
             for leaves in UNREADABLE
         ),
-        (TinyTask(config=f"[environment.env]\nA = '{'x' * 200_000}'\n"), "not started: Argument list too long"),
         (TinyTask(test="sleep 60\n", config="[verifier]\ntimeout_sec = 1\n"), "stopped at the time limit"),
         (
             TinyTask(commands=("cp question.txt answer.txt", "sleep 600"), exception="AgentTimeoutError"),
@@ -130,13 +129,18 @@ UNREADABLE = (
     ids=[
         *("solution stops", "solution lacks", "commands lack", "no reward"),
         *UNREADABLE,
-        *("environment too long", "verifier stops", "cut off"),
+        *("verifier stops", "cut off"),
     ],
 )
 def test_a_replay_that_differs_from_the_run_says_nothing(inside: InProcessCommand, task: TinyTask, why: str) -> None:
     found = proved(inside, {"task": task})["task"]
     assert found["outcome"] == "inconclusive"
     assert why in {one["note"][: len(why)] for one in found["replays"]}
+
+
+def test_a_command_that_cannot_start_is_no_replay(inside: InProcessCommand) -> None:
+    long = TinyTask(config=f"[environment.env]\nA = '{'x' * 200_000}'\n")
+    assert proved(inside, {"task": long}, code=69)["task"] == "not started: Argument list too long"
 
 
 def test_a_trial_that_a_limit_ended_is_reproduced_without_its_last_command(inside: InProcessCommand) -> None:
