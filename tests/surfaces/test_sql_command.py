@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said(imported: InProcessCommand, arguments: list[str],
 def test_tables_and_metadata_are_told(imported: InProcessCommand) -> None:
     told = imported.run("sql", "--tables").out
     assert "agent_runs: " in told
-    assert "metadata_json->'scores'->'reward'  number, 4 of them" in told
+    assert "metadata_json->'scores'->'reward'  number, in 4 agent_runs" in told
     found = json.loads(imported.run("sql", "--tables", "--json").out)
     assert {"path", "kind", "agent_runs", "sample"} <= found["metadata"][0].keys()
 

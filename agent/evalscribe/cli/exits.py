@@ -103,7 +103,7 @@ def _full(error: OSError) -> int:
     """Report a full disk; standard output may be affected too, so nothing more is printed there."""
     _mute()
     where = f" for {error.filename}" if error.filename else ""
-    return _say(f"{error.strerror}{where}: free some space and try again.", UnavailableError.exit_code)
+    return _say(f"{error.strerror}{where}: free space and try again.", UnavailableError.exit_code)
 
 
 def _damage() -> EvalscribeError | None:

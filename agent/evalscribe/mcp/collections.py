@@ -53,8 +53,7 @@ class ImportedFile(Frozen):
     new: int | None
     changed: int | None
     same: int | None
-    """Number of unchanged evals. `new`, `changed` and `same` are null if nothing was stored, because only storing
-    compares evals."""
+    """Number of unchanged evals; `new`, `changed` and `same` are null if nothing was stored."""
     left_out: dict[str, int]
     """Fields of the file that are not stored, with counts."""
     table: TableReading | None
