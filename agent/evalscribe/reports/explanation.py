@@ -1,4 +1,4 @@
-"""Render everything known about one failure as text, in more detail than the report."""
+"""Render everything that is known about one failure as text, in more detail than the report does."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from evalscribe.text import pluralise, printable
 
 
 def explanation(finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None) -> str:
-    """Render label, error, reasoning, every quotation with its location, the history, and the judge's input.
+    """Render label, error, reasoning, quotations with their places, history, and the evidence that the judge received.
 
-    `reviewed` is the finding as corrected in the run's report.
+    `reviewed` is the finding in the run's report; None unless a person reviewed it.
     """
     eval = finding.evals[0]
     lines = [f"{eval.path}: {_label(finding.verdict)}"]
