@@ -247,7 +247,7 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _run_ids(told: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Return texts that look like run ids; without any, the first word of the first field, as an id may have any form."""
+    """Return texts that look like run ids; without any, the first word of the first field, as ids have any form."""
     found = dict.fromkeys(run_id for one in told.get("run", ()) for run_id in RUN_ID.findall(one.text))
     return tuple(found) or tuple(word for word in [_word(told, "run")] if word)
 
