@@ -308,7 +308,7 @@ def _add_sample_reports(reports: ReportsFolder) -> None:
 
 
 def nothing_failed(run: Run) -> str:
-    """Describe a run without failures. Says that all evals passed only if the run completed and every eval passed."""
+    """Describe a run without failures. "All passed" is said only of a completed run in which every eval passed."""
     if run.all_passed:
         return f"All {run.total} evals passed. Nothing was written."
     so_far = _so_far(run)

@@ -82,7 +82,7 @@ class AnalysisResult(Frozen):
 
 
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
-    """Estimate the judge's work; with `--fresh` cached verdicts are included."""
+    """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included."""
     known, asked = 0, []
     proved = [group for group in prepared.groups if prepared.proved(group)]
     known += len(proved)

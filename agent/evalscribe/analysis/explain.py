@@ -78,7 +78,7 @@ async def explain(
         failure = await asyncio.to_thread(_failure_named, workspace, whole, eval)
         others = [one.path for one in whole.failures if one.task == failure.task and one != failure]
         if others and eval in (failure.task, failure.name):
-            watcher.say(f"This is {failure.path}; these failed, too: {join_first(others, 5)}")
+            watcher.say(f"This is {failure.path}; other failed trials: {join_first(others, 5)}")
         only = whole.model_copy(update={"failures": (failure,)})
         watcher.started(whole)
         past = await asyncio.to_thread(past_reports, workspace, only)

@@ -93,7 +93,7 @@ class AnalysisStages(Protocol):
     """The stages that the graph's nodes call. `RunAnalysis` implements them; tests use scripted ones.
 
     Each stage is computed once per process, when it is first needed. An analysis that another process resumes starts
-    in the middle of the graph, so a stage runs the earlier ones that it needs.
+    in the middle of the graph, so a stage runs the earlier stages that it needs.
     """
 
     async def load(self) -> Run:
@@ -199,7 +199,7 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Keep LangGraph from uploading its state, which `LANGSMITH_TRACING=true` in the environment would make it do."""
+    """Keep LangGraph from uploading its state, even with `LANGSMITH_TRACING=true` in the environment."""
     hidden = {name: os.environ.pop(name) for name in ANCIENT_TRACERS if name in os.environ}
     token = tracing_v2_callback_var.set(None)
     try:

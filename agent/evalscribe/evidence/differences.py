@@ -112,7 +112,7 @@ def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dic
 
 
 def _root(references: Sequence[Document]) -> int:
-    """Return the length of the folder prefix that all references share; 0 without one."""
+    """Return the length of the folder prefix that all references share; 0 if they share none."""
     roots = {reference.path.partition("/")[:2] for reference in references}
     folder, slash = next(iter(roots)) if len(roots) == 1 else ("", "")
     return len(folder) + 1 if slash else 0
@@ -137,7 +137,7 @@ def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> 
 
 
 def _words(document: Document) -> frozenset[str]:
-    """Return the lines that distinguish one file from another."""
+    """Return the lines by which files are compared, without very short ones."""
     return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
 
 
@@ -202,7 +202,7 @@ def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _once(lines: Sequence[str]) -> dict[str, int]:
-    """Map the lines that occur once to their index, in order."""
+    """Map each line that occurs once, and is not empty, to its index."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line] = counts.get(line, 0) + 1

@@ -119,7 +119,7 @@ def _tail(match: re.Match[str]) -> str:
 
 
 def _topic(part: str) -> bool:
-    """Return whether a part before a colon only names an activity: `convex dev`, `Linting (eslint)`, `vitest`."""
+    """Return whether the text before a colon only names an activity, such as `convex dev` or `Linting (eslint)`."""
     return (
         bool(re.fullmatch(r"[\w./-]+(?: [\w./()-]+){0,6}", part))
         and not part.endswith(("Error", "Exception"))
@@ -277,8 +277,8 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
 def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
     """Return the index of the section that reports the failed step; None if no section reports an error.
 
-    That is the last error section that names the step. If none does, it is the one at the step's position among the
-    failed steps if each of these has an error section, else the last one.
+    This is the last error section that names the step. Without one, it is the n-th error section for the n-th failed
+    step if there are as many sections as failed steps, else the last error section.
     """
     errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step

@@ -94,7 +94,7 @@ class Evidence(Frozen):
 
     @property
     def never_graded(self) -> bool:
-        """Whether grading never began: there are no steps. A missing failed step alone does not show that."""
+        """Whether grading never began, so that there are no steps. A missing failed step alone does not show this."""
         return not self.steps
 
     @property

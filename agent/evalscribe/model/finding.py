@@ -357,7 +357,7 @@ class Finding(Frozen):
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
     missing: tuple[str, ...] = ()
-    """Evidence that the source no longer has, one phrase each. A phrase names the evals if others have it."""
+    """Evidence that the source no longer has, one phrase each. If only some evals lack it, the phrase names them."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
     proof: Proof | None = None

@@ -141,7 +141,7 @@ R = TypeVar("R")
 Worker = Callable[[T], Awaitable[R]]
 """Processes one work item."""
 AskParent = Callable[[object], Awaitable[object]]
-"""Sends a picklable question from a worker to the process that distributes the work; returns or raises its answer."""
+"""Sends a worker's picklable question to the process that distributes the work; returns or raises the answer."""
 WorkerFactory = Callable[[AskParent], AbstractAsyncContextManager[Worker[T, R]]]
 """Creates a worker and its resources on the machine where the worker runs. The factory is picklable."""
 QuestionHandler = Callable[[], AbstractAsyncContextManager[AskParent]]

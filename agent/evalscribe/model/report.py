@@ -273,7 +273,7 @@ class ReportEntry(Frozen):
 
 
 def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
-    """Join entries with the same label into one entry. Entries that differ otherwise are in its `joined`."""
+    """Join entries with the same label into one entry. Entries that differ in other fields are kept in `joined`."""
     joined: list[ReportEntry] = []
     for one in entries:
         same = next((at for at, other in enumerate(joined) if replaced(one, evals=other.evals) == other), None)

@@ -257,7 +257,7 @@ def _generated_lines(page: str) -> dict[int, str]:
 
 
 def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
-    """Return the lines of each finding of the report. A finding that the page lacks has none."""
+    """Return the lines of each finding of the report. A finding that is not on the page has no lines."""
     lines = lines_of(text)
     starts = {}
     for number, line in outside_fences(text):
@@ -316,7 +316,7 @@ def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
 
 
 def outside_fences_and_front(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines outside fences and those of the front matter, whose revision is the first line to conflict."""
+    """Yield the lines outside fences and those of the front matter, where the revision conflicts in most merges."""
     numbers = dict(outside_fences(text))
     first = min(numbers, default=1)
     yield from ((at, line) for at, line in enumerate(lines_of(text)[: first - 1], 1))

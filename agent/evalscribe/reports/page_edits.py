@@ -36,7 +36,7 @@ _ALIKE = 0.6
 """Minimum similarity of a paragraph to a generated one for it to count as a rewording. Measured on the edits in
 `tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated sentences below 0.5."""
 _MOST_PAIRS = 10_000
-"""Maximum pairs of changed paragraphs that are compared. With more, the page is a different one."""
+"""Maximum pairs of changed paragraphs that are compared. With more pairs, the page counts as a different page."""
 
 
 class TextPart(Frozen):
@@ -95,9 +95,9 @@ class LineEdit(NamedTuple):
     line: int
     """Number of the line on the page; for a removed line, the number of the next line."""
     before: str | None
-    """None for a line that was added."""
+    """The line as evalscribe wrote it; None for an added line."""
     now: str | None
-    """None for a line that was removed."""
+    """The line on the page; None for a removed line."""
 
 
 class PageEdits(Frozen):

@@ -85,7 +85,7 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
 
     Raises:
         UsageError: The remote has no main branch.
-        DataError: Edits on the remote contradict local ones.
+        DataError: Edits on the remote contradict local edits.
     """
     main = repository.fetch(ours.remote)
     if main is None:

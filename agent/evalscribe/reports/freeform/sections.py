@@ -65,7 +65,7 @@ class Sections:
 
     @property
     def topic(self) -> Topic:
-        """The first topic of a title, from the outermost on, other than failures; else failures, if a title has it."""
+        """Topic of the outermost title that has one other than `failures`; else `failures` if a title has it."""
         return _topic(self.titles)
 
     @property
