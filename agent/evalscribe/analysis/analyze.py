@@ -161,7 +161,7 @@ class RunAnalysis:
 
     @property
     def result(self) -> AnalysisResult:
-        """The outcome, once the report is written."""
+        """The outcome of the analysis, available once the report is written."""
         assert self._result is not None, "the report is not written yet"
         return self._result
 

@@ -53,7 +53,7 @@ class AnalysisPlan(Frozen):
     """Number of groups whose verdict is already in the store."""
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
-    """Stages of a cascade that have something to decide."""
+    """The stages of a cascade that have verdicts to decide."""
 
 
 class AnalysisAdvice(Frozen):

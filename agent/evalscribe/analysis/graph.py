@@ -41,7 +41,7 @@ def open_checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
 
 
 ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
-"""Switches of a tracer that no longer exists: langchain raises if it finds one while tracing is off."""
+"""Environment variables of a former tracer. langchain raises an error if one is set while tracing is off."""
 
 
 class GraphInput(Frozen):
@@ -55,7 +55,7 @@ class GraphInput(Frozen):
     cascade: bool = False
     concurrency: int | None = None
     budget: float | None = None
-    """US dollars for this start."""
+    """Budget of this process, in US dollars."""
 
 
 class WorkerRow(TypedDict):

@@ -52,8 +52,8 @@ class DiffHunk(Frozen):
 def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
     """Pair every output and expected document once: by path, then by content. Documents without a match stay unpaired.
 
-    All references may be in a separate folder: `answer/src/a.py` matches `src/a.py`. The order is that of the output
-    documents, then of the unpaired references.
+    All references may be in a separate folder: `answer/src/a.py` matches `src/a.py`. Pairs are in the order of the
+    output documents. Unpaired references follow.
     """
     outputs, references = list(evidence.of("output")), list(evidence.of("expected"))
     matched = _by_path(outputs, references)

@@ -265,7 +265,7 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
     """Keep only the output of the last command of a step.
 
     A step that runs two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
-    output. The first may fail in every run; only the last one decides the step.
+    output. The first command may fail in every run; only the last command decides the step.
     """
     earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
     if earlier is None:

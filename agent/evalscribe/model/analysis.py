@@ -83,7 +83,7 @@ class CrossModelSummary(Frozen):
     """How other models did on the same eval: same experiment, task and grader."""
 
     failing: int
-    """Number of models that fail in the same way, including this one."""
+    """Number of models that fail in the same way, including the model of this run."""
     models: int
     """Number of models that can be compared."""
     alike: tuple[str, ...] = ()

@@ -253,7 +253,7 @@ class MatrixColumn(Frozen):
 
 
 class Matrix(Frozen):
-    """The results of every eval in every run."""
+    """A table of the results of every eval in every run."""
 
     columns: tuple[MatrixColumn, ...]
     rows: tuple[MatrixRow, ...]

@@ -101,7 +101,7 @@ class GateConfig(Frozen):
     min_pass_rate_lower_bound: float | None = Field(default=None, ge=0, le=1)
     """The lower end of the pass rate's 95 % interval must be at least this."""
     no_new_failures_vs: str | None = None
-    """Id or name of a run, or `previous`: items that passed in it must not fail now."""
+    """Id or name of a run, or `previous`: items that passed in that run must not fail now."""
     max_regressions: int | None = Field(default=None, ge=0)
     """Maximum number of items that passed in `baseline` and fail now."""
     baseline: str | None = None
@@ -226,7 +226,7 @@ ENDED_STATES: tuple[RunState, ...] = ("completed", "failed", "cancelled")
 
 
 class ExperimentRun(Frozen):
-    """One execution of a version. Its evals are archived as a `run.Run` with the same id."""
+    """One execution of an experiment version. Its evals are archived as a `run.Run` with the same id."""
 
     id: str
     """20 hex digits; also the id of the archived run."""
@@ -331,11 +331,11 @@ class TrialCounts(Frozen):
     passed: int = 0
     failed: int = 0
     error: int = 0
-    """The target gave no answer."""
+    """Trials in which the target gave no answer."""
     unscored: int = 0
-    """No required scorer failed the trial, but one broke or abstained."""
+    """Trials that no required scorer failed, but one broke or abstained."""
     missing: int = 0
-    """The trial never started, because the run ended before."""
+    """Trials that never started, because the run ended before."""
 
 
 class TrialErrors(Frozen):

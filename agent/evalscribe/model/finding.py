@@ -77,7 +77,7 @@ class CrossModelFailures(Frozen):
     alike: tuple[str, ...] = ()
     """Other models that fail in the same way, by name (`provider/model`, the name of their reports folder)."""
     models: int = 1
-    """Number of models with a comparable stored run of the experiment, including this one."""
+    """Number of models with a comparable stored run of the experiment, including the model of this run."""
     more: int = 0
     """Number of further models that fail in the same way, not named in `alike`."""
     earlier: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class CrossModelFailures(Frozen):
 
     @property
     def failing(self) -> int:
-        """Number of models that fail in the same way, including this one."""
+        """Number of models that fail in the same way, including the model of this run."""
         return len(self.alike) + self.more + 1
 
     @property
@@ -320,7 +320,7 @@ class TrialCount(Frozen):
 
     @property
     def never_passed(self) -> bool:
-        """Whether the task failed in every one of several trials."""
+        """Whether the task has several trials, all of which failed."""
         return self.total > 1 and self.failed >= self.total
 
 
@@ -481,7 +481,7 @@ class NetImpact(Frozen):
     total: int
     scorable_passed: int
     scorable_total: int
-    """Total without failures of kind harness or infrastructure; 0 if no eval could be scored."""
+    """Number of evals without failures of kind harness or infrastructure; 0 if no eval could be scored."""
     hopeful_passed: int
 
 

@@ -497,7 +497,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
-    """Return the paths without duplicates: those of the entries in their order, then the others as given."""
+    """Return the paths without duplicates: paths in entries first, in the entries' order, then the others."""
     named = dict.fromkeys(prose.path(path) for path in paths)
     reported = dict.fromkeys(path for entry in entries for path in entry.paths)
     return (*(path for path in reported if path in named), *(path for path in named if path not in reported))

@@ -225,7 +225,7 @@ class ResolvedCitation(Frozen):
     status: CitationStatus
     """`verified`: the cited item contains the quotation; `relocated`: another item does; `unverified`: no item does."""
     target: CitationTarget | None = None
-    """None for an unverified citation."""
+    """The cited item; None for an unverified citation."""
 
 
 class CitedText(Frozen):
@@ -289,7 +289,7 @@ class ResultSet(Frozen):
     name: str
     """Name in the form of a path, such as `failure-analysis/summaries/v1`."""
     output_schema: dict[str, Any] | None = None
-    """None if answers are free text."""
+    """JSON Schema of the answers; None for free text."""
     created_at: str
     """ISO 8601, UTC."""
 

@@ -12,7 +12,7 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.model.target import Trace
 
 CUSTOM = "custom"
-"""`ScorerSpec.scorer` of a user's own function."""
+"""Value of `ScorerSpec.scorer` for a user's own function."""
 
 
 class ScorerSpec(Frozen):

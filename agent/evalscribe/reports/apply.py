@@ -187,8 +187,7 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
     """Find a recommendation in a report.
 
     Raises:
-        NotFoundError: The report or the id does not exist.
-        DataError: evalscribe did not write the report.
+        NotFoundError: The report or the recommendation does not exist. DataError: evalscribe did not write the report.
         UsageError: The report is outside the reports folder.
     """
     file = find_report(workspace, name)

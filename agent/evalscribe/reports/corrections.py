@@ -122,7 +122,7 @@ def _labels(
     about: LabelOrigin,
     order: Mapping[str, int],
 ) -> tuple[HumanLabel, ...]:
-    """Return the labels of one reviewed eval after a version."""
+    """Return the labels of one reviewed eval as of a version."""
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
     )

@@ -285,7 +285,7 @@ class LaterRun(NamedTuple):
     date: str | None
     """ISO date of the run's report."""
     failed: FailureDescription | None
-    """None if the eval is not among the failures."""
+    """The eval's failure; None if the eval is not among the failures."""
     judged: bool = True
     """True if the cause is certain and is not the infrastructure."""
     ran: bool = True

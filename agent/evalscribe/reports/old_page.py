@@ -253,9 +253,7 @@ def _rows(table: Sequence[PageBlock]) -> dict[int, _Row]:
     rows: dict[int, _Row] = {}
     for row in table:
         if len(row.cells) < 6 or not _NUMBER.fullmatch(row.cells[0]) or int(row.cells[0]) in rows:
-            raise UnreadableReport(
-                "a row of the classification table has no number of its own or lacks cells", row.line
-            )
+            raise UnreadableReport("a row of the classification table lacks cells or a number of its own", row.line)
         number, subject, step, label, _, why, *_ = row.cells
         name, url = _link(subject)
         rows[int(number)] = _Row(

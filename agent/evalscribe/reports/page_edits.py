@@ -57,7 +57,7 @@ class PageFinding(Frozen):
     subject: str
     """The text of the finding's heading after the number."""
     members: str = ""
-    """Source of the list of a group's evals; empty for a single eval."""
+    """Markdown of the list of a group's evals; empty for a single eval."""
     heading: int
     label: PageLabel | None = None
     """None if the label's line is missing or cannot be parsed."""

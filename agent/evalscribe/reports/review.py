@@ -206,7 +206,7 @@ class PendingLabel(Frozen):
 
     report: str
     branch: str | None
-    """None for the working tree."""
+    """Name of the branch; None for the working tree."""
     corrections: int
 
 

@@ -28,9 +28,9 @@ class Kappa(NamedTuple):
 def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | None:
     """Return Cohen's kappa (1960) of a square table of counts: rows for one rater, columns for the other.
 
-    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72), which is too
-    narrow for few pairs. If that interval has no width, as for raters who always agree, Wilson's interval of the
-    agreement is used, corrected for the same expected agreement.
+    The interval is computed by the asymptotic method of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72),
+    and is too narrow for few pairs. If that interval has no width, as for raters who always agree, Wilson's interval of
+    the agreement is used, corrected for the same expected agreement.
 
     Returns:
         Kappa; `None` without pairs, or if both raters used only one and the same label.
@@ -121,7 +121,7 @@ class LabelPair(Frozen):
     expected: str
     """Label by people."""
     predicted: str | None
-    """Label by the judge; `None` if it did not judge."""
+    """The judge's label; `None` if the judge gave none."""
     cluster: str | None = None
     """Pairs with the same cluster count as one observation, such as trials of one item.
 

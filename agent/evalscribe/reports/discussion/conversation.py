@@ -543,7 +543,7 @@ class Discussion:
         missing = self._dossier.missing()
         if not missing:
             return []
-        return [f"The evidence {self._whose([n for n, _ in missing])}is not here: {missing[0][1]}"]
+        return [f"The evidence {self._whose([n for n, _ in missing])}is missing: {missing[0][1]}"]
 
     def _whose(self, missing: Sequence[int]) -> str:
         """Return `of findings 1, 2` for findings whose evidence is missing; empty if all evidence is missing."""

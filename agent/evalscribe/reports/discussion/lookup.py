@@ -50,7 +50,7 @@ _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
 """Matches a question that consists only of punctuation, which is not searched because it is everywhere."""
 
 
-NOT_SEARCHED = "Evidence that is not here was not searched."
+NOT_SEARCHED = "Missing evidence was not searched."
 
 
 class LookupDiscussion:
@@ -105,7 +105,7 @@ class LookupDiscussion:
             return [*map(_hit, hits)]
         hits = rank_report(self._dossier, words, MOST_NEAR)
         missing = [[NOT_SEARCHED]] if self._dossier.missing() else []
-        return [["No place has all of these words. The nearest:"], *map(_hit, hits), *missing] if hits else []
+        return [["No place has all of these words. The best matches:"], *map(_hit, hits), *missing] if hits else []
 
     def _named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
         """Yield findings and recommendations by number, id, eval path, or last part of the path."""
@@ -153,7 +153,7 @@ class LookupDiscussion:
             evidence = self._dossier.evidence(topic.n)
         except EvidenceMissing as absent:
             yield from (line for citation in topic.first.citations for line in _quoted(citation))
-            yield from ("", f"Its evidence is not here: {absent}")
+            yield from ("", f"The finding's evidence is missing: {absent}")
             return
         for citation in topic.first.citations:
             document = evidence.document(citation.role, citation.path)
