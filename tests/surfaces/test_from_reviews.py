@@ -74,7 +74,7 @@ def reviewed(
 def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
     reviewed: Reviewed, analyzed: Path
 ) -> None:
-    assert "no label of a person is known" in reviewed.take(code=66).err
+    assert "there are no human labels" in reviewed.take(code=66).err
     reviewed.says(1, "KNOWN_GAP", "--kind", "harness", "--note", "we know")
     reviewed.says(2, "MODEL_FAULT", "--note", "so it is")
     commit = reviewed.merge()
