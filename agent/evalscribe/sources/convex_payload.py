@@ -164,7 +164,7 @@ def _rank(row: Step) -> tuple[int, bool]:
 
 
 def _with_rate(step: Step, reason: str | None) -> Step:
-    """Give failed tests the ratio as their step row has it; the log prints it with more digits."""
+    """Shorten the error of failed tests to the ratio in `reason`; the log prints the ratio with more digits."""
     match = _SHORT.fullmatch((reason or "").strip())
     if step.name == "tests" and match and match["rate"] and (step.error or "").startswith("Error: Tests failed (ratio"):
         return step.model_copy(update={"error": f"tests failed ({match['rate']})"})
@@ -204,7 +204,7 @@ _EMPTY = "the stored output is empty: no file of the model, no run.log"
 _CHANGED = "the model's original tsconfig files: the runner changed them before it checked types"
 _CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULTILINE)
 _LOCAL_STATE = "answer/convex_local_"
-"""A local backend's database beside the reference of three evals; not part of the answer."""
+"""Path prefix of a local backend's database, stored with three reference answers but not part of them."""
 _MOST_NAMED = 5
 """Maximum files named in one phrase about missing text."""
 
@@ -439,8 +439,7 @@ def _source(path: str, content: str) -> Document:
 def _texts(payload: JsonObject, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the text files under `key`, sorted by path, and phrases for the files that are not text.
 
-    Sorted, because a deployment sends keys sorted while a snapshot may have another order, and both must be the same
-    evidence.
+    Sorted, because a snapshot may have another order than the deployment, and both must produce equal evidence.
     """
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}

@@ -114,7 +114,7 @@ def read_errors(path: Path) -> Iterator[None]:
 def file_below(folder: Path, *names: str) -> Path | None:
     """Return a regular file below a folder, without following links; None if there is none.
 
-    The names may be untrusted: None is also returned if one is not a plain entry name, such as `..`.
+    The names may be untrusted: returns None if any of them could lead elsewhere, such as `..`.
     """
     path = folder
     try:
@@ -123,7 +123,7 @@ def file_below(folder: Path, *names: str) -> Path | None:
             if not is_entry(name) or path.is_symlink():
                 return None
         return path if path.is_file() else None
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a valid file name
         return None
 
 

@@ -21,7 +21,7 @@ from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
-"""Status by element of a test case, the most severe first."""
+"""Status of a test case by the element that it contains, the most severe first."""
 _RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
 _STOCK = ("failed", "failure", "error")
@@ -35,7 +35,7 @@ MAX_SUITES = 100_000
 
 
 class JUnitElement(NamedTuple):
-    """An element of a test case."""
+    """An element inside a test case, such as `failure`."""
 
     tag: str
     attributes: dict[str, str]
@@ -66,7 +66,7 @@ class JUnit(RecordFile):
     def read(self) -> Iterator[Run | Record]:
         trials = Trials()
         suite: JsonValue = None
-        with suppress(DataError):  # The second pass shows where it ends.
+        with suppress(DataError):  # The second pass raises this error after the readable evals.
             for case in self._cases(Omissions()):
                 trials.count(*case.key)
                 suite = suite or case.suite.get("name")

@@ -136,7 +136,7 @@ class ConvexNpx:
         if code != 0:
             raise self._failure(errors.decode("utf-8", "replace"))
         if not output.strip():
-            return None  # how the tool prints null
+            return None  # the tool prints null as nothing
         return _result(output)
 
     async def close(self) -> None:
@@ -194,7 +194,7 @@ class ConvexNpx:
         """Return the error for a failed call, based on the tool's output. The errors are the same as over HTTP."""
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
-            return FunctionFailed(message)  # the function itself may have thrown any text
+            return FunctionFailed(message)  # thrown by the function, so the text may be anything
         said = safe_message(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
             return refuses_access(self.where, said.removesuffix('"}'))
