@@ -13,7 +13,7 @@ Runs = tuple["ExperimentRun", ...]
 
 
 def describe_other_id(workspace: Workspace, named: str) -> str | None:
-    """Describe a name that belongs to an experiment but is not a run; None for any other name.
+    """Explain that an id or name belongs to an experiment, dataset or similar, not a run; None for any other name.
 
     Example: `exp-… is an experiment, quality, not a run: use pr-2 (…), the latest of its 2 runs`.
     """
