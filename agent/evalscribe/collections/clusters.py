@@ -245,7 +245,7 @@ class CausedFailure(Frozen):
     why: str
     error: str
     signature: str | None = None
-    """Equal for failures that end in the same error; None if the error was not located."""
+    """Error signature, equal for failures with the same error; None if the error was not located."""
     uncertain: bool = False
     passages: tuple[Passage, ...] = ()
 

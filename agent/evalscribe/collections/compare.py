@@ -60,7 +60,7 @@ class RunEvals:
 
     @property
     def names_all(self) -> bool:
-        """True if the run lists every eval; some sources list only failures."""
+        """Return True if the run lists every eval, not only its failures as with some sources."""
         return len(self.graded) >= self.run.total
 
 
@@ -85,7 +85,7 @@ def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[
     """Group trials by eval path.
 
     Args:
-        among: All compared runs. If a run lists only failures, other evals of its suite, listed by these runs, passed.
+        among: All compared runs. A run that lists only failures passed all evals that other runs of its suite list.
     """
     found: dict[str, EvalTrials] = {}
     for played in side:

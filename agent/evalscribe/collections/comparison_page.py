@@ -138,7 +138,7 @@ def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[st
     """Render a section for each of the first `MOST` regressed evals, then the names of the others.
 
     Args:
-        trials: Each pair is a single trial of its eval.
+        trials: True if each pair is about a single failed trial rather than an eval.
     """
     for pair in pairs[:MOST]:
         name = f"{pair.eval}#{pair.candidate[0].trial}" if trials else pair.eval

@@ -1,4 +1,4 @@
-"""Compare two sides, several, or one with itself, and write the page."""
+"""Compare two or more sides, or the trials within one side, and write the page."""
 
 import operator
 import re
@@ -196,7 +196,7 @@ class WrittenComparison(Frozen):
     text: str
     """The page, with the sides named after their files; in the written page, sides are named after their runs."""
     put: PlacedDocument | None = None
-    """None if no page was requested."""
+    """The written page; None if no page was requested."""
     estimate: Estimate | None = None
     """Maximum cost; None if no model would be called."""
     broken: tuple[str, ...] = ()
@@ -212,7 +212,7 @@ class ComparisonCondition(NamedTuple):
     operator: str = ""
     number: float = 0.0
     from_base: bool = False
-    """Whether the number is an offset from the base's pass rate."""
+    """True if `number` is an offset from the base's pass rate."""
 
 
 NO_REGRESSIONS, NOT_WORSE = "no-regressions", "not-worse"

@@ -52,7 +52,7 @@ from evalscribe.text import cut, one_line, pluralise, slug
 from evalscribe.workspace import Workspace
 
 OWN_PROMPTS = "The model was asked with the workspace's own prompts."
-GONE = "it is not stored"
+GONE = "not in the store"
 
 Read = Callable[[Member], Record | None]
 Batch = tuple[Member, ...]
@@ -398,7 +398,7 @@ class ExplorationResult(Frozen):
     """Result of an exploration."""
 
     found: Exploration | None
-    """None for a dry run."""
+    """The exploration; None for a dry run."""
     text: str = ""
     """The page."""
     put: PlacedDocument | None = None

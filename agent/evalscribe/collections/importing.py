@@ -32,7 +32,7 @@ MOST_UNREAD = 5
 FETCHES = 8
 """Maximum evals requested from a source at once."""
 EXPLICIT = "evalscribe"
-"""The format whose files describe their runs completely."""
+"""The format of our own exports."""
 MOST_CHARACTERS = 16 * 1024 * 1024
 """Maximum characters of records written at once; bounds memory and the loss if the process dies."""
 
@@ -87,7 +87,7 @@ class FileImport(Frozen):
     """Result of importing one file or run."""
 
     collection: Collection | None
-    """None if a single file was imported only to be analysed or compared."""
+    """Collection of the runs; None if a file was imported only to be analysed or compared."""
     format: str
     recognised_by: str | None = None
     """The feature by which the format was recognised; None for a run of a deployment."""
@@ -227,7 +227,7 @@ async def import_source(
 
 
 def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
-    """Convert a failed eval into a record. If its evidence is unreadable, use only what the run's summary contains."""
+    """Convert a failed eval into a record; if the evidence is unreadable, from the data in the run's summary."""
     if isinstance(found, UnreadableEvidence):
         found = Evidence(eval=found.eval, missing=(found.reason,))
     task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
@@ -321,7 +321,7 @@ def characters(record: Record) -> int:
 
 
 _SELDOM = 200_000
-"""Allocations between garbage collections. With Python's default, they take a fifth of an import's time."""
+"""Allocations between garbage collections, which with Python's default take a fifth of an import's time."""
 
 
 @contextmanager

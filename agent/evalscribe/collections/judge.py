@@ -73,7 +73,7 @@ class Judgements(Frozen):
 
 
 class JudgedSubjects(Frozen):
-    """Results for one subject; several if a cascade judged it."""
+    """Results for one subject: one result, or several of a cascade."""
 
     results: tuple[Judgement, ...]
     usage: Usage = Usage()
@@ -92,7 +92,7 @@ class JudgeOutcome(Frozen):
     estimate: Estimate | None = None
     """Maximum cost if nothing is cached; only for a dry run."""
     judgements: Judgements | None = None
-    """None for a dry run."""
+    """The results; None for a dry run."""
     notes: tuple[str, ...] = ()
     """Notes for the user about the rubrics."""
 

@@ -63,7 +63,7 @@ class LabelledSource:
 
 
 def open_labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
-    """Read a file, else `NAME[@V][:SPLIT]` of a dataset with `key` as its label field.
+    """Read labelled subjects from a file, else from a dataset `NAME[@V][:SPLIT]`; `key` is the label field.
 
     Raises:
         NotFoundError: Neither exists.

@@ -241,7 +241,7 @@ class EvalFilter(Frozen):
     """Filters of evals; None means no filter."""
 
     run: str | None = None
-    """A run's id, or a prefix of it."""
+    """Id of a run, or the beginning of the id."""
     status: EvalStatus | None = None
     task: str | None = None
     model: str | None = None

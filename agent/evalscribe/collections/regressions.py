@@ -160,8 +160,8 @@ IN_REPORT = "as its report says"
 def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
     """Group regressed evals by behaviour, the largest group first.
 
-    The behaviour is, if known, the judge's name for it, else the cause in the run's report, else the first tool call
-    that differs, else the located error, else the failed step.
+    The behaviour is what the judge named, else the cause in the run's report, else the first tool call that differs,
+    else the located error, else the failed step.
     """
     groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
@@ -344,7 +344,7 @@ async def explain_by_judge(
 
 
 async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[JudgeResult, RegressionExplanation | None]:
-    """Return the judge's answer, and the explanation unless it is a failure."""
+    """Return the judge's answer, and the explanation in it; None instead if the answer is a failure."""
     subject = tried.subject
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:

@@ -148,7 +148,7 @@ class RequestOptions(RequestValue):
     name: str | None = None
     """Name of the result set; None for one derived from the requests."""
     exists_ok: bool = False
-    """Whether requests may be added to a set that already has others."""
+    """True to allow adding requests to a result set that already has others."""
     output_schema: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
 
@@ -205,7 +205,7 @@ def find_result_set(
     requests: Sequence[LLMRequest],
     when: str,
 ) -> ResultSet:
-    """Find the result set, or the one to create; its id is deterministic."""
+    """Find the result set, or build a new one with an id derived from collection and name."""
     name = submission.name or _unnamed(submission, requests)
     return sets.find(collection.id, name) or ResultSet(
         id=_id("result set", collection.id, name),
@@ -317,7 +317,7 @@ def count_results(sets: "ResultSetStore", made: ResultSet) -> ResultCounts:
 def complete_results(
     sets: "ResultSetStore", made: ResultSet, *, include_incomplete: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with an answer, or all of them."""
+    """Return the results that have an answer; with `include_incomplete`, all results."""
     return tuple(one for one in sets.results(made.id) if include_incomplete or one.output is not None)
 
 

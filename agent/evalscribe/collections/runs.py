@@ -314,7 +314,7 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
 
 @asynccontextmanager
 async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadSource"]:
-    """Open a source like `source_of_run`, and close it at the end."""
+    """Open a source as `source_of_run` does, and close the source at the end."""
     runs = source_of_run(workspace, run)
     try:
         yield runs
@@ -511,7 +511,7 @@ class FetchSummary(Frozen):
 async def fetch_run(
     source: "PayloadSource", open_writer: Callable[[str], SnapshotWriter], watcher: AnalysisWatcher
 ) -> FetchedRun:
-    """Write a run and its failed evals to a snapshot; the summary last, so that an interrupted fetch is not one.
+    """Write a run and its failed evals to a snapshot, the summary last: without it, the folder is no snapshot.
 
     Args:
         open_writer: Opens the writer for a run id.

@@ -48,7 +48,7 @@ class SubjectAddress(Frozen):
     """A run as the user named it, before anything is read."""
 
     run_id: str | None = None
-    """None if only the source knows the run's id, such as a snapshot."""
+    """Id of the run; None if only the source contains it, as in a snapshot."""
     eval_id: str | None = None
     is_id: bool = False
     """True if the user gave a plain id, so that the run may be in the store."""
@@ -101,7 +101,7 @@ class PendingSubject:
 
 @dataclass
 class ChosenRun:
-    """A run with the failures to judge: the named ones, else all."""
+    """A run with the failures to judge: those that the user named, else all."""
 
     run: Run
     source: RunSource | None
@@ -185,7 +185,7 @@ class SubjectFinder:
         def load() -> LoadedSubject | str:
             evidence = self._store.get_evidence(run.id, eval.id)
             if evidence is None:
-                return "its evidence is not in the store: give the run's URL or folder"
+                return "the evidence is not in the store: give the run's URL or folder"
             if isinstance(evidence, UnreadableEvidence):
                 return evidence.reason
             return LoadedSubject(failure_subject(run.id, evidence), evidence)
@@ -222,7 +222,7 @@ def _of_file(name: str) -> Sequence[AgentRun]:
         return agent_runs(name)
     except DataError as error:
         imported = f"evalscribe import {name}, then evalscribe judge RUBRIC --collection NAME"
-        raise DataError(f"{error}\nIs it a log or another file of whole runs? {imported}") from None
+        raise DataError(f"{error}\nIf the file is a log or contains whole runs: {imported}") from None
 
 
 def _is_file(argument: str) -> bool:
@@ -274,7 +274,7 @@ def _waiting(member: Member, archive: "RunStore", store: "AnalysisStore") -> Pen
 def _loaded(member: Member, archive: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
     record = load_record(archive, store, member.run_id, member.id)
     if record is None:
-        return "it is not stored: import its run again"
+        return "the agent run is not stored: import its run again"
     if not member.failed:
         return LoadedSubject(agent_run_subject(record.agent_run))
     evidence = evidence_of(record)

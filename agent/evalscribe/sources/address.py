@@ -1,4 +1,4 @@
-"""Parse the RUN argument and what the user said about its runs, and link to the pages that show a run."""
+"""Parse the RUN argument and the user's overrides for its runs, and link to the pages that show a run."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ def _part(text: str) -> str:
 SUMMARY = "failed_evals.json"
 """File that marks a folder as a snapshot of a run."""
 MOST_ENTRIES = 1000
-"""Maximum entries of a folder that are searched for names similar to a missing one."""
+"""Maximum entries of a folder that are searched for names similar to a missing file's."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
 _WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")
@@ -57,7 +57,7 @@ class RunAddress(Frozen):
 
     kind: Literal["url", "id", "snapshot"]
     run_id: str | None = None
-    """None for a snapshot, which contains its own id."""
+    """Id of the run; None for a snapshot, whose files state the id."""
     eval_id: str | None = None
     """The eval that the address points to."""
     experiment: str | None = None
@@ -66,7 +66,7 @@ class RunAddress(Frozen):
     folder: Path | None = None
 
     def links(self, visualizer: str | None = None) -> Links:
-        """Return the addresses for links: the user's own, else the configured visualizer."""
+        """Return the addresses for links: the address that the user gave, else that of the configured visualizer."""
         return Links(base=self.base, visualizer=visualizer)
 
 
@@ -114,8 +114,8 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 def is_document_id(name: str) -> bool:
     """Return True if `name` has the form of a Convex document id.
 
-    An id is base32 of a table number, 16 bytes and a Fletcher-16 checksum of both. Used only to explain a refusal; the
-    deployment decides whether an id is valid.
+    An id is base32 of a table number, 16 bytes and a Fletcher-16 checksum of both. The result is used only to explain
+    a refusal; the deployment decides whether an id is valid.
     """
     bits = "".join(f"{_BASE32.find(character):05b}" for character in name if character in _BASE32)
     content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]

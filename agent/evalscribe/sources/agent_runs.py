@@ -21,14 +21,14 @@ from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
-"""Scores that decide whether an eval passed, in order of preference. If there is none, the first score decides."""
+"""Scores that decide whether an eval passed, in order of preference; without them, the first score decides."""
 IT = "it"
 """Subject of errors about an agent run; callers add the location of the run."""
 _Numbered = tuple[int, object]
 
 
 class AgentRuns(RecordFile):
-    """A file of agent runs. It is read twice, because several runs of one task are its trials."""
+    """A file of agent runs. Reads the file twice, first to count the trials of each task."""
 
     format = NAME
     passes = 2

@@ -50,11 +50,11 @@ _Load = Callable[[Path], tuple[Mapping[str, object], int]]
 
 
 def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
-    """Read a trajectory, its continuation files and those of its sub-agents; each file is read once.
+    """Read a trajectory with its continuations and sub-agents from their files; each file is read once.
 
     Args:
         path: The first file.
-        load: Reads a JSON object and returns it with its number of characters.
+        load: Reads a JSON object from a file, and returns the object and its number of characters.
 
     Raises the errors of `load` for the first file.
     """

@@ -143,8 +143,8 @@ class ClaudeCodeReader(EvalReader):
 
         Args:
             path: The file.
-            held: Conversations already in memory; they count towards the maximum size.
-            only: True if there are no other files.
+            held: Conversations that are already in memory and count towards the maximum size.
+            only: True if this is the only file.
         """
         found = [_Conversation()]
         size = sum(one.characters for one in held)
@@ -302,7 +302,7 @@ def _text(content: object) -> str:
 
 
 def _session_files(folder: Path) -> list[Path]:
-    """Return the sessions of a folder, or the sub-agents' files if there are no others."""
+    """Return a folder's sessions; if it has only files of sub-agents, return these files."""
     found = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
     return [path for path in found if not path.name.startswith(_AGENT)] or found
 

@@ -25,7 +25,7 @@ deployment (10005 and 10004). A function answers a call with these ids, but reje
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
-"""Prefix of every error message. It is removed, because its request id differs in every call and reports must not."""
+"""Prefix of every error message, removed because its request id would make reports differ between calls."""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
 """The whole error message of a deployment that hides reasons (`--redact-logs-to-client`)."""
 _PERMISSION = ("OperationNotPermitted", "You do not have permission")
@@ -38,7 +38,7 @@ class FunctionFailed(Exception):
 
 
 class FunctionUnavailable(Exception):
-    """This call got no usable answer after the retries; another call may succeed."""
+    """A call got no usable answer even after retries; another call may succeed."""
 
 
 _CHOOSING = ("deployment", "convex_dir")
@@ -59,7 +59,7 @@ class ConvexFunctions(Protocol):
 
         Raises:
             FunctionFailed: The function raised an error.
-            FunctionUnavailable: This call got no usable answer.
+            FunctionUnavailable: The call got no usable answer.
             EvalscribeError: The problem affects all calls.
         """
 
@@ -67,7 +67,7 @@ class ConvexFunctions(Protocol):
 
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
-    """Return the error for a key that is missing, wrong or lacks a permission. `reason` is the deployment's own."""
+    """Return the error for a key that is missing, wrong or lacks a permission. `reason` comes from the deployment."""
     message = f"{where} denied access: {reason}"
     if any(sign in reason for sign in _PERMISSION):
         return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
@@ -104,7 +104,7 @@ async def check_deployment(functions: ConvexFunctions) -> str:
             message = str(failure)
             if _is_withheld(message) and functions.has_key:
                 # The tables of another deployment may have other numbers, so the id may be refused.
-                in_doubt = "; it hides the reasons for errors, so it is unknown whether it has the functions"
+                in_doubt = "; the deployment hides the reasons for errors, so it may lack the functions"
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
         else:

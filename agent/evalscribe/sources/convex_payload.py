@@ -59,7 +59,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def explain_state(reason: str) -> str:
-    """Prefix the runner's reason with an explanation if its pattern is known."""
+    """Prefix the runner's reason with an explanation if the reason matches a known pattern."""
     meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
     return f"{meaning}; the runner says: {reason}" if meaning else reason
 
@@ -142,7 +142,7 @@ def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -
     """Deduplicate and order step rows, and complete them from the log.
 
     A row that is missing or still `running` is taken from the log. Without a log, the step named by the eval's own
-    reason failed. Rows are returned unchanged if one has a step that this runner does not have.
+    reason failed. Rows are returned unchanged if any row has an unknown step.
     """
     if any(row.name not in STEPS for row in rows):
         return tuple(rows)
@@ -255,7 +255,7 @@ def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidenc
 
 
 def refusal(payload: object, eval: Eval) -> UnreadableEvidence | None:
-    """Return the reason why an eval has no evidence, if the answer gives one instead."""
+    """Return the reason why an eval has no evidence, if the answer contains a reason instead of evidence."""
     if not isinstance(payload, dict) or "eval" in payload:
         return None
     reason = payload.get("error")
@@ -439,7 +439,7 @@ def _source(path: str, content: str) -> Document:
 def _texts(payload: JsonObject, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the text files under `key`, sorted by path, and phrases for the files that are not text.
 
-    Sorted, because a snapshot may have another order than the deployment, and both must produce equal evidence.
+    Snapshot and deployment may order files differently but must produce equal evidence.
     """
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}

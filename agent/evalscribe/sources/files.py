@@ -35,7 +35,7 @@ class FileReader:
         Raises:
             NotFoundError: The file does not exist.
             AccessError: The file may not be read.
-            DataError: It is not a regular file.
+            DataError: The path is not a regular file.
         """
         self._path = path
         self._raw = open_regular(path)
@@ -270,7 +270,7 @@ class TornZip:
 
 
 def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
-    """Find complete members by their local headers."""
+    """Find complete members of a damaged archive by their local headers."""
     size = file.seek(0, 2)
     at, found = 0, []
     while at + _LOCAL.size <= size:

@@ -65,8 +65,8 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
 
     Args:
         path: The file or folder.
-        overrides: Options that the user set for its runs.
-        in_folder: True if the user named its folder; then options that its format does not use are not an error.
+        overrides: Options that the user set for the runs in the file.
+        in_folder: True if the user named the file's folder; then options that do not apply to the file are no error.
 
     Raises:
         UsageError: The user set an option that the format does not use.

@@ -1,7 +1,7 @@
 """Read Harbor's job folders (Terminal-Bench 2 and others): a job, a folder of jobs, or a single trial.
 
 Jobs of the agents `oracle` and `nop` in the same folder show whether the reference answer passes and an empty one
-fails. Each eval gets their results for the same version of its task.
+fails. Each eval gets the results of both agents for the same version of the task.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ class _Job(NamedTuple):
     planned: int
     finished: bool
     alone: bool = False
-    """Whether only one trial is read, because the user named the trial's folder."""
+    """True if only one trial is read, because the user named the trial's folder."""
 
 
 class _Task(NamedTuple):
@@ -302,7 +302,7 @@ class HarborReader(EvalReader):
     def _whole_verifier(
         self, name: str, rewards: Mapping[str, float], tests: Sequence[Step], output: str
     ) -> Iterator[Step]:
-        """Yield a step for the whole verifier if none of its tests explains the reward."""
+        """Yield a step for the whole verifier if no failed test explains a low reward."""
         if not rewards:
             return
         passed = self._passes(rewards)
@@ -458,7 +458,7 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no step failed. Used to sort failed parts first, because the first log is quoted."""
+    """Return whether no step failed. Failed parts are sorted first, because reports quote the first log."""
     return all(step.status != "failed" for step in part.steps)
 
 
@@ -474,7 +474,7 @@ def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
 
 
 class _GradedTrials:
-    """Trials of a reference or empty answer. All are counted; a few, preferably failed ones, keep their output."""
+    """Counts the trials of a reference or empty answer, and keeps the output of a few, preferably failed, trials."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -610,7 +610,7 @@ def _metadata(
 
 
 def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
-    """Yield the first user message of each part; it contains the instruction."""
+    """Yield the first user message, which contains the instruction, of each part."""
     for part in parts:
         if part.trajectory and (text := first_request(part.trajectory)):
             yield Document(

@@ -52,11 +52,11 @@ class _Spec(NamedTuple):
     metrics: tuple[str, ...]
     """Metrics of the run, in the order of its specification."""
     separate: bool
-    """Whether each choice is sent as a separate request."""
+    """True if each choice was sent as a separate request."""
 
 
 class HelmReader(EvalReader):
-    """Reads a run's folder, or its `scenario_state.json` and the other files of that folder."""
+    """Reads a run from its folder or from the file `scenario_state.json`; other files of the folder are read, too."""
 
     format = NAME
 

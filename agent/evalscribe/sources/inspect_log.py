@@ -241,7 +241,7 @@ class EvalFile(InspectLog):
 
 
 class JsonFile(InspectLog):
-    """Log with a single JSON object. It is read twice, because fields about all samples may follow the samples."""
+    """Log with a single JSON object. Reads the file twice, because fields about all samples may follow the samples."""
 
     passes = 2
 
@@ -276,7 +276,7 @@ class JsonFile(InspectLog):
 
 
 def _run_id(eval: Header, path: Path) -> str:
-    """Return the log's own id; logs of older versions have none and are identified by how they were started."""
+    """Return the log's id; older logs have none and get an id made of the settings with which they were started."""
     own = _text(eval.get("eval_id"))
     if own.isprintable() and 8 <= len(own) <= 100:
         return own

@@ -36,9 +36,9 @@ class ParsedItem(NamedTuple):
 
     item: Item
     hidden: int
-    """Number of secrets removed from it."""
+    """Number of secrets removed from the item."""
     named: bool = False
-    """True if the line has its own key."""
+    """True if the line states a key; False if the key was derived."""
 
 
 class _WrongFieldsError(DataError):
@@ -155,7 +155,7 @@ def _item_error(error: ValidationError) -> str:
 
 
 MAX_ITEM_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of a line, and so of an item."""
+"""Maximum bytes of a line, which contains one item."""
 TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
@@ -191,7 +191,7 @@ def _line(number: int, held: bytearray, end: bytes) -> bytes:
 
 
 MAX_PROBLEMS = 20
-"""Maximum problems that are stored; all are counted."""
+"""Maximum problems that are stored; further problems are only counted."""
 
 
 class ItemCollector:
@@ -542,7 +542,7 @@ def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) 
     Args:
         path: The file.
         name: Name of the file in messages.
-        columns: Names in the file by field of the item, if they differ; the remaining ones become metadata.
+        columns: Names in the file by field of the item, if they differ; unused fields of the file become metadata.
 
     Raises:
         NotFoundError: The file does not exist.

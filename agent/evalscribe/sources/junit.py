@@ -54,7 +54,7 @@ class JUnitCase(NamedTuple):
 
 
 class JUnit(RecordFile):
-    """A file of test results. It is read twice, because reruns of a test are its trials."""
+    """A file of test results. Reads the file twice, first to count the reruns of each test, which are trials."""
 
     format = NAME
     passes = 2
@@ -115,7 +115,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """Merge a failed test with its failed teardown, which pytest reports as a second case; it is not a second trial."""
+    """Merge a failed test with its failed teardown, which pytest reports as a second case but is no second trial."""
     before = None
     for case in read:
         message = case.parts[0].attributes.get("message", "") if case.parts else ""

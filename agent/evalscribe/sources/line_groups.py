@@ -1,7 +1,7 @@
 """Read line-based files in which an eval has several lines, one for each filter or metric.
 
-Such a file has all lines of one filter, then all lines of the next, usually with the evals in the same order. It is
-read at several places at once, so that a long file need not fit into memory.
+Such a file has all lines of one filter, then all lines of the next, usually with the evals in the same order. This
+module reads the file at several places at once, so that a long file need not fit into memory.
 """
 
 from array import array
@@ -72,7 +72,7 @@ class LineGroups:
                     size += characters
                     held.setdefault(key, []).append(line)
                 else:
-                    self._omit("a line of a long file in which filters have different orders", self._path.name)
+                    self._omit("a line of a long file whose filters list evals in different orders", self._path.name)
         yield from held.values()
 
     def _orders(self) -> dict[str, "array[int]"]:

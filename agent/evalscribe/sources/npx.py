@@ -63,7 +63,7 @@ def open_npx(
     """Open a run through `npx convex run` in a folder.
 
     Args:
-        settings: CONVEX_* variables for the tool, which take precedence over those of its folder.
+        settings: CONVEX_* variables for the tool, which take precedence over variables of the folder.
         env_path: A file of variables that replaces all others.
 
     Raises:

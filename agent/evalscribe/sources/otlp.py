@@ -248,7 +248,7 @@ def _value(given: object, levels: int = 40) -> object:
 
 
 class _Traces:
-    """Spans and log records, sorted by trace. A temporary SQLite file holds them, so memory stays small."""
+    """Spans and log records, sorted by trace, in a temporary SQLite file, so that memory stays small."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -374,7 +374,7 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
 
 
 def _evaluations(spans: Sequence[Span], logs: Sequence[Mapping[str, object]]) -> Iterator[_Evaluation]:
-    """Yield each evaluation once. Exporters may write it both as an event and as a log record."""
+    """Yield each evaluation once: exporters may write it both as an event and as a log record."""
     seen: set[_Evaluation] = set()
     events = [object_of(event) for span in spans for event in span.events] + [dict(one) for one in logs]
     given = [object_of(one.get("attributes")) for one in events if EVALUATION in text_of(one.get("name"))]
@@ -440,7 +440,7 @@ def _first_of(given: Sequence[Mapping[str, object]], names: Sequence[str]) -> st
 
 
 def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> float | None:
-    """Return the sum of figures over the model calls; without figures there, the total of the agent's span."""
+    """Return the sum of figures over the model calls; if these have no figures, the total of the agent's span."""
     for spans in (calls, [root] if root else []):
         found = [
             value

@@ -148,7 +148,7 @@ def _whole(agent: Span | None) -> Messages:
 
 
 def _merged(members: Sequence[Span], told: Mapping[str, list[dict[str, object]]]) -> Messages:
-    """Merge the model calls of an agent into one conversation: each call repeats the messages before it."""
+    """Merge the model calls of an agent into one conversation: each call repeats all earlier messages."""
     said: Messages = []
     known: set[str] = set()
     for call in members:

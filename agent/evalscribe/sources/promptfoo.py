@@ -349,9 +349,9 @@ class _Check(NamedTuple):
     reason: str
     score: float | None
     raised: bool
-    """Whether the assertion itself broke."""
+    """True if the assertion's own code or model broke."""
     counts: bool
-    """Whether the assertion can make the test fail; False for a member of a set that passed."""
+    """True if the assertion can make the test fail; False for a member of a set that passed."""
 
 
 def _checks(graded: Mapping[str, object]) -> list[_Check]:

@@ -126,7 +126,7 @@ class FolderStart:
 
     @cached_property
     def folders(self) -> tuple["FolderStart", ...]:
-        """Its subfolders by name, excluding links and hidden folders."""
+        """Subfolders of the folder by name, excluding links and hidden folders."""
         paths = (self.path / name for name in sorted(self.names) if not name.startswith("."))
         return tuple(FolderStart(path) for path in paths if is_folder(path))
 

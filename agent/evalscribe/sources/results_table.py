@@ -222,7 +222,7 @@ class _Summary:
 
 
 class ResultsTable(RecordFile):
-    """A table of results. It is read twice, because several rows of one task are its trials."""
+    """A table of results. Reads the file twice, first to count the trials of each task."""
 
     passes = 2
 

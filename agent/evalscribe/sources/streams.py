@@ -51,12 +51,12 @@ class JsonLine(NamedTuple):
     number: int
     """Number of the line, from 1, counting blank lines."""
     value: dict[str, object] | None
-    """None if the line is not a JSON object or is too long."""
+    """The JSON object of the line; None if the line is another value, invalid or too long."""
     problem: str
     """Why `value` is None; empty otherwise."""
     characters: int
     ended: bool
-    """False for a last line without a line end."""
+    """True if the line has a line end, which may be missing at the end of the file."""
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:

@@ -53,22 +53,22 @@ class Ending(NamedTuple):
 
     @property
     def submitted(self) -> bool:
-        """Whether a patch was submitted, by the agent or by its harness after a limit."""
+        """True if a patch was submitted, by the agent or, after a limit, by its harness."""
         return bool(_SUBMITTED.match(self.status))
 
     @property
     def limit(self) -> bool:
-        """Whether a limit on calls, cost, time or context ended the agent's work."""
+        """True if a limit on calls, cost, time or context ended the agent's work."""
         return bool(_LIMITS.search(self.status))
 
     @property
     def unreadable(self) -> bool:
-        """Whether the agent ended because the model's answers were not in the required format."""
+        """True if the agent ended because the model's answers were not in the required format."""
         return bool(_FORMAT.search(self.status))
 
     @property
     def broken(self) -> bool:
-        """Whether an error of the harness, the environment or the provider ended the agent's work."""
+        """True if an error of the harness, the environment or the provider ended the agent's work."""
         return bool(self.status) and not (self.submitted or self.limit or self.unreadable)
 
 

@@ -67,7 +67,7 @@ class _Report(NamedTuple):
 
 
 class _Evaluation(NamedTuple):
-    """An evaluation by the harness. Its folder or its run report may be missing."""
+    """An evaluation by the harness. Either the evaluation's folder or its run report may be missing."""
 
     instances: Mapping[str, Path]
     folder: Path | None = None

@@ -91,7 +91,7 @@ def counts_of_status(status: str, n: int = 1) -> EvalCounts:
 
 
 def save_run(connection: Connection, database: Database, run: Run) -> None:
-    """Save a run as its source describes it, replacing the previous description. Imported evals stay."""
+    """Save a run as described by its source, replacing an earlier description. Imported evals stay."""
     before = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
     recorded = before.recorded if before else _come_back(connection, run.id)
     told = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
@@ -103,7 +103,7 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
 def _come_back(connection: Connection, run_id: str) -> int:
     """Return the number of stored evals of a run whose row was deleted, and remove data of its deleted evals.
 
-    Both can remain if a run is imported again while `sweep` deletes it.
+    Such evals and data can remain if a run is imported again while `sweep` deletes it.
     """
     for statement in _LEFT_OVER:
         connection.execute(statement, {"run_id": run_id})
@@ -137,7 +137,7 @@ def without_failures(database: Database, row: Row[Any]) -> Run:
 
 
 def run_from_row(database: Database, row: Row[Any]) -> Run:
-    """Load a run as its source describes it. Raises `DataError` for a damaged row."""
+    """Load a run as described by its source, from a row. Raises `DataError` for a damaged row."""
     return database.unpacked(row.body, _RUN, f"runs {row.run_id}")
 
 
@@ -277,7 +277,7 @@ def save_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]
 
 
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
-    """Load labels by run, in the order they were stored. Raises `DataError` for a damaged one."""
+    """Load human labels by run, in the order in which they were stored. Raises `DataError` for a damaged one."""
     try:
         return tuple(_LABEL.validate_python(said) for said in connection.scalars(_LABELS))
     except (ValidationError, ValueError) as error:

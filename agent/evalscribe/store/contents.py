@@ -163,7 +163,7 @@ def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: S
 
 
 def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *, recorded: bool) -> None:
-    """Delete the documents imported with these evals, or those gathered as their evidence."""
+    """Delete the imported documents of these evals if `recorded`, else the documents gathered as their evidence."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
         connection.execute(_CLEAR[recorded], values)
 
@@ -229,7 +229,7 @@ _OF_EXPERIMENTS = or_(
     *(exists().where(run_items.c[name] == texts.c.digest) for name in ("output", "transcript", "state", "log")),
     *(exists().where(scores.c[name] == texts.c.digest) for name in ("input", "output", "evidence")),
 )
-"""Texts of datasets and trials; these texts are never deleted, even if the trials are not in a collection yet."""
+"""Texts of datasets and trials, which are kept even if the trials are not in a collection yet."""
 _JUDGED = exists().where(evals.c.run_id == runs.c.run_id, judge_results.c.agent_run_id == evals.c.eval_id)
 _UNUSED = and_(
     runs.c.recorded > 0,

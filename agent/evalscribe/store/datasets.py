@@ -53,7 +53,7 @@ def item_in(database: Database, row: RowMapping) -> Item:
 
 
 class DraftItems:
-    """Items for a draft, converted into rows before the database is locked."""
+    """Dataset items for a draft, converted into rows before the database is locked."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Convert items; the last one of each key is kept. Raises `DataError` for an item that cannot be stored."""
@@ -166,7 +166,7 @@ class DatasetStore:
             )
 
     def restore(self, version_id: str) -> None:
-        """Replace the draft's content with that of a version."""
+        """Replace the draft's content with the content of a version."""
         with self._database.writing() as connection:
             row = _required(connection, version_id)
             connection.execute(_CLEAR, {"of": row["dataset_id"]})

@@ -117,7 +117,7 @@ class ExperimentStore:
             return tuple(self._read(row, _DEPLOYMENT) for row in all_rows(connection, _DEPLOYMENTS))
 
     def put_prompt(self, name: str, version: TargetPromptVersion) -> TargetPrompt:
-        """Store the next version of a prompt, numbered here, unless its latest version has the same id.
+        """Store a version of a prompt under the next number, unless the latest version has the same id.
 
         A missing prompt is created with `version.prompt_id` as its id.
         """
@@ -172,7 +172,7 @@ class ExperimentStore:
             _insert_version(connection, version)
 
     def put_version(self, version: ExperimentVersion, *, latest: bool = True) -> ExperimentVersion:
-        """Store the next version, numbered here, unless it exists, and make it the latest if `latest`."""
+        """Store a version under the next number, unless it exists; with `latest`, make it the latest version."""
         with self._database.writing() as connection:
             row = first_row(connection, _EXPERIMENT_VERSION, id=version.id)
             if row is not None:

@@ -340,7 +340,7 @@ class ExperimentRunStore:
     def rescore(
         self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
     ) -> None:
-        """Add scores, which supersede those they name, and set the verdicts of run items by id, in one transaction.
+        """Add scores, replacing the scores that they supersede, and set verdicts by run item id, in one transaction.
 
         Raises, changing nothing, `UnavailableError` if another process superseded the same scores meanwhile, and
         `NotFoundError` if the run was deleted.

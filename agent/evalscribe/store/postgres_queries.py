@@ -115,7 +115,7 @@ def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
 
 
 def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings if permitted. The checked statement and read-only transaction protect without them, too."""
+    """Apply settings if permitted; they add to the protection by the checked statement and read-only transaction."""
     try:
         with connection.transaction():
             _set(connection, settings)

@@ -341,7 +341,7 @@ TABLES = _words(
     "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
-"""Names that our statement defines by WITH. SQLite reports reading them if rows are only counted; no table has one."""
+"""Names that our statement defines by WITH, which SQLite reports as read if rows are only counted."""
 HIDDEN = frozenset({"body"})
 """Columns that queries must not read."""
 ALLOWED_FUNCTIONS = NAMES | _words(

@@ -359,7 +359,7 @@ class RunStore:
         self._database = database
 
     def add(self, collection_id: str | None, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
-        """Add all of these runs and records, or none, and put the runs into a collection unless the id is None.
+        """Add the runs and records, and put the runs into a collection unless its id is None; all or nothing.
 
         Unchanged content is not written again; changed content is replaced.
 

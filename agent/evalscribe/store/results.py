@@ -141,7 +141,7 @@ def open_batches(place: Path | str) -> "BatchStore":
 
 
 class BatchStore:
-    """Batches that were sent or will be, and their answers; shared by processes."""
+    """Batches, before and after sending, and their answers; shared by processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

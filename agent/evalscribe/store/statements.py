@@ -155,7 +155,7 @@ def read_pages(
 
     Args:
         reading: Opens a transaction that reads.
-        statement: Selects, in the order of the columns `after`, rows with values above the bound ones.
+        statement: Selects rows above the bound values of the columns `after`, in the order of these columns.
         size: Maximum rows of a page.
         decode: Converts the rows of a page.
         after: The columns that order the rows, each with a value below that of the first row.

@@ -46,7 +46,7 @@ runs = Table(
     Column("url", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` is the run as its source describes it, without its failures, which are rows of `evals`.
+"""`body` is the run as described by its source, without the failures, which are rows of `evals`.
 
 `recorded` is the number of imported evals. `passed`, `failed` and `total` are the source's counts until all evals are
 imported, then those of the imported evals.
@@ -131,7 +131,7 @@ collection_runs = Table(
     Column("run_id", String, primary_key=True),
     Column("number", Integer, nullable=False),
 )
-"""The runs of a collection, in the order they were added."""
+"""The runs of a collection, in the order in which they were added."""
 
 evidence = Table(
     "evidence",
@@ -367,10 +367,10 @@ draft_items = Table(
     Column("source", JSON_TEXT, nullable=False),
     Index("draft_items_in_order", "dataset_id", "number"),
 )
-"""Items of drafts, which change; items of versions never do.
+"""Items of drafts, which may change, unlike items of versions.
 
-`digest` names the text (`texts`) that contains the item without its source; `likeness` and `content` are the item's own
-content ids.
+`digest` refers to the text (`texts`) with the item, without its source; `likeness` and `content` are the item's content
+ids.
 """
 
 dataset_versions = Table(
