@@ -65,7 +65,7 @@ def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "Da
         from pandas import DataFrame
     except ImportError as error:
         raise UsageError(
-            "data frames need pandas: pip install 'evalscribe[data]'; get_results gives the same as dicts"
+            "data frames need pandas: pip install 'evalscribe[data]'; get_results returns the same as dicts"
         ) from error
     rows = [dict(_cells(one, include_incomplete=include_incomplete)) for one in results]
     columns = dict.fromkeys(name for row in rows for name in row)

@@ -124,7 +124,7 @@ MAX_TOKENS = 2_000_000
 
 
 class BaseLLMService:
-    """The models of every provider whose key is in the environment, `.env.local` or `.env`; a `Models`.
+    """Opens models of all providers whose keys are in the environment, `.env.local` or `.env` (a `Models`).
 
     All calls together stay within `max_tokens`, and within `budget_usd` if given. Any threads and event loops may use
     the service. A program need not close it.
@@ -183,7 +183,7 @@ class BaseLLMService:
         await asyncio.to_thread(self.stop)
 
     def stop(self) -> None:
-        """Close the service like `close`, if no event loop is running."""
+        """Close the service as `close` does, for callers outside an event loop."""
         self._end()
 
     async def __aenter__(self) -> Self:

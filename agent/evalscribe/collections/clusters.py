@@ -1,4 +1,4 @@
-"""Cluster observations round by round, and answer the question from the clusters, or from causes without a model."""
+"""Cluster observations with a model, or failures by cause without one, and answer a question from the clusters."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

@@ -60,7 +60,7 @@ class RunEvals:
 
     @property
     def names_all(self) -> bool:
-        """Return True if the run lists every eval, not only its failures as with some sources."""
+        """Return True if the run lists every eval; with some sources, runs list only failures."""
         return len(self.graded) >= self.run.total
 
 
@@ -472,7 +472,7 @@ def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]
     partly = [played.run for side in sides for played in side if not played.names_all]
     if partly:
         told = ", ".join(run_id_prefix(run.id) for run in partly)
-        notes.append(f"{told} list only failures: evals that only other runs list count as passed there.")
+        notes.append(f"{told} list only failures: evals that only other runs list count as passed in them.")
     if short := [run_id_prefix(run.id) for run in partly if run.total - run.incomplete > counted]:
         notes.append(
             f"Evals that no run lists are not counted, so {', '.join(short)} passed more often than shown here."

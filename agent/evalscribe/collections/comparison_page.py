@@ -34,7 +34,7 @@ def document(
     lines: Sequence[str],
     pairs: Sequence[EvalPair] = (),
 ) -> str:
-    """Render the whole file; `base` and `candidate` are run ids."""
+    """Render the whole comparison page; `base` and `candidate` are run ids."""
     worse = [pair for pair in pairs if pair.change == "regressed"] if judge else []
     facts = {
         "base": list(base),

@@ -60,7 +60,7 @@ class SideReader:
     """Collection named by the caller; None for the configured one, or the only one."""
 
     async def bring(self, path: Path) -> tuple[Run, ...]:
-        """Import a file into no collection and return its runs."""
+        """Import a file without adding its runs to a collection, and return the runs."""
         runs = self.workspace.store.runs
         opened = open_file(runs, path, run_overrides(self.workspace))
         done = await import_file(runs, None, opened.records, None, self.watcher.imported)
@@ -244,7 +244,7 @@ def parse_condition(text: str) -> ComparisonCondition:
 
 
 def broken_conditions(found: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
-    """Return why each broken condition does not hold. All are broken if a run is incomplete or nothing is compared."""
+    """Return why conditions do not hold. If a run is incomplete or no eval is compared, none of them holds."""
     if not conditions:
         return ()
     unusable = [f"{note} No condition holds." for note in found.notes if note.startswith("Run ")]

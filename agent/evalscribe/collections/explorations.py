@@ -368,7 +368,7 @@ LONGEST_NAME = 50
 
 
 def put_exploration(library: ReportsFolder, found: Exploration, text: str) -> PlacedDocument:
-    """Write the page into the model's folder, or into the collection's if several models are explored.
+    """Write the page into the model's folder, or into the folder for collections if several models are explored.
 
     The same question with the same condition, limit and judge has one file.
     """

@@ -67,7 +67,7 @@ async def import_all(
         workspace: Workspace whose store receives the runs.
         paths: Files, folders of files, addresses or ids of runs, or `sample`.
         begin: Called with the name of a file before it is imported; returns a function that receives the progress.
-        collection: Name of the collection; None for the configured one, else the first path's.
+        collection: Name of the collection; None for the configured collection, else one named after the first path.
         collection_id: Id of the collection; None for one derived from its name.
         provider: Provider of runs whose file does not name one.
         model: As `provider`.
@@ -76,7 +76,7 @@ async def import_all(
         threshold: Lowest score that passes; None for the workspace's option, else 1.
         tasks: Folder of the tasks that were run; None for the workspace's option.
         reference_run: Run whose answers are the reference answers; None for the workspace's option.
-        dry_run: Read and count; store nothing, and create no store.
+        dry_run: Only read and count; store nothing, and create no store.
 
     Raises:
         EvalscribeError: A named file contains no runs, or the store cannot be used.
@@ -177,7 +177,7 @@ def _given(
 
 
 def _is_run(path: str, place: Path) -> bool:
-    """Return whether this names a run of a deployment: an address, or an id that is not a path."""
+    """Return whether `path` names a run of a deployment: an address, or an id that is not a path."""
     try:
         there = place.exists()
     except (OSError, ValueError):

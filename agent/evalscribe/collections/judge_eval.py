@@ -55,9 +55,9 @@ _NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+
 @dataclass(frozen=True)
 class LabelledSource:
     name: str
-    """Name in messages, before a line number."""
+    """Name of the source in messages, followed by a line number."""
     folder: Path
-    """Folder that file subjects are relative to."""
+    """Folder to which the paths in lines are relative."""
     lines: tuple[tuple[int, str], ...]
     """JSON texts of labelled subjects, each with the number (from 1) of its line or item."""
 
@@ -350,7 +350,7 @@ class CalibrationRow(Frozen):
 
 
 class CalibratedJudge(Frozen):
-    """One judge compared with people. Shares are fractions of the judged subjects."""
+    """One judge compared with human labels. Shares are fractions of the judged subjects."""
 
     name: str
     """Short name: `rules@1`, `cascade`, `provider/model`."""

@@ -101,7 +101,7 @@ def _found(workspace: Workspace, there: tuple[Collection, ...], wanted: str, nam
 
 
 def _free_id(there: Iterable[Collection], name: str) -> str:
-    """Derive a collection id from the name that no other collection has."""
+    """Derive an unused collection id from the collection's name."""
     taken = {one.id for one in there}
     base, number = path_part(name), 1
     while (one := base if number == 1 else f"{base}-{number}") in taken:

@@ -132,7 +132,7 @@ class ObservedBatch:
         return None if number is None else self.members[number]
 
     def place(self, target: CitationTarget) -> str:
-        """Return the location within its own run, such as `T0B3`."""
+        """Return the location of a passage within its agent run, such as `T0B3`."""
         if target.kind == "document" and target.role:
             return f"{target.role} {target.path}"
         start = self.starts[self._numbers[target.agent_run_id or ""]]

@@ -1,4 +1,4 @@
-"""Describe ids and names of experiments where a run is expected."""
+"""Explain that an id or name belongs to an experiment or another object, where a run is expected."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

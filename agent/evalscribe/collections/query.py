@@ -134,7 +134,7 @@ def document_tables() -> tuple[TableDoc, ...]:
 
 
 def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
-    """List metadata keys of the first 1,000 runs, two levels deep. Raises the errors of `run_query`."""
+    """List metadata keys of the first 1,000 agent runs, two levels deep. Raises the errors of `run_query`."""
     found = _keys(tables, collection_id, "metadata_json", timeout_s)
     inner = dict.fromkeys(key.path for key in found if key.kind == "object")
     deeper = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
@@ -147,7 +147,7 @@ def metadata_values(
     """List the most frequent metadata values at a path.
 
     Args:
-        path: A path as in `MetadataKey`, or `scores.reward`.
+        path: A path as in `MetadataKey.path`, or a short form such as `scores.reward`.
 
     Raises the errors of `run_query`.
     """

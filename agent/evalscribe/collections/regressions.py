@@ -246,7 +246,7 @@ class CompareJudges:
 
 
 def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> CompareJudges | None:
-    """Open the configured judge; None if rules judge. Raises `EvalscribeError` if it cannot be used."""
+    """Open the configured judge; None if it is `rules`. Raises `EvalscribeError` if it cannot be used."""
     name = workspace.settings.judge_name
     if name == RULES:
         return None
@@ -295,7 +295,7 @@ class ExplainedRegressions(NamedTuple):
     pairs: tuple[EvalPair, ...]
     common: tuple[Behaviour, ...]
     apart: tuple[EvalPair, ...]
-    """Pairs that belong to no group. Not names of evals, because an eval may have several pairs."""
+    """Pairs that belong to no group. An eval's name cannot identify a pair, because an eval may have several pairs."""
 
 
 async def explain_by_judge(

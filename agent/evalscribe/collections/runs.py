@@ -369,7 +369,7 @@ async def open_run(
         workspace: Workspace with imported runs and the settings of deployments.
         run: An id or its prefix, an address, a file, a snapshot folder or `sample`.
         watcher: Receives the progress of an import.
-        provider: Provider of the runs in a file; None for the file's own.
+        provider: Provider of the runs in a file; None for the provider that the file states.
         model: As `provider`.
         replays: True if failures will be replayed: then options for tasks and threshold apply to stored runs, too.
     """

@@ -148,7 +148,7 @@ class _Postgres(Postgres):
             return self.cast_sql(node)
 
         def called(self, node: exp.Anonymous) -> str:
-            """Render a function call; aggregates of lists return JSON, so that results have one form."""
+            """Render a function call; aggregates of lists return JSON, so that both engines return the same."""
             name = node.name.lower()
             if name not in _LISTS:
                 return self.anonymous_sql(node)
@@ -324,7 +324,7 @@ class _SQLite(SQLite):
 
 
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
-    """Return a document and the steps to a part of it, so that SQLite reads it once; None if no path expresses them."""
+    """Return a JSON document and a path to a part of it, so that SQLite parses it once; None if there is none."""
     if isinstance(node, exp.Paren):
         return _chain(node.this)
     if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):

@@ -30,7 +30,7 @@ class QueryTable(Frozen):
 
     @property
     def written(self) -> str:
-        """Name of its common table expression; no table of the store has this name."""
+        """Name of the table's common table expression; no table of the store has this name."""
         return f"all_{self.name}"
 
     def scoped(self, dialect: Dialect) -> str:
@@ -87,7 +87,7 @@ TABLES = (
                 ("model", "text", "model of its run"),
                 ("experiment", "text", "experiment of its run"),
             ),
-            renamed("task", "text", "shared by all trials of one task", "it.name"),
+            renamed("task", "text", "name of the task, shared by its trials", "it.name"),
             *table_columns(
                 "it",
                 ("category", "text", "group of tasks"),
@@ -95,7 +95,7 @@ TABLES = (
                 ("trials", "bigint", "number of trials of this task in the run"),
                 ("status", "text", "passed, failed, error (the harness broke) or incomplete"),
                 ("failed_step", "text", "the failed step, if the source has steps"),
-                ("reason", "text", "why it has no result, or the source's reason for the failure"),
+                ("reason", "text", "why the eval has no result, or the source's reason for the failure"),
                 ("url", "text", "address of its page"),
                 ("metadata_json", "jsonb", "other fields: `task`, `scores` (name to number), `agent` (`model_name`) …"),
             ),
@@ -345,7 +345,7 @@ TABLES = (
             ("dataset_version_id", "text", ""),
             ("deployment_id", "text", "the build that ran; null for targets that are not components"),
             ("state", "text", "queued, running, completed, failed or cancelled"),
-            ("reason", "text", "why it failed or was cancelled"),
+            ("reason", "text", "why the run failed or was cancelled"),
             ("items", "bigint", "number of items of the dataset version in the run"),
             ("repetitions", "bigint", "trials of each item"),
             ("budget_usd", "double precision", "budget in US dollars"),

@@ -89,7 +89,7 @@ class ClaudeCodeReader(EvalReader):
         self._index: _Index | None = None
 
     def evals(self) -> Iterator[SourceEval]:
-        """Yield an eval for each piece of work. A first pass groups the files, so that memory holds one eval."""
+        """Yield an eval for each piece of work. Files are grouped first, so that only one eval is in memory."""
         files = _session_files(self._path) if self._path.is_dir() else [self._path]
         only = len(files) == 1
         if self._index is None:

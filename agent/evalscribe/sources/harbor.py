@@ -523,7 +523,7 @@ def _shown(rewards: Mapping[str, float]) -> str:
 
 
 def _scores(whole: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tuple[str, float]]:
-    """Yield the scores: the deciding reward, the other rewards, then those of the steps."""
+    """Yield the scores: the deciding reward, the other rewards, then the rewards of the steps."""
     yield from sorted(whole.items(), key=lambda item: item[0] != "reward")
     for part in parts:
         yield from ((f"{part.name} {name}", value) for name, value in part.rewards.items() if part.name)
@@ -738,7 +738,7 @@ FORMATS = (
         recognise_folder=_recognise_folder,
         a_run="a combination of agent, model and dataset in a job",
         an_eval="a trial; trials of one task are numbered by their start times",
-        passed="`reward` is at least 1, or the threshold; without a `reward`, every reward is",
+        passed="the reward named `reward`, else every reward, is at least 1, or the threshold",
         versions="0.24.0",
         names=("task_name", "trial_name", "task_checksum", "verifier_result", "exception_info"),
         fields={
@@ -755,7 +755,7 @@ FORMATS = (
             "artifacts/": "output",
             "tasks given": "task, expected (solution), grader (tests)",
             "jobs of oracle and nop": "a log of how reference and empty answers to this task version were graded",
-            "agent_result": "tokens and cost; without `rollout_details`",
+            "agent_result": "tokens and cost; `rollout_details` is left out",
             "analysis.json": "metadata",
         },
     ),

@@ -202,7 +202,7 @@ class HelmReader(EvalReader):
         choices: Sequence["_Choice"],
         right: Sequence[str],
     ) -> Iterator[Step]:
-        """Yield a step for the deciding metric, then one for each other metric that is a verdict."""
+        """Yield a step for the deciding metric, then a step for each other metric that is a verdict."""
         names = [name for name in spec.metrics or own if name in own]
         deciding = next((name for pattern in _DECIDING for name in own if pattern.fullmatch(name)), None)
         if deciding is None:

@@ -188,7 +188,7 @@ _OF_HARNESS = frozenset(
 
 
 def render_events(events: Sequence[object], left_out: Omissions) -> str:
-    """Render one line per informative event and count those of unknown kinds."""
+    """Render one line per informative event, and count events of unknown kinds."""
     return "\n".join(line for event in events for line in _lines(event, left_out))
 
 

@@ -215,7 +215,7 @@ class ItemCollector:
         self._equal: dict[str, int] = {}
 
     def item(self, value: object, number: int, source: Mapping[str, JsonValue] | None = None) -> Item | None:
-        """Parse an item; record a problem and return None if it is invalid. `source` is added to file and location."""
+        """Parse an item; record a problem and return None if it is invalid. `source` is added to the item's source."""
         try:
             origin = {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})}
             read = parse_item(value, origin, self._columns)

@@ -115,7 +115,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """Merge a failed test with its failed teardown, which pytest reports as a second case but is no second trial."""
+    """Merge a failed test with its failed teardown, which pytest reports as another case but is not another trial."""
     before = None
     for case in read:
         message = case.parts[0].attributes.get("message", "") if case.parts else ""

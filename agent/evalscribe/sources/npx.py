@@ -76,7 +76,7 @@ def open_npx(
 
 
 def _require_convex(folder: Path) -> None:
-    """Raise `UsageError` unless the package `convex` is installed: npx would download one of that name."""
+    """Raise `UsageError` unless the package `convex` is installed: npx would download a package of that name."""
     if not folder.is_dir():
         raise UsageError(f"`convex_dir` {folder} is not a folder", fields=("convex_dir",))
     package = folder / "package.json"
@@ -145,8 +145,8 @@ class ConvexNpx:
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
         """Return `--prod` for a login, because the tool would otherwise use the development deployment.
 
-        A deploy key names its own deployment, and the tool refuses the option for a self-hosted one. Like the tool,
-        this looks in the environment, then in .env.local, then in .env.
+        A deploy key names its own deployment, and the tool refuses the option if it is self-hosted. Like the tool,
+        this function looks in the environment, then in .env.local, then in .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
@@ -212,7 +212,7 @@ class ConvexNpx:
 def _reason(stderr: str) -> tuple[str, bool]:
     """Extract the reason from the tool's output. The second value is True if the function itself failed.
 
-    The tool prints a refusal by the deployment as JSON. It is returned in the form used over HTTP: `code: message`.
+    The tool prints a refusal by the deployment as JSON. Returns such a refusal as over HTTP: `code: message`.
     """
     lines = [line for line in _COLOUR.sub("", stderr).splitlines() if line.strip() and not _NOISE.match(line.strip())]
     text = "\n".join(line.removeprefix("✖ ") for line in lines).strip()

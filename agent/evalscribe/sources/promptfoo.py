@@ -681,7 +681,7 @@ FORMATS = (
         names=("evalId", "results", "config", "shareableUrl", "metadata"),
         fields={
             "prompt.raw, response.output": "task and transcript; attacks in several turns come from `redteamHistory`",
-            "gradingResult.componentResults": "steps, each assertion once; one that broke is skipped",
+            "gradingResult.componentResults": "steps, each assertion once; a broken assertion is skipped",
             "failureReason": "2: error; 1: failed, unless every failed assertion broke",
             "testCase.assert": "grader; the value of `equals`, `similar` and the like is the expected answer",
             "testCase.description, vars": "name",

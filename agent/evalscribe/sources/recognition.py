@@ -173,7 +173,7 @@ class Format(NamedTuple):
     used: frozenset[str] = frozenset()
     """The import options that apply: any of `map`, `threshold`, `tasks` and `reference_run`."""
     names: tuple[str, ...] = ()
-    """Typical top-level names of its objects; errors about an unknown file name the formats with the same names."""
+    """Typical top-level names of the format's objects; the error for an unknown file lists formats with its names."""
     fields: Mapping[str, str] = {}
     """What each source field becomes, for the docs: `{"reward": "score; passed from 1"}`."""
 

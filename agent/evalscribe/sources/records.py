@@ -142,7 +142,7 @@ class Trials:
     def next(self, *task: str, stated: int | None = None) -> tuple[int, int]:
         """Return the number of a trial and how many the task has.
 
-        The number is the stated one, or the lowest free one if there is none or it is taken.
+        Uses the stated number, or the lowest free number if none is stated or the stated number is taken.
         """
         key = hash(task)
         taken, trials = divmod(self._tasks[key], _TAKEN)

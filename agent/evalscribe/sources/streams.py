@@ -213,7 +213,7 @@ class JsonStream:
         return found
 
     def _more(self, least: int = 0) -> bool:
-        """Read at least `least` more characters, or return False at the end. Large reads save parsing a value again."""
+        """Read at least `least` more characters, or return False at the end. Thus a long value is parsed few times."""
         if self._ended:
             return False
         self._lines, self._column = self._position(self._at)

@@ -515,7 +515,7 @@ def _reports_on(report: _Report, evaluation: _Evaluation) -> bool:
 
 
 def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) -> _Submission | None:
-    """Return the evaluated submission: the one of the same model, else the only one that shares instances."""
+    """Return the evaluated submission: that of the same model, else the only submission that shares instances."""
     if evaluation.model is not None:
         return next((one for one in submissions if (one.model or "").replace("/", "__") == evaluation.model), None)
     ids = _instances(None, evaluation)

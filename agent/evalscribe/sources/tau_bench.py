@@ -34,7 +34,7 @@ _Message = Mapping[str, JsonValue]
 def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
     """Convert actions that the model wrote as text to tool calls, keeping the number of messages.
 
-    Unchanged if any message already has tool calls.
+    Returns the messages unchanged if any message already has tool calls.
     """
     given = [message if isinstance(message, dict) else {} for message in messages]
     if any(message.get("tool_calls") for message in given):
@@ -210,7 +210,7 @@ _Entry = Mapping[str, JsonValue]
 
 
 class TauBench(RecordFile):
-    """A file of trajectories. It is read twice, because the number of trials per task is not recorded."""
+    """A file of trajectories. Reads the file twice, first to count the trials of each task."""
 
     format = NAME
     passes = 2
@@ -363,7 +363,7 @@ def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry
 
 
 def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
-    """Return the file's own fields, except those that are already a document, transcript or score."""
+    """Return the fields of an entry, except those that are already a document, transcript or score."""
     reward = records.score_number(entry.get("reward"))
     rest: dict[str, JsonValue] = {key: value for key, value in entry.items() if key not in ("info", "traj", "reward")}
     if reward is None and "reward" in entry:

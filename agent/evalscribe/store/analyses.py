@@ -360,7 +360,7 @@ def open_store(place: Path | str) -> "AnalysisStore":
 class AnalysisStore:
     """Analysed runs with their evidence, verdicts, findings, reports and human labels, by content id.
 
-    Many processes may use it at once. Every operation is short and atomic.
+    Many processes may use the store at once. Every operation is short and atomic.
     """
 
     def __init__(self, database: Database) -> None:
@@ -420,7 +420,7 @@ class AnalysisStore:
         self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(sightings))))
 
     def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
-        """Return the fingerprints in the order they were stored; empty if none are."""
+        """Return the fingerprints in the order in which they were stored; empty if there are none."""
         found = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
         return found.root if found else ()
 

@@ -75,7 +75,7 @@ def open_collections(place: Path | str) -> "CollectionStore":
 class CollectionStore:
     """Collections with their rubrics, label sets and judge results. Stored objects never change; new ones may be added.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:

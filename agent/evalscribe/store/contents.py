@@ -179,9 +179,9 @@ def load_documents(
 
 
 AT_ONCE = 500
-"""Rows deleted in one transaction."""
+"""Maximum rows deleted in one transaction."""
 ROUND = 50_000
-"""Rows whose keys are in memory at once."""
+"""Maximum rows whose keys are in memory at once."""
 
 _Condition = ColumnElement[bool]
 _What = tuple[str, Table, _Condition, tuple[str, ...]]

@@ -119,7 +119,7 @@ _SAME = ("item_key", "digest", "likeness", "content", "source")
 
 
 class DatasetStore:
-    """Datasets with their drafts and versions. Many processes may use it at once."""
+    """Datasets with their drafts and versions. Many processes may use the store at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -149,7 +149,7 @@ class DatasetStore:
             return connection.scalar(_SIZE, {"of": dataset_id}) or 0
 
     def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
-        """Put items into the draft, all or nothing. An existing key is replaced in its place; others are appended."""
+        """Put items into the draft, all or nothing. Items with existing keys replace the old ones in place."""
         given = DraftItems(items)
         with self._database.writing() as connection:
             there = _contents(connection, dataset_id, list(given.contents))
@@ -159,7 +159,7 @@ class DatasetStore:
         return AddedCounts(new=len(given.contents) - len(there), changed=len(there) - same, same=same)
 
     def drop(self, dataset_id: str, keys: Sequence[str]) -> int:
-        """Remove items from the draft. Returns how many there were."""
+        """Remove items from the draft. Returns the number of removed items."""
         with self._database.writing() as connection:
             return sum(
                 connection.execute(_DROP, {"of": dataset_id, "keys": some}).rowcount for some in in_parts(keys, AT_ONCE)

@@ -95,7 +95,7 @@ _CHANGE = update(_experiments).where(_experiments.c.id == bindparam("of_id"))
 
 
 class ExperimentStore:
-    """Deployments, prompts, scorers and experiments. Versions never change. Many processes may use it at once."""
+    """Deployments, prompts, scorers and experiments. Versions never change. Many processes may use them at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

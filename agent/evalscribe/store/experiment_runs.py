@@ -237,7 +237,7 @@ _SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(ve
 class ExperimentRunStore:
     """Runs of experiments with their items and scores. Every operation is short and atomic.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:

@@ -184,7 +184,7 @@ class ServerLock:
         return self._taken()
 
     def _broken(self) -> bool:
-        """Return True if the connection is broken. Queries the server only if it has sent something, such as an end."""
+        """Return True if the connection is broken. Queries the server only if it has sent something."""
         if self._connection.closed:
             return True
         watched = select.poll()

@@ -257,7 +257,7 @@ class Addition:
             contents.delete_documents(connection, replaced, recorded=False)
 
     def _numbers(self, connection: Connection, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[Key, int]:
-        """Return each record's number. Existing records keep theirs; new records follow in the order of the file."""
+        """Number the records: existing records keep their numbers; new records follow in the order of the file."""
         numbers: dict[Key, int] = {}
         following: dict[str, int] = {}
         for key in written:
@@ -352,7 +352,7 @@ def open_collection_records(place: Path | str) -> "RunStore":
 class RunStore:
     """Imported runs with all their evals. A run is stored once, even if several collections contain it.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:

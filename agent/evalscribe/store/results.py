@@ -55,7 +55,7 @@ def open_result_sets(place: Path | str) -> "ResultSetStore":
 class ResultSetStore:
     """Result sets of all collections. A result that was paid for is never replaced by an error.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:
@@ -203,7 +203,7 @@ class BatchStore:
         return self._database.unpacked(row["body"], _OUTCOME, f"batch item {key}")
 
     def take(self, key: str) -> bool:
-        """Mark a request's answer as taken; False if it already was, because it must be billed only once."""
+        """Mark a request's answer as taken; False if it was taken before, so that it is billed only once."""
         row = update(batch_items).where(batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken)
         with self._database.transaction() as connection:
             return connection.execute(row.values(taken=True)).rowcount == 1
