@@ -17,8 +17,8 @@ T = TypeVar("T")
 GRACE_S = 0.5
 """Seconds that a cancelled use case may take to clean up before the process ends anyway."""
 SHOW_CURSOR = b"\x1b[?25h"
-"""Escape code that shows the cursor again: an interrupted progress display cannot restore it."""
-GO_ON = "what is finished is kept, run the same command again to go on."
+"""Escape code that shows the cursor again, which an interrupted progress display leaves hidden."""
+GO_ON = "finished work is stored; run the same command again to continue."
 
 
 def run_until_signal(main: Coroutine[Any, Any, T]) -> T:

@@ -179,7 +179,7 @@ class StrictJson:
         return value
 
     def _refuse(self, what: str) -> None:
-        """Remember the problem and report it at the end: a decoder that is stopped cannot continue after the value."""
+        """Store the problem, to raise it after the value: stopping inside a value would prevent reading the next."""
         self._wrong = self._wrong or what
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -86,4 +86,4 @@ async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
     assert archive.peak <= 20
     (gone,) = [one for one in done if one.reason != "nothing to say"]
     assert gone.agent_run_id == "r/c/e7"
-    assert "nothing is stored of it" in (gone.reason or "")
+    assert "the agent run is not stored" in (gone.reason or "")

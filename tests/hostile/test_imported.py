@@ -107,7 +107,7 @@ def test_steps_are_limited_and_the_failed_one_stays(tmp_path: Path, monkeypatch:
     _, (record,), left_out = opened(path)
     assert [step.name for step in record.steps] == ["check 0", "check 1", "check 2", "check 8"]
     assert record.eval.failed_step == "check 8"
-    assert left_out == {"a step of an eval with very many (first: line 1)": 6}
+    assert left_out == {"a step of an eval with too many steps (first: line 1)": 6}
 
 
 def test_folders_are_not_followed_for_ever(tmp_path: Path) -> None:

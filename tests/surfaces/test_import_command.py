@@ -194,7 +194,7 @@ def test_an_import_that_is_stopped_goes_on(workspace: Workspace, inside: InProce
     process = workspace.apart.start("import", path.name)
     wait_until(lambda: _evals(workspace.folder) > 0, "the first evals are stored")
     ended, _ = end(process, signal.SIGINT)
-    assert (ended.code, "run the same command again to go on" in ended.err) == (130, True)
+    assert (ended.code, "run the same command again to continue" in ended.err) == (130, True)
     kept = _evals(workspace.folder)
     assert 0 < kept < 4000
     assert f"  {4000 - kept} new, {kept} same" in inside.run("import", path.name).out

@@ -17,7 +17,7 @@ Moment = Callable[[subprocess.Popen[str], Path], None]
 MANY = 300
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LINES = (
-    "what is finished is kept, run the same command again to go on.",
+    "finished work is stored; run the same command again to continue.",
     "evalscribe: stopped; what was not finished is as it was before.",
 )
 

@@ -1,1 +1,1 @@
-"""The SDK: rubrics kept in the workspace's store, and judges made of them."""
+"""The SDK: a client for workspaces, and a service that calls models for judges built in code."""

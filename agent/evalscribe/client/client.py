@@ -60,12 +60,12 @@ def result_set_dict(made: ResultSet, counts: ResultCounts) -> dict[str, Any]:
 
 
 def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "DataFrame":
-    """Return one row per result. Raises `UsageError` without pandas."""
+    """Return a data frame with one row per result. Raises `UsageError` if pandas is not installed."""
     try:
         from pandas import DataFrame
     except ImportError as error:
         raise UsageError(
-            "data frames need pandas: pip install 'evalscribe[data]'; get_results gives the same as dicts"
+            "data frames need pandas: pip install 'evalscribe[data]'; get_results returns the same as dicts"
         ) from error
     rows = [dict(_cells(one, include_incomplete=include_incomplete)) for one in results]
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -77,7 +77,7 @@ _ORDER = ("id", "user_metadata", "output", "error", *ABOUT)
 
 
 def _place(column: str) -> int:
-    """Return the sort key of a column; columns of a group stay in their original order."""
+    """Return the sort key of a column; columns such as `output.a` and `output.b` stay in their original order."""
     return _ORDER.index(column.partition(".")[0])
 
 
@@ -130,7 +130,7 @@ class RequestProgress:
             self._shown.update(self._task, advance=1, told=self._told())
 
     def ended(self, done: SubmittedRequests) -> None:
-        """Print the last line, which stays."""
+        """Print a summary, which stays on the screen."""
         if self._shown:
             self._shown.console.print(_ended(done, self._last_error), markup=False, highlight=False)
 
@@ -158,7 +158,7 @@ def _ended(done: SubmittedRequests, last_error: str) -> str:
     line = f"{one_line(done.result_set.name)}: {pluralise(counts.results, 'result')}"
     line += f", {pluralise(counts.errors, 'error')} (such as: {one_line(last_error)})" if counts.errors else ""
     line += f"; {cites.unverified} of {cites.verified + cites.relocated + cites.unverified} citations unverified"
-    return f"{line}; asked {done.asked}, spent {_price(done.spent)}"
+    return f"{line}; {pluralise(done.asked, 'request')} sent, spent {_price(done.spent)}"
 
 
 def _price(usage: Usage) -> str:
@@ -173,7 +173,7 @@ def _usage(result: Result) -> Usage:
 def submit_requests(
     service: BaseLLMService, workspace: Workspace, collection_id: str | None, fields: dict[str, Any], lanes: int | None
 ) -> dict[str, Any]:
-    """Submit requests; `fields` are those of `RequestOptions`, `lanes` is the concurrency."""
+    """Submit requests; `fields` are the fields of `RequestOptions`, `lanes` is the concurrency."""
     if fields["model"] is None:
         raise UsageError(f"model_string is missing: give provider/model, such as {EXAMPLE}")
     if lanes is not None and lanes < 1:
@@ -214,8 +214,8 @@ class Client:
 
         Args:
             folder: A folder in the workspace; the working folder by default.
-            budget_usd: Budget in US dollars; by default the workspace's.
-            max_tokens: Maximum tokens; by default the workspace's.
+            budget_usd: Budget in US dollars; by default the workspace's budget.
+            max_tokens: Maximum tokens of all calls; by default the workspace's limit.
 
         Raises:
             UsageError: The settings cannot be read.
@@ -256,7 +256,7 @@ class Client:
         return self._shelf.add_rubric(collection_id, rubric).id
 
     def get_rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
-        """Return this version of a rubric, or the latest. Raises `NotFoundError` listing the known ones."""
+        """Return a version of a rubric, by default the latest. Raises `NotFoundError` listing what exists."""
         return self._shelf.rubric(collection_id, rubric_id, version)
 
     def list_rubrics(self, collection_id: str) -> list[dict[str, Any]]:
@@ -266,8 +266,8 @@ class Client:
     def get_judge(self, collection_id: str, rubric_id: str, version: int | None = None) -> "RubricJudge":
         """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
 
-        It uses the workspace's keys and budget, and reuses stored results. Raises `NotFoundError`, or `AccessError`
-        for a missing key.
+        The judge uses the workspace's keys and budget, and reuses stored results. Raises `NotFoundError`, or
+        `AccessError` for a missing key.
         """
         rubric = self.get_rubric(collection_id, rubric_id, version)
         return JudgeMaker(self._service, self._service.prompts, self._shelf).by_model(rubric)
@@ -277,7 +277,7 @@ class Client:
     ) -> str:
         """Create a label set and return its id.
 
-        Raises `RubricError` for a schema outside the meta-schema, `NotFoundError`.
+        Raises `RubricError` for an invalid schema, or `NotFoundError`.
         """
         labels = LabelSet(name=name, description=description, label_schema=label_schema)
         self._shelf.add_label_set(collection_id, labels)
@@ -338,7 +338,7 @@ class Client:
         return import_dict(done)
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
-        """Return the ids of every agent run of a collection, run by run, in the order of the files."""
+        """Return the ids of all agent runs of a collection, run by run, in the order of the files."""
         archive, collection = self._workspace.store.runs, self._collection(collection_id)
         return [one.eval.id for run in archive.runs(collection.id) for one in archive.graded(run.id)]
 
@@ -363,16 +363,16 @@ class Client:
     ) -> dict[str, Any]:
         """Send every request to a model (`provider/name`), and return when the results are stored.
 
-        Each result is stored at once: after an interruption, the same call continues, and answered requests are not
-        asked again. An error of one request is stored in its result, and the same call retries it. If the name is taken
-        by a set with other requests, the call is refused; with `exists_ok` they are added. Answers are free text with
-        citations, or match `output_schema`.
+        Each result is stored at once: after an interruption, the same call continues without sending answered requests
+        again. An error of one request is stored in its result, and the same call retries the request. If a result set
+        with this name and other requests exists, the call is refused; with `exists_ok`, it adds its requests to the
+        set. Answers are free text with citations, or match `output_schema`.
 
         Returns:
             `result_set_id`, `name`, `collection_id`, `counts`, `citations`, `spent`.
 
         Raises:
-            UsageError: There are no requests or no model, the name is taken, or an agent run is of another collection.
+            UsageError: Requests or model are missing, the name is taken, or an agent run is in another collection.
             NotFoundError: A prompt refers to something that does not exist.
             EvalscribeError: An error concerns all requests.
         """
@@ -383,7 +383,7 @@ class Client:
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
         """Return result sets by name.
 
-        Names are paths: the prefix `failures` also matches `failures/causes/v1`. Counts are of the requests.
+        Names are paths: the prefix `failures` also matches `failures/causes/v1`. Each set has counts of its requests.
         """
         sets = list_result_sets(self._workspace.store.results, self._collection(collection_id), prefix)
         return [result_set_dict(made, counts) for made, counts in sets]
@@ -392,8 +392,8 @@ class Client:
         """Return a result set with its counts of requests.
 
         Returns:
-            `id`, `name`, `collection_id`, `output_schema`, `created_at`, and the number of requests (`request_count`)
-            and of those with an answer (`result_count`), an error (`error_count`) or neither yet (`pending_count`).
+            `id`, `name`, `collection_id`, `output_schema`, `created_at`, the number of requests (`request_count`), and
+            how many have an answer (`result_count`), an error (`error_count`) or neither yet (`pending_count`).
 
         Raises:
             NotFoundError: The set does not exist; the message lists sets with similar names.
@@ -439,11 +439,11 @@ class Client:
 
     @staticmethod
     def dql_result_to_dicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Convert each row to a dict by column name; if names are equal, the last one wins."""
+        """Convert each row to a dict by column name; if several columns share a name, the last value wins."""
         return [dict(zip(result["columns"], row, strict=True)) for row in result["rows"]]
 
     def close(self) -> None:
-        """Close the client. Its judges can no longer be called."""
+        """Close the client. Judges from `get_judge` can then no longer be called."""
         self._service.stop()
         self._workspace.close()
 

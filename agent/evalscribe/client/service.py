@@ -26,7 +26,7 @@ LastCall = Callable[[], Awaitable[None]]
 
 CLOSED = "this service is closed: make a new one"
 LAST_S = 10.0
-"""Seconds to wait for the end of the thread."""
+"""Seconds to wait until the thread has ended."""
 
 
 class Background:
@@ -39,7 +39,7 @@ class Background:
         self._last: Future[LastCall] = Future()
 
     async def run(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
-        """Run `work` in the thread; cancelling this cancels it. Raises `UsageError` once stopped."""
+        """Run `work` in the thread; cancelling the call cancels `work`. Raises `UsageError` after `stop`."""
         try:
             loop = self._started()
         except UsageError:
@@ -56,7 +56,7 @@ class Background:
     def wait(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
         """Run `work` like `run`, but blocking; an event loop in the calling thread is blocked meanwhile.
 
-        An interruption cancels the work before it is raised.
+        An interruption, such as by Ctrl-C, first cancels the work and is then raised.
         """
         try:
             loop = self._started()
@@ -75,7 +75,7 @@ class Background:
             raise
 
     def stop(self, last: LastCall) -> None:
-        """Cancel running work, do `last` if anything was ever done, and end the thread. Idempotent."""
+        """Cancel running work, run `last` if the thread was ever started, and end the thread. Idempotent."""
         with self._changing:
             if self._last.done():
                 return
@@ -124,10 +124,10 @@ MAX_TOKENS = 2_000_000
 
 
 class BaseLLMService:
-    """The models of every provider whose key is in the environment, `.env.local` or `.env`; a `Models`.
+    """Opens models of all providers whose keys are in the environment, `.env.local` or `.env` (a `Models`).
 
-    All calls together stay within `max_tokens`, and within `budget_usd` if given. Any thread and any event loop may use
-    it, also one after the other. Closing it is optional: a program may end without.
+    All calls together stay within `max_tokens`, and within `budget_usd` if given. Any threads and event loops may use
+    the service. A program need not close it.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class BaseLLMService:
             raise UsageError("max_concurrency and max_tokens must be at least 1")
         workspace = Workspace(folder=folder)
         self.prompts = workspace.prompts
-        """The workspace's own templates come before the built-in ones."""
+        """Prompt templates; the workspace's own templates take precedence over built-in ones."""
         self._models = workspace.open_models(Budget(usd=budget_usd, tokens=max_tokens))
         self._background = Background()
         self._free = asyncio.Semaphore(max_concurrency)
@@ -167,11 +167,11 @@ class BaseLLMService:
             return _Served(self, self._models.open(name, stage))
 
     async def answer(self, model: Model, request: Request, on_text: OnText | None = None) -> Reply:
-        """Return one answer of a model of this service, in its turn; `on_text` is called in the service's thread."""
+        """Call a model of this service and return the answer; `on_text` is called in the service's thread."""
         return await self._background.run(self._in_turn(model, request, on_text))
 
     def wait(self, work: Callable[[Models], Coroutine[Any, Any, T]]) -> T:
-        """Run work that asks these models in the service's own loop; the work limits its own concurrency."""
+        """Run work that calls these models in the service's own loop; the work must limit its own concurrency."""
         return self._background.wait(work(self._models))
 
     def spent(self) -> Mapping[str, Usage]:
@@ -183,7 +183,7 @@ class BaseLLMService:
         await asyncio.to_thread(self.stop)
 
     def stop(self) -> None:
-        """Close the service like `close`, if no event loop is running."""
+        """Close the service as `close` does, for callers outside an event loop."""
         self._end()
 
     async def __aenter__(self) -> Self:
@@ -200,7 +200,7 @@ class BaseLLMService:
 
 
 class _Served:
-    """A model whose calls run in the service's own loop. It keeps the service alive."""
+    """A model whose calls run in the service's own loop. The model keeps the service alive."""
 
     def __init__(self, service: BaseLLMService, model: Model) -> None:
         self.id = model.id
@@ -215,13 +215,13 @@ class _Served:
         self._model.forget(request)
 
     async def close(self) -> None:
-        """Do nothing: its connections belong to the service."""
+        """Do nothing: the service owns the connections."""
 
 
 def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
     """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
 
-    Nothing is stored. Raises the errors of `BaseLLMService.open`, so that errors concerning all runs appear before the
-    first.
+    The judge stores nothing. Raises the errors of `BaseLLMService.open`, so that errors that concern all agent runs
+    appear before the first call.
     """
     return JudgeMaker(llm_svc, llm_svc.prompts).by_model(rubric)

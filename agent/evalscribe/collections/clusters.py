@@ -1,4 +1,4 @@
-"""Cluster observations round by round, and answer the question from the clusters, or from causes without a model."""
+"""Cluster observations with a model, or failures by cause without one, and answer a question from the clusters."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.text import cut, one_line, pluralise, prose, slug
 
 MOST_CLUSTERS = 15
-"""Maximum clusters; more are merged."""
+"""Maximum clusters; if there are more, the model is asked to merge them."""
 MOST_TOGETHER = 300
-"""Maximum lines in one question. With more, models repeat ids incorrectly."""
+"""Maximum nodes in one question; with more, models repeat ids incorrectly."""
 ROUNDS = 6
 PROGRESS = 0.9
-"""Clustering stops after a round that leaves more than this share of the lines."""
+"""Clustering stops after a round that leaves more than this share of the nodes."""
 LONGEST_TEXT = 400
 UNNAMED = "unnamed"
 LIKELY_OBSERVATIONS, LIKELY_WORDS = 10, 25
@@ -35,13 +35,13 @@ Ask = Callable[[Subject], Awaitable[JudgeResult]]
 
 @dataclass(frozen=True)
 class ClusterNode:
-    """An observation, or several that were merged."""
+    """A single observation, or a cluster of merged observations."""
 
     id: str
     text: str
     observations: tuple[Observation, ...]
     name: str = ""
-    """Empty for a single observation that belongs to no cluster."""
+    """Name of the cluster; empty for a single observation."""
     parts: tuple[str, ...] = ()
 
     @property
@@ -66,8 +66,8 @@ class Clustering:
 async def cluster_observations(ask: Ask, observations: Sequence[Observation], room: int, lanes: int) -> Clustering:
     """Put every observation into one cluster or into `other`.
 
-    If a question cannot be answered, its lines stay unclustered, with a note. Raises `EvalscribeError` for errors
-    that concern all questions.
+    If the model does not answer a question, the question's observations stay unclustered, with a note. Raises
+    `EvalscribeError` for errors that concern all questions.
 
     Args:
         room: Maximum tokens of one question.
@@ -109,7 +109,7 @@ async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clus
 
 
 def estimate_subject(batches: int) -> Subject:
-    """Build a subject of the size expected after this many batches, for an estimate."""
+    """Build a subject of the size expected after this many batches, to estimate the cost of clustering."""
     line = "O00 " + "observed " * LIKELY_WORDS
     return _subject(
         [ClusterNode(id="", text=line, observations=())] * min(MOST_TOGETHER, batches * LIKELY_OBSERVATIONS)
@@ -117,7 +117,7 @@ def estimate_subject(batches: int) -> Subject:
 
 
 def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any]]) -> list[ClusterNode]:
-    """Merge nodes into the groups of an answer. Ungrouped nodes follow in their original order."""
+    """Merge nodes into the groups that a model's answer names. Other nodes follow in their original order."""
     left = {node.id: node for node in nodes}
     made = []
     for group in groups:
@@ -129,7 +129,7 @@ def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any
 
 
 def _joined(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> ClusterNode:
-    """Merge the members of a group. A single cluster is returned unchanged."""
+    """Merge the members of a group. If the only member is a cluster, return it unchanged."""
     if len(members) == 1 and members[0].name:
         return members[0]
     return ClusterNode(
@@ -142,13 +142,13 @@ def _joined(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> Cluster
 
 
 def _settled(made: Clustering) -> Clustering:
-    """Move observations that are still unclustered at the end to `other`."""
+    """Move observations that are still unclustered after the last round to `other`."""
     alone = tuple(one for node in made.clusters if not node.name for one in node.observations)
     return replace(made, clusters=tuple(node for node in made.clusters if node.name), other=(*made.other, *alone))
 
 
 def _by_name(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
-    """Merge clusters with the same name that were formed separately."""
+    """Merge clusters that got the same name in separate questions."""
     found: dict[str, ClusterNode] = {}
     for node in nodes:
         same = found.get(node.name) if node.name not in ("", UNNAMED) else None
@@ -159,7 +159,7 @@ def _by_name(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
 
 
 def _chunks(nodes: Sequence[ClusterNode], room: int) -> Iterator[tuple[ClusterNode, ...]]:
-    """Split the nodes, in order, into chunks that fit into one question. A longer line is alone in its chunk."""
+    """Split the nodes, in order, into chunks that fit into one question. A node that is too long gets its own chunk."""
     return fill_parts(((node, estimate_tokens(node.line) + 1) for node in nodes), room, MOST_TOGETHER)
 
 
@@ -185,7 +185,7 @@ def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> t
 def unmentioned_runs(
     members: Iterable[Member], observations: Iterable[Observation], unread: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the agent runs that were read and that no observation mentions."""
+    """Return the agent runs that were read but that no observation mentions."""
     spoken = {run for one in observations for run in one.agent_runs} | set(unread)
     return tuple(member.id for member in members if member.id not in spoken)
 
@@ -204,7 +204,7 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
 
 
 def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
-    """Yield quoted passages, those of different agent runs first."""
+    """Yield quoted passages: first one of each agent run, then the others."""
     every = [passage for one in observations for passage in one.passages if passage.text.strip()]
     first = list({passage.agent_run_id: passage for passage in reversed(every)}.values())[::-1]
     chosen = [*first, *(passage for passage in every if passage not in first)]
@@ -218,7 +218,7 @@ def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[C
         if len(among) > 1:
             most = sorted(Counter(map(name, mine)).items(), key=lambda one: (-one[1], one[0]))[:MOST_SHARES]
             if of == "trial" and 2 * most[0][1] <= len(mine):
-                continue  # the trial number says nothing when several have it
+                continue  # a trial number means nothing unless most runs of the cluster share it
             yield from (ClusterShare(of=of, name=each, agent_runs=n, among=among[each]) for each, n in most)
 
 
@@ -230,14 +230,14 @@ _KINDS = {
 
 
 MOST_ERRORS = 3
-"""Errors of one cause that its text includes."""
+"""Maximum errors that the text of a cause includes."""
 LONGEST_ERROR = 160
 FOREMOST = 5
 """Number of causes named in the answer."""
 
 
 class CausedFailure(Frozen):
-    """An observation about one failed eval."""
+    """One failed eval with the cause of its failure."""
 
     member: Member
     cause: str
@@ -245,13 +245,13 @@ class CausedFailure(Frozen):
     why: str
     error: str
     signature: str | None = None
-    """Equal for failures that end in the same error; None if the error was not located."""
+    """Error signature, equal for failures with the same error; None if the error was not located."""
     uncertain: bool = False
     passages: tuple[Passage, ...] = ()
 
 
 def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, ...]:
-    """Return one observation per failure, in order. Each is a fact rather than a model's claim."""
+    """Return one observation per failure, in order. These observations are facts rather than a model's claims."""
     return tuple(
         Observation(id=f"O{number}", text=_text(one), agent_runs=(one.member.id,), passages=one.passages)
         for number, one in enumerate(failures)
@@ -261,8 +261,8 @@ def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, 
 def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[Observation]) -> tuple[ClusterNode, ...]:
     """Cluster failures with equal causes.
 
-    A cause that occurs once makes no cluster, except that an uncertain failure joins the cluster of a certain one
-    with the same error signature.
+    A cause that occurs once forms no cluster. A failure of uncertain cause joins the cluster of a failure with a
+    certain cause and the same error signature.
     """
     causes = _causes(failures)
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -283,8 +283,8 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     """Return the cause of each failure.
 
-    An uncertain failure gets the most common certain cause of the same error, unless other failures have its cause as
-    well: one symptom (such as a limit) may have many causes.
+    A failure of uncertain cause gets the most common certain cause of the same error, unless other failures share its
+    uncertain cause: one symptom (such as a limit) may have many causes.
     """
     shared = Counter(one.cause for one in failures)
     sure: dict[str, Counter[str]] = defaultdict(Counter)
@@ -314,7 +314,7 @@ def _told(kind: str, members: Sequence[CausedFailure]) -> str:
 
 
 def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
-    """Summarise the figures in words."""
+    """Summarise in words how many agent runs failed, and the most common causes."""
     said = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return said
@@ -324,18 +324,18 @@ def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) ->
 
 
 def words(name: str) -> str:
-    """Return a cluster's name, a slug, as prose."""
+    """Return a cluster's name as prose, with spaces instead of hyphens."""
     return prose(" ".join(name.split("-")))
 
 
 MOST_SHOWN = 15
-"""Maximum clusters shown, the largest by agent runs."""
+"""Maximum clusters shown to the model, those with the most agent runs first."""
 LONGEST_ANSWER = 1800
 LONGEST_PASSAGE = 300
 
 
 def answer_subject(clusters: Sequence[Cluster], explored: int) -> Subject:
-    """Build the judge's subject from the clusters; `A0` is the first cluster."""
+    """Build the judge's subject from the clusters, with the marks `A0`, `A1` …."""
     items = (_item(number, cluster, explored) for number, cluster in enumerate(clusters[:MOST_SHOWN]))
     return Subject.of("exploration", list(items))
 
@@ -349,7 +349,7 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
-    """Return the answer as one line that cites clusters as `(1)`, and its number of unresolved citations."""
+    """Return the answer as one line that cites clusters as `(1)`, and the number of unresolved citations."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
     text, wrong = cited["text"], sum(one["status"] == "unverified" for one in cited["citations"])
     parts, at = list[str](), 0
@@ -361,7 +361,7 @@ def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield adjacent citations as one: start, end, and the clusters they cite (from 1)."""
+    """Yield each group of adjacent citations: its start and end, and the numbers of the cited clusters (from 1)."""
     whole: tuple[int, int, list[int]] | None = None
     for one in citations:
         start, end = one["start_idx"], one["end_idx"]

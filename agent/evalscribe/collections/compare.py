@@ -47,7 +47,7 @@ ERROR_LENGTH = 160
 
 @dataclass(frozen=True)
 class RunEvals:
-    """One run with its evals."""
+    """One run with its evals, and what is known about its failures."""
 
     run: Run
     graded: tuple[GradedEval, ...]
@@ -60,7 +60,7 @@ class RunEvals:
 
     @property
     def names_all(self) -> bool:
-        """True if the run lists every eval; some sources list only failures."""
+        """Return True if the run lists every eval; with some sources, runs list only failures."""
         return len(self.graded) >= self.run.total
 
 
@@ -71,13 +71,13 @@ class EvalTrials:
     category: str = ""
     judged: list[Trial] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """For each other trial, the reason why it says nothing about the model."""
+    """For each trial that is not judged, the reason why its result says nothing about the model."""
     tasks: set[str] = field(default_factory=set)
     graders: set[str] = field(default_factory=set)
 
 
 def bare_path(eval: Eval) -> str:
-    """Return the path that all trials of an eval share."""
+    """Return the path of an eval without its trial number."""
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
@@ -85,7 +85,7 @@ def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[
     """Group trials by eval path.
 
     Args:
-        among: All compared runs. A run that names only failures passed the other evals of its suite.
+        among: All compared runs. A run that lists only failures passed all evals that other runs of its suite list.
     """
     found: dict[str, EvalTrials] = {}
     for played in side:
@@ -104,7 +104,7 @@ def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[
 
 
 def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
-    """Return the category of every eval that is named in any run."""
+    """Return the category of every eval that any run lists, by the eval's path."""
     found: dict[str, str] = {}
     for played in sides:
         found.update((path, path.rpartition("/")[0]) for path in _listed(played.run.evals or ()))
@@ -113,7 +113,7 @@ def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
 
 
 def same_suite(one: RunEvals, other: RunEvals) -> bool:
-    """Return whether both runs seem to be of one suite: equal experiments or numbers of evals, or a shared eval."""
+    """Return whether two runs seem to be of one suite: equal experiments or numbers of evals, or a shared eval."""
     if one is other or same_experiment(one.run.experiment, other.run.experiment) or one.run.total == other.run.total:
         return True
     return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
@@ -137,7 +137,7 @@ def _listed(paths: Sequence[str]) -> list[str]:
 
 
 def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
-    """Return the trial, or the reason why it says nothing about the model."""
+    """Return the trial, or the reason why its result says nothing about the model."""
     eval = one.eval
     finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
     error = _error(played, eval, finding)
@@ -170,7 +170,7 @@ def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
 
 
 def _error(played: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
-    """Return the error as quoted in the report, else as recorded, else as located in the evidence."""
+    """Return the error as the report quotes it, else as the source recorded it, else as located in the evidence."""
     said = (finding and finding.error) or eval.reason or ""
     found = played.signatures.get(eval.id)
     if found and is_stock(said):
@@ -179,7 +179,7 @@ def _error(played: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
 
 
 FINENESS = 10_000
-"""Resolution of scores in comparisons: parts of 1."""
+"""Scores are rounded to fractions with this denominator before they are compared."""
 LARGEST = 1e100
 """Maximum magnitude of a score. The squares of larger differences overflow a float."""
 
@@ -191,15 +191,13 @@ def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDif
 
 
 def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
-    """Return the p-value for the hypothesis that both sides are equally good at each eval; None without repeated
-    trials.
-    """
+    """Return the p-value of the hypothesis that both sides pass each eval equally often; None without repeats."""
     found = stratified_permutation_test(list(map(_task, pairs)))
     return found and found.p_value
 
 
 def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
-    """Compare every score with values other than 0 and 1, over the evals where both sides have it."""
+    """Compare every score that has values other than 0 and 1, over the evals for which both sides have the score."""
     found = {}
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
@@ -211,7 +209,7 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
 
 
 def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
-    """Return flips by category name; empty if there is only one category."""
+    """Return the changed evals of each category, by name; empty if there is only one category."""
     groups: dict[str, list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.category].append(pair)
@@ -222,7 +220,7 @@ def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tupl
 
 
 def mean_pass_rate(tried: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
-    """Return the mean of the evals' pass rates; `unnamed` evals passed."""
+    """Return the mean of the evals' pass rates, including `unnamed` evals that passed."""
     return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in tried), *[1.0] * unnamed])
 
 
@@ -266,7 +264,7 @@ STATES = {
     "running": "is still running",
     "importing": "is incomplete: its import has not ended",
 }
-"""Notes on incomplete runs, by status."""
+"""What notes say about incomplete runs, by status."""
 
 
 def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
@@ -318,7 +316,7 @@ def _differs(before: EvalTrials, after: EvalTrials) -> str:
 
 
 def _not_judged(before: EvalTrials, after: EvalTrials) -> Iterator[str]:
-    """For each side, yield why it does not count, or how often it passed."""
+    """Yield for each side why no trial was judged, or how often the eval passed."""
     for name, side in (("base", before), ("candidate", after)):
         passed = sum(trial.passed for trial in side.judged)
         if not side.judged:
@@ -344,7 +342,7 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
-    """Return how many evals no run names: they passed everywhere, in runs that name only their failures."""
+    """Return how many evals no run lists, because all runs list only failures and passed these evals."""
     if any(played.names_all or played.run.evals is not None or not same_suite(runs[0], played) for played in runs):
         return 0
     tried = min(played.run.total - played.run.incomplete for played in runs)
@@ -354,7 +352,7 @@ def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
 def build_side(
     side: ComparedRuns, other: ComparedRuns, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0
 ) -> ComparisonSide:
-    """Describe one side. Its name includes the run if `other` has the same model."""
+    """Describe one side. The side's name includes the run if `other` has the same model."""
     run = side[0].run
     name = "/".join(model_folder(run.provider, run.model))
     same = any(name == "/".join(model_folder(played.run.provider, played.run.model)) for played in other)
@@ -418,7 +416,7 @@ Cell = tuple[int, int] | None
 
 
 def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
-    """Build the matrix of evals (rows) by sides (columns). Unnamed evals are counted but have no row."""
+    """Build the matrix of evals (rows) by sides (columns). Evals that no run lists are counted but have no row."""
     runs = [played for side in sides for played in side]
     names = named_evals(runs)
     unnamed = unnamed_evals(runs, len(names))
@@ -432,7 +430,7 @@ def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
 
 
 def _cell(tries: EvalTrials | None) -> Cell:
-    """Return a cell: passed and judged trials."""
+    """Return the numbers of passed and of judged trials; None if no trial was judged."""
     judged = tries.judged if tries else []
     return (sum(trial.passed for trial in judged), len(judged)) if judged else None
 
@@ -474,7 +472,7 @@ def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]
     partly = [played.run for side in sides for played in side if not played.names_all]
     if partly:
         told = ", ".join(run_id_prefix(run.id) for run in partly)
-        notes.append(f"{told} list only failures: evals that only other runs list count as passed there.")
+        notes.append(f"{told} list only failures: evals that only other runs list count as passed in them.")
     if short := [run_id_prefix(run.id) for run in partly if run.total - run.incomplete > counted]:
         notes.append(
             f"Evals that no run lists are not counted, so {', '.join(short)} passed more often than shown here."

@@ -34,7 +34,7 @@ def document(
     lines: Sequence[str],
     pairs: Sequence[EvalPair] = (),
 ) -> str:
-    """Render the whole file; `base` and `candidate` are run ids."""
+    """Render the whole comparison page; `base` and `candidate` are run ids."""
     worse = [pair for pair in pairs if pair.change == "regressed"] if judge else []
     facts = {
         "base": list(base),
@@ -51,7 +51,7 @@ def same_runs(text: str, other: str) -> bool:
 
 
 SURELY = 0.01
-"""Low, so that a second question about the same evals rarely raises a false alarm."""
+"""Significance level for changes of single evals; low, because this is a second test of the same evals."""
 
 
 def title(found: Comparison) -> str:
@@ -65,7 +65,7 @@ def title(found: Comparison) -> str:
 def _changes(found: Comparison) -> str:
     worse, better = len(found.of("regressed")), len(found.of("fixed"))
     if any(len(side) > 1 for pair in found.pairs for side in (pair.base, pair.candidate)):
-        return f"{worse} worse, {better} better"  # of several trials, only some may have changed
+        return f"{worse} worse, {better} better"  # with several trials, an eval may have changed only partly
     return f"{worse} broke, {better} fixed"
 
 
@@ -116,7 +116,7 @@ def p_value(p: float) -> str:
 def _chance(found: Comparison) -> Iterator[str]:
     passes = found.passes
     base, evals = found.base.rate or 0.0, pluralise(passes.tasks, "eval")
-    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # there is no room for so much
+    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # such a difference is impossible
         shown = f"{evals} {'is' if passes.tasks == 1 else 'are'} too few to show any difference reliably"
     else:
         shown = f"{evals} reliably show only a difference of {passes.detectable * 100:.0f} points or more"
@@ -131,14 +131,14 @@ def _chance(found: Comparison) -> Iterator[str]:
 
 LONGEST_QUOTE = 300
 MOST = 100
-"""Maximum evals shown in full; further ones are only named."""
+"""Maximum evals shown in full; further evals are only named."""
 
 
 def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[str]:
-    """Render a section for each regressed eval, then the names of those beyond `MOST`.
+    """Render a section for each of the first `MOST` regressed evals, then the names of the others.
 
     Args:
-        trials: Each pair is a single trial of its eval.
+        trials: True if each pair is about a single failed trial rather than an eval.
     """
     for pair in pairs[:MOST]:
         name = f"{pair.eval}#{pair.candidate[0].trial}" if trials else pair.eval
@@ -175,7 +175,7 @@ def passed(side: Sequence[Trial]) -> str:
 
 
 def cause(trial: Trial) -> str:
-    """Return the reason of a failure as its report has it, and whose fault it was."""
+    """Return the reason of a failure, from its report, with the kind of cause in parentheses."""
     kind = f" ({trial.cause_kind})" if trial.cause_kind else ""
     why = prose(trial.why) if trial.why else inline_words(one_line(trial.cause or ""))
     return f"{why}{kind}" if why else ""
@@ -304,7 +304,7 @@ def _scores(found: Comparison) -> Iterator[str]:
 
 
 def _causes(found: Comparison) -> Iterator[str]:
-    """Group the evals that fail in both by their reason; those whose reason differs come last."""
+    """List the evals that fail on both sides, grouped by reason; evals whose reason changed come last."""
     alike: dict[str, list[str]] = {}
     for pair in found.of("both-failed"):
         before, after = (cause(failed) if failed else "" for failed in pair.first_failures)
@@ -327,7 +327,7 @@ def _apart(apart: Sequence[ExcludedEval]) -> Iterator[str]:
 
 
 def _fixed(pairs: Sequence[EvalPair]) -> Iterator[str]:
-    """Name the evals that got better. If not all of their trials pass now, add how many do."""
+    """Name the evals that got better; if only some trials of an eval pass now, add how many."""
     whole = [pair for pair in pairs if all(trial.passed for trial in pair.candidate)]
     if whole:
         yield _listed([pair.eval for pair in whole])

@@ -1,4 +1,4 @@
-"""Compare two sides, several, or one with itself, and write the page."""
+"""Compare two or more sides, or the trials within one side, and write the page."""
 
 import operator
 import re
@@ -44,14 +44,14 @@ from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 SUMMARY = "failed_evals.json"
-"""File that marks a folder as a snapshot, which is one run."""
+"""File that marks a folder as a snapshot of one run."""
 MOST_READ = 2_000
 """Maximum failures of an imported run whose records are searched for an error."""
 
 
 @dataclass(frozen=True)
 class SideReader:
-    """Reads the runs that one side of a comparison names."""
+    """Reads the runs of one side of a comparison, which the user named."""
 
     workspace: Workspace
     finder: SubjectFinder
@@ -60,7 +60,7 @@ class SideReader:
     """Collection named by the caller; None for the configured one, or the only one."""
 
     async def bring(self, path: Path) -> tuple[Run, ...]:
-        """Import a file into no collection and return its runs."""
+        """Import a file without adding its runs to a collection, and return the runs."""
         runs = self.workspace.store.runs
         opened = open_file(runs, path, run_overrides(self.workspace))
         done = await import_file(runs, None, opened.records, None, self.watcher.imported)
@@ -102,9 +102,9 @@ async def _runs(reader: SideReader, name: str) -> Sequence[Run]:
         if not runs:
             raise DataError(f"{name} contains no runs")
         return runs
-    with suppress(NotFoundError):  # `provider/model` names no folder
+    with suppress(NotFoundError):  # a name such as `provider/model` is read as a folder that does not exist
         if run := reader.finder.stored(name):
-            experiment_run_name(reader.workspace, run.id)  # raises for an unfinished run, stored only in part
+            experiment_run_name(reader.workspace, run.id)  # raises for an unfinished run
             return (run,)
     if found := _of_model(reader, name):
         return found
@@ -135,7 +135,7 @@ def _of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
 def _can_only_be_a_model(name: str) -> bool:
     try:
         return "/" in name and "://" not in name and not Path(name).exists()
-    except OSError:  # longer than a path can be
+    except OSError:  # too long for a path
         return True
 
 
@@ -151,14 +151,14 @@ async def _fetched(reader: SideReader, name: str) -> Run:
         raise NotFoundError(
             f"{error}\n{name!r} is not a stored run, file or model of a collection either", fields=error.fields
         ) from None
-    except AccessError as error:  # it has two lines already
+    except AccessError as error:  # put the note first: the error has a line with advice
         raise AccessError(f"{name!r} is not a model of a collection, and {error}", fields=error.fields) from None
     await reader.finder.gathered(choice)
     return choice.run
 
 
 def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
-    """Return the fingerprints of the run's failures. If it was imported but not analysed, its records are read."""
+    """Return the fingerprints of the run's failures; for an imported run without analysis, from its records."""
     known = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
     if known or reader.workspace.store.runs.record(run.failures[0].id) is None:
         return stored_records(reader.workspace.store.analyses, run)
@@ -194,9 +194,9 @@ class WrittenComparison(Frozen):
 
     found: Compared
     text: str
-    """The page, with sides named after their files. The written page always names their runs."""
+    """The page, with the sides named after their files; in the written page, sides are named after their runs."""
     put: PlacedDocument | None = None
-    """None if no page was requested."""
+    """The written page; None if no page was requested."""
     estimate: Estimate | None = None
     """Maximum cost; None if no model would be called."""
     broken: tuple[str, ...] = ()
@@ -208,11 +208,11 @@ class ComparisonCondition(NamedTuple):
 
     text: str
     subject: str
-    """`pass_rate`, `regressed`, `fixed`, or the name of a condition without a number."""
+    """What is compared: `pass_rate`, `regressed`, `fixed`, or the name of a condition without a number."""
     operator: str = ""
     number: float = 0.0
     from_base: bool = False
-    """Whether the number is an offset from the base's pass rate."""
+    """True if `number` is an offset from the base's pass rate."""
 
 
 NO_REGRESSIONS, NOT_WORSE = "no-regressions", "not-worse"
@@ -225,7 +225,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
 }
 _CONDITION = re.compile(r"\s*(pass_rate|regressed|fixed)\s*(>=|<=|==|>|<)(.*)", re.ASCII)
 _SLACK = 1e-9
-"""Rates are sums of fractions: 0.7 - 0.02 is not exactly 0.68."""
+"""Tolerance for rounding errors of pass rates: 0.7 - 0.02 is not exactly 0.68."""
 
 
 def parse_condition(text: str) -> ComparisonCondition:
@@ -244,7 +244,7 @@ def parse_condition(text: str) -> ComparisonCondition:
 
 
 def broken_conditions(found: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
-    """Return why conditions do not hold. No condition holds if a run is incomplete or no eval is compared."""
+    """Return why conditions do not hold. If a run is incomplete or no eval is compared, none of them holds."""
     if not conditions:
         return ()
     unusable = [f"{note} No condition holds." for note in found.notes if note.startswith("Run ")]
@@ -270,7 +270,7 @@ def _broken(found: Comparison, condition: ComparisonCondition) -> str | None:
 
 
 def _named_after_files(found: Compared, names: Sequence[str]) -> Compared:
-    """Name the sides that were read from files after these files."""
+    """Rename each side that was read from a file after this file."""
     files = [Path(name) if _is_file(name) else None for name in names]
     single = Counter(path.name for path in files if path)
     shown = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
@@ -338,7 +338,7 @@ async def compare(
     done = WrittenComparison(found=shown, text=_page(shown), estimate=estimate, broken=broken)
     if dry_run or not writes:
         return done
-    beside = sides[1] if len(sides) == 2 else sides[0]  # the candidate's model, else the first one's
+    beside = sides[1] if len(sides) == 2 else sides[0]  # of two sides the candidate, else the first side
     put = put_comparison(workspace.reports, beside[0].run, of, _page(found))
     return done.model_copy(update={"put": put})
 
@@ -368,7 +368,7 @@ async def _explained(
     *,
     dry_run: bool,
 ) -> _Asked:
-    """Explain regressions by rules, and then by a judge if there is one."""
+    """Explain regressions by rules, and also by a judge if one is configured."""
     pairs = explain_by_rules(workspace, pairs)
     worse = sum(pair.change == "regressed" for pair in pairs)
     if judges is None or not worse:
@@ -385,7 +385,7 @@ async def _explained(
 
 
 def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
-    """Merge behaviours that stayed ungrouped into the group of the same name."""
+    """Merge each behaviour in `rest` into the common behaviour of the same name; append the others."""
     by_name = {one.name: one for one in rest}
     joined = [
         one.model_copy(update={"evals": (*one.evals, *alike.evals)}) if (alike := by_name.pop(one.name, None)) else one

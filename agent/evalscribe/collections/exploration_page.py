@@ -9,7 +9,7 @@ from evalscribe.reports import documents, inline
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
 
 MOST_NAMED = 30
-"""Maximum evals that are named."""
+"""Maximum evals that a list names."""
 LONGEST_PASSAGE = 300
 
 
@@ -113,7 +113,7 @@ def same_question(text: str, other: str) -> bool:
 
 NO_MODEL = (
     "No model was asked, so the question is not answered. Instead, failures are grouped by cause. "
-    "`--judge PROVIDER/MODEL` answers it."
+    "To have it answered, use `--judge PROVIDER/MODEL`."
 )
 
 
@@ -162,7 +162,7 @@ def _runs(members: Sequence[Member]) -> str:
 
 
 def _cost(found: Exploration) -> str:
-    """Render the total cost, including cached answers, so that the page stays the same."""
+    """Render the total cost, including cached answers, so that a repeated command writes the same page."""
     if not found.usage.calls:
         return ""
     tokens = found.usage.input_tokens + found.usage.output_tokens
@@ -190,15 +190,15 @@ def _told(observations: Sequence[Observation], members: Mapping[str, Member]) ->
     for one in observations[:MOST_TOLD]:
         yield f"- {prose(one.text)} ({named(one.agent_runs, members)})"
     if len(observations) > MOST_TOLD:
-        yield f"- And {len(observations) - MOST_TOLD} more, which `--json` has."
+        yield f"- And {len(observations) - MOST_TOLD} more; see `--json`."
 
 
 def _unverified(observations: Sequence[Observation]) -> Iterator[str]:
-    yield "None of the quotations cited for these were found, so they are not counted."
+    yield "None of the quotations cited for these observations were found, so the observations are not counted."
     yield ""
     yield from (f"- (unverified) {prose(one.text)}" for one in observations[:MOST_TOLD])
     if len(observations) > MOST_TOLD:
-        yield f"- And {len(observations) - MOST_TOLD} more, which `--json` has."
+        yield f"- And {len(observations) - MOST_TOLD} more; see `--json`."
 
 
 def _uncovered(found: Exploration, members: Mapping[str, Member]) -> Iterator[str]:

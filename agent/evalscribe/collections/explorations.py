@@ -52,7 +52,7 @@ from evalscribe.text import cut, one_line, pluralise, slug
 from evalscribe.workspace import Workspace
 
 OWN_PROMPTS = "The model was asked with the workspace's own prompts."
-GONE = "it is not stored"
+GONE = "not in the store"
 
 Read = Callable[[Member], Record | None]
 Batch = tuple[Member, ...]
@@ -60,7 +60,7 @@ Batch = tuple[Member, ...]
 
 @dataclass(frozen=True)
 class ExploreJudges:
-    """One model with the rubric of each step."""
+    """The judges of the steps of an exploration: one model with three rubrics."""
 
     name: str
     """Id of the model."""
@@ -71,7 +71,7 @@ class ExploreJudges:
     """Context window in tokens, for prompt and answer."""
     lanes: int
     knew: Callable[[JudgeResult], bool]
-    """True if a result was cached before this command."""
+    """Returns True if a result was cached before this command."""
     notes: tuple[str, ...] = ()
     """Notes for the user about the prompts."""
 
@@ -103,7 +103,7 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
 
 @dataclass(frozen=True)
 class ExplorationPlan:
-    """Batches of agent runs; each batch is read in one prompt. The contents are loaded later."""
+    """Batches of agent runs, each for one prompt. The contents of the agent runs are loaded later."""
 
     batches: tuple[Batch, ...]
     gaps: tuple[Gap, ...]
@@ -118,7 +118,7 @@ class ExplorationPlan:
 
 @dataclass(frozen=True)
 class ExplorationAnswer:
-    """Answer of the model, with its citations checked."""
+    """Result of an exploration, by a model or by rules; citations are checked."""
 
     observations: tuple[Observation, ...]
     unverified: tuple[Observation, ...] = ()
@@ -155,7 +155,7 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
 async def explore_by_model(
     judges: ExploreJudges, plan: ExplorationPlan, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Run every step and store each answer at once. Cached answers are not asked for again.
+    """Run every step with the model and store each answer at once; cached answers are reused.
 
     Raises:
         EvalscribeError: Nothing could be read, or all questions fail for the same reason.
@@ -198,7 +198,7 @@ async def _observed(
         known = "  (known)" if result and judges.knew(result) else ""
         n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
         watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {said}{known}")
-        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, found))
@@ -213,7 +213,7 @@ async def _observed(
 async def _of_batch(
     judges: ExploreJudges, batch: Batch, read: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
-    """Return the observations of a batch, or the reason why there are none."""
+    """Return the observations of a batch, or the reason why there are none, and the judge's result."""
     there = [(member, record) for member in batch if (record := read(member))]
     if not there:
         return GONE, None
@@ -261,7 +261,7 @@ ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 async def explore_by_rules(
     tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Report the causes of failed agent runs: those in reports, or else as judged by rules. Passed ones are skipped."""
+    """Group failed agent runs by cause, as stated in reports or else judged by rules. Skip agent runs that passed."""
     known = _findings(tables, collection_id)
     failures, gone = list[CausedFailure](), list[str]()
     failed = [member for member in members if member.failed]
@@ -302,7 +302,7 @@ def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
 def _finding(told: object) -> FindingSummary | None:
     """Parse a stored finding.
 
-    Returns None if it was cut or written by another version; its eval is then judged again.
+    Returns None if the finding was cut or written by another version; its eval is then judged again.
     """
     try:
         return FindingSummary.model_validate(told)
@@ -362,13 +362,13 @@ def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, .
 
 
 COLLECTIONS = "collections"
-"""Folder of pages about several models."""
+"""Folder for pages about several models."""
 LONGEST_NAME = 50
 """Maximum characters of the question in a file name."""
 
 
 def put_exploration(library: ReportsFolder, found: Exploration, text: str) -> PlacedDocument:
-    """Write the page into the model's folder, or into the collection's if several models are explored.
+    """Write the page into the model's folder, or into the folder for collections if several models are explored.
 
     The same question with the same condition, limit and judge has one file.
     """
@@ -398,7 +398,7 @@ class ExplorationResult(Frozen):
     """Result of an exploration."""
 
     found: Exploration | None
-    """None for a dry run."""
+    """The exploration; None for a dry run."""
     text: str = ""
     """The page."""
     put: PlacedDocument | None = None

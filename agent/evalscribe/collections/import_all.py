@@ -40,9 +40,9 @@ Bring = Callable[[Collection, ShowImport], Awaitable[FileImport]]
 class CollectionImport(Frozen):
     collection: Collection
     imports: dict[str, FileImport]
-    """Results by the name of the file."""
+    """Results by the name of the imported file or run."""
     passed_over: dict[str, str]
-    """Files of folders that contain no runs, with the reason."""
+    """Reasons why files inside the named folders were skipped, by the file's name: they contain no runs."""
 
 
 async def import_all(
@@ -66,17 +66,17 @@ async def import_all(
     Args:
         workspace: Workspace whose store receives the runs.
         paths: Files, folders of files, addresses or ids of runs, or `sample`.
-        begin: Called when a file begins; returns what receives its progress.
-        collection: Name of the collection; None for the configured one, else the first path's.
+        begin: Called with the name of a file before it is imported; returns a function that receives the progress.
+        collection: Name of the collection; None for the configured collection, else one named after the first path.
         collection_id: Id of the collection; None for one derived from its name.
         provider: Provider of runs whose file does not name one.
         model: As `provider`.
         experiment: As `provider`.
-        map: Columns of tables of results, by field; None for the workspace's option.
+        map: Columns of results tables, by field; None for the workspace's option.
         threshold: Lowest score that passes; None for the workspace's option, else 1.
         tasks: Folder of the tasks that were run; None for the workspace's option.
-        reference_run: Run of the reference answers; None for the workspace's option.
-        dry_run: Read and count; store nothing, and create no store.
+        reference_run: Run whose answers are the reference answers; None for the workspace's option.
+        dry_run: Only read and count; store nothing, and create no store.
 
     Raises:
         EvalscribeError: A named file contains no runs, or the store cannot be used.
@@ -137,7 +137,7 @@ class _Given:
     open: Callable[[], Bring]
     """Open the file. Raises `EvalscribeError` if it contains no runs."""
     named: bool = True
-    """True if the user named it. A file of a folder that contains no runs is skipped."""
+    """True if the user named the file itself; False for a file in a named folder, skipped if it contains no runs."""
 
 
 def _opened(given: Sequence[_Given], passed_over: dict[str, str]) -> list[tuple[_Given, Bring]]:
@@ -177,7 +177,7 @@ def _given(
 
 
 def _is_run(path: str, place: Path) -> bool:
-    """Return whether this names a run of a deployment: an address, or an id that is not a path."""
+    """Return whether `path` names a run of a deployment: an address, or an id that is not a path."""
     try:
         there = place.exists()
     except (OSError, ValueError):
@@ -233,7 +233,7 @@ class FilePiece(Frozen):
     """A file that a worker reads."""
 
     path: Path
-    """Absolute path, valid for the workers too."""
+    """Absolute path, because a worker may run in another folder."""
     overrides: RunOverrides
     collection: Collection
 
@@ -243,10 +243,10 @@ Readers = WorkerPool[FilePiece, FileImport]
 
 @dataclass(frozen=True)
 class Importer:
-    """A `Factory`. The store's address, including its password, is sent to the workers."""
+    """A `Factory` of workers that import files. The store's address, with its password, is sent to the workers."""
 
     place: Path | str | None
-    """None if nothing is stored."""
+    """Folder or address of the store; None to store nothing."""
     version: str = __version__
 
     @asynccontextmanager
@@ -261,7 +261,7 @@ class Importer:
                 archive, shelf = store.runs, store.collections
 
             async def bring(piece: FilePiece) -> FileImport:
-                opened = open_file(archive, piece.path, piece.overrides, in_folder=True)  # checked before it was sent
+                opened = open_file(archive, piece.path, piece.overrides, in_folder=True)  # checked by the sender
                 return await import_file(
                     archive, shelf, opened.records, piece.collection, show_nothing, said=piece.overrides.said
                 )
@@ -277,7 +277,7 @@ def show_nothing(_evals: int, _progress: float) -> None:
 async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Readers | None]:
     """Open workers that read files; None to read in this process.
 
-    Raises `UsageError` for a store that they cannot reach.
+    Raises `UsageError` for a store that the workers cannot reach.
     """
     engine = workspace.open_engine()
     if engine.name == LOCAL:

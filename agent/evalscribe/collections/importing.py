@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 MOST_RECORDS = 500
 MOST_UNREAD = 5
-"""Maximum problems with unreadable evals that a run stores."""
+"""Maximum problems with unreadable evals that are stored with a run."""
 FETCHES = 8
 """Maximum evals requested from a source at once."""
 EXPLICIT = "evalscribe"
-"""The format whose files describe their runs completely."""
+"""The format of our own exports."""
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Maximum characters of records written at once. Bounds memory, and what is lost if the process dies."""
+"""Maximum characters of records written at once; bounds memory and the loss if the process dies."""
 
 
 ShowImport = Callable[[int, float], None]
@@ -47,22 +47,22 @@ class OpenedFile(NamedTuple):
     name: str
     records: Records
     why: str
-    """By what its format was recognised."""
+    """The feature by which the format was recognised."""
     overrides: RunOverrides
-    """Those of the user, with the columns of its table."""
+    """The user's overrides, with the columns and threshold of the table's last import if the user gave none."""
 
 
 def open_file(
     archive: "RunStore | None", path: Path, overrides: RunOverrides, name: str = "", *, in_folder: bool = False
 ) -> OpenedFile:
-    """Open a file or folder, with the columns and the threshold of its last reading unless the user gives others.
+    """Open a file or folder. Uses columns and threshold of its last import unless the user gives others.
 
     Raises the errors of `recognise`.
     """
     try:
         found = recognise(path, overrides, in_folder=in_folder)
         is_table = "map" in found.format.used
-    except DataError:  # without its columns it may be of no known format
+    except DataError:  # a table may only be recognised with the columns of its last import
         if archive is None or overrides.columns or path.is_dir() or not _may_be_table(path):
             raise
         found, is_table = None, True
@@ -84,28 +84,28 @@ def _may_be_table(path: Path) -> bool:
 
 
 class FileImport(Frozen):
-    """What was imported from one file."""
+    """Result of importing one file or run."""
 
     collection: Collection | None
-    """None if a single file was imported only to be analysed or compared."""
+    """Collection of the runs; None if a file was imported only to be analysed or compared."""
     format: str
     recognised_by: str | None = None
-    """What showed the format; None for a run of a deployment."""
+    """The feature by which the format was recognised; None for a run of a deployment."""
     runs: tuple[Run, ...]
-    """Counts of the file's contents."""
+    """The runs, with counts of the file's evals."""
     statuses: dict[EvalStatus, int] = Field(default_factory=dict)
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """What of `left_out` is whole evals, or damaged lines of them."""
+    """Phrases of `left_out` that stand for whole evals or damaged lines, with counts."""
     table: TableReading | None = None
     """How the columns of a table of results were read."""
     stopped: str | None = None
-    """Why reading stopped early; earlier evals are kept."""
+    """Why reading stopped early; the evals before are stored."""
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Why evals of the file could not be read."""
+        """Reasons why evals of the file could not be read."""
         return (*((self.stopped,) if self.stopped else ()), *self.lost)
 
 
@@ -132,10 +132,10 @@ async def import_file(
         records: The file's runs and records.
         collection: Collection of the runs; None to store them without one.
         show: Receives progress.
-        said: Which of provider, model and experiment the user set; the others stay as stored.
+        said: Which of provider, model and experiment the user set; if the run is stored, the others are kept.
 
     Raises:
-        EvalscribeError: Not even a run can be read, or the store cannot be used.
+        EvalscribeError: The file contains no readable run, or the store cannot be used.
     """
     tally = _Tally()
     batches = _batches(_read(archive, records, said), tally, records)
@@ -174,7 +174,7 @@ def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> 
 def _keep_stated_models(
     read: Iterator[Run | Record], known: Callable[[str], Run | None], said: Sequence[str]
 ) -> Iterator[Run | Record]:
-    """Give runs that are already stored their stored provider, model and experiment, unless the user overrode them."""
+    """Replace provider, model and experiment of runs by those already stored, except what the user set."""
     agents: dict[str, tuple[Run, Run]] = {}
     for one in read:
         if isinstance(one, Run):
@@ -193,7 +193,7 @@ def _kept(run: Run, known: Run | None, said: Sequence[str]) -> Run:
 
 
 def _of(record: Record, read: Run, kept: Run) -> Record:
-    """Update the agent named by a record with its run's, if the reader took it from the run."""
+    """Update a record's agent metadata to match the stored run, if the reader took the metadata from the run."""
     before, after = agent_metadata(read), agent_metadata(kept)
     if record.metadata.get("agent") != before or before == after:
         return record
@@ -214,7 +214,7 @@ async def import_source(
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
         left_out["an eval that did not fail; the source counts such evals but does not list them"] = unnamed
-    for start in range(0, max(1, len(run.failures)), FETCHES):  # a run without failures is imported, too
+    for start in range(0, max(1, len(run.failures)), FETCHES):  # at least one pass, to store a run without failures
         some = run.failures[start : start + FETCHES]
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
         for record in records:
@@ -227,7 +227,7 @@ async def import_source(
 
 
 def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
-    """Convert a failed eval into a record. If its evidence is unreadable, use only what the run's summary contains."""
+    """Convert a failed eval into a record; if the evidence is unreadable, from the data in the run's summary."""
     if isinstance(found, UnreadableEvidence):
         found = Evidence(eval=found.eval, missing=(found.reason,))
     task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
@@ -277,13 +277,13 @@ class _Tally:
     def _counted(self, run: Run) -> Run:
         counts = self.statuses[run.id]
         if run.total > counts.total():
-            return run  # The source counts evals that it does not name.
+            return run  # The source counts evals that it does not list.
         failed = counts["failed"] + counts["error"]
         return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
 
 
 def _batches(read: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
-    """Group records into batches of bounded size. If reading stops early, `tally` gets the reason."""
+    """Group records into batches of bounded size. If reading stops early, the reason is stored in `tally`."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
@@ -321,7 +321,7 @@ def characters(record: Record) -> int:
 
 
 _SELDOM = 200_000
-"""Allocations that trigger a garbage collection. With Python's default, collections take a fifth of an import."""
+"""Allocations between garbage collections, which with Python's default take a fifth of an import's time."""
 
 
 @contextmanager

@@ -31,20 +31,20 @@ from evalscribe.workspace import Workspace
 
 REASON_LENGTH = 300
 BATCH_LANES = 10_000
-"""Maximum subjects that wait for batches together; each stays in memory meanwhile."""
+"""Maximum subjects that wait for message batches at the same time; each stays in memory meanwhile."""
 MOST_LOADED = 5_000_000
-"""Maximum estimated tokens of subjects kept in memory between estimate and judging: about 20 MB of text."""
+"""Maximum estimated tokens of subjects that stay in memory from the estimate until judging: about 20 MB of text."""
 
 
 class Judgement(JudgeResultWithCitations):
-    """A result with its citations resolved, and where it came from."""
+    """A judge's result with resolved citations, and how the result was obtained."""
 
     stage: Stage = "judge"
-    """Stage of a cascade that decided."""
+    """Stage of a cascade that produced the result."""
     label: dict[str, Any] = Field(default_factory=dict)
-    """The fields used to compare rollouts."""
+    """The fields of the output by which trials are compared."""
     known: bool = False
-    """Whether the result was cached, so that no model was asked."""
+    """True if the result was cached, so that no model was called."""
 
 
 class Judgements(Frozen):
@@ -64,7 +64,7 @@ class Judgements(Frozen):
 
     @property
     def error(self) -> EvalscribeError | None:
-        """The error if nothing could be judged."""
+        """The error to raise if no subject could be judged; None otherwise."""
         if not self.results or len(self.failures) < len(self.results):
             return None
         cause = main_cause(one.failure_cause for one in self.failures)
@@ -73,7 +73,7 @@ class Judgements(Frozen):
 
 
 class JudgedSubjects(Frozen):
-    """Result for one subject."""
+    """Results for one subject: one result, or several of a cascade."""
 
     results: tuple[Judgement, ...]
     usage: Usage = Usage()
@@ -92,7 +92,7 @@ class JudgeOutcome(Frozen):
     estimate: Estimate | None = None
     """Maximum cost if nothing is cached; only for a dry run."""
     judgements: Judgements | None = None
-    """None for a dry run."""
+    """The results; None for a dry run."""
     notes: tuple[str, ...] = ()
     """Notes for the user about the rubrics."""
 
@@ -114,25 +114,25 @@ async def judge(
     Args:
         workspace: Workspace for results; needs `async with`.
         rubric: `NAME`, `NAME@VERSION` or a YAML file.
-        names: Files of agent runs, runs, and names of evals behind their run; without any, the agent runs of the
-        collection.
+        names: Files of agent runs, runs, and names of evals, each after its run; if empty, all agent runs of the
+            collection.
         watcher: Receives progress.
         judge: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
-        collection: Collection of the rubric and agent runs, by name or id; None for shared rubrics and the only
-            collection.
+        collection: Collection of the rubric and agent runs, by name or id; None for a shared rubric and the agent
+            runs of the only collection.
         where: A condition over the collection's `agent_runs`.
         most: Maximum subjects to judge.
         dry_run: Only estimate.
 
     Raises:
-        EvalscribeError: Judging failed for all subjects; results before that are stored.
+        EvalscribeError: Judging failed for all subjects; finished results are stored.
     """
     if dry_run:
         workspace.estimate_only()
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
         by = rubric_of(workspace, builder, rubric, collection)
-        # A wrong name is reported before a missing key.
+        # Open the judge last: a wrong name must be reported before a missing key.
         if names:
             there = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher).found(
                 names
@@ -169,7 +169,7 @@ async def judge(
 
 
 def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection: str | None) -> Rubric:
-    """Find a rubric of the collection by name or id, else a shared rubric of that name."""
+    """Find a rubric of the collection by name or id, else a shared rubric with this name."""
     if collection is None or collection == DEFAULT_COLLECTION:
         return builder.rubric(name)
     own = choose_collection(workspace, collection)
@@ -183,7 +183,7 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
 
 
 def concurrency(workspace: Workspace) -> int:
-    """Return the number of subjects judged at once; with batches, the number that wait together."""
+    """Return the maximum number of subjects judged at once; with message batches, of subjects that wait at once."""
     return BATCH_LANES if workspace.options.batch else workspace.settings.concurrency.value
 
 
@@ -207,7 +207,7 @@ async def judge_all(
         n = f"{len(found):>{len(str(len(waiting)))}}/{len(waiting)}"
         for result in found[number]:
             watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
-        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(waiting), one, min(concurrency, len(waiting) or 1))
     return tuple(result for number in sorted(found) for result in found[number])
@@ -216,10 +216,10 @@ async def judge_all(
 async def judge_subjects(
     judge: LoadedJudge, waiting: PendingSubject, knew: Callable[[JudgeResult], bool]
 ) -> JudgedSubjects:
-    """Judge one subject. Only this function converts an error of one subject into a result.
+    """Judge one subject. Only this function converts unexpected errors into results of the subject.
 
     Args:
-        knew: Returns whether a result was cached before this command.
+        knew: Returns True if a result was cached before this command.
     """
     try:
         loaded = waiting.take()
@@ -236,7 +236,7 @@ async def judge_subjects(
 def estimate_judging(judge: LoadedJudge, waiting: Sequence[PendingSubject]) -> Estimate:
     """Return the maximum usage of judging these subjects if nothing is cached.
 
-    Loaded subjects are kept in memory for judging, within `MOST_LOADED`.
+    Keeps loaded subjects in memory for judging, up to `MOST_LOADED` tokens.
     """
     total = Estimate()
     for one in waiting:

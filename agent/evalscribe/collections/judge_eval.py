@@ -55,15 +55,15 @@ _NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+
 @dataclass(frozen=True)
 class LabelledSource:
     name: str
-    """Name in messages, before a line number."""
+    """Name of the source in messages, followed by a line number."""
     folder: Path
-    """Folder that file subjects are relative to."""
+    """Folder to which the paths in lines are relative."""
     lines: tuple[tuple[int, str], ...]
     """JSON texts of labelled subjects, each with the number (from 1) of its line or item."""
 
 
 def open_labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
-    """Read a file, else `NAME[@V][:SPLIT]` of a dataset with `key` as its label field.
+    """Read labelled subjects from a file, else from a dataset `NAME[@V][:SPLIT]`; `key` is the label field.
 
     Raises:
         NotFoundError: Neither exists.
@@ -99,7 +99,7 @@ def labelled_dataset(datasets: "DatasetStore", named: str, key: str) -> Labelled
 
 
 def _parts(datasets: "DatasetStore", named: str) -> tuple[Dataset, str | None, str | None]:
-    """Split a name into dataset, version and split. An exact name takes precedence."""
+    """Parse `NAME[@V][:SPLIT]` into dataset, version and split, unless a dataset has exactly this name."""
     if whole := datasets.find(named):
         return whole, None, None
     match = _NAMED.fullmatch(named)
@@ -143,7 +143,7 @@ class SubjectLine(Frozen):
     """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`, or frozen evidence."""
 
     run: str | None = None
-    """A run as `judge` accepts it; if the URL names an eval, `eval` is not needed."""
+    """A run in any form that `judge` accepts; `eval` may be omitted if this is the URL of an eval."""
     eval: str | None = None
     agent_run_id: str | None = None
     """`agent_runs.id` of the collection."""
@@ -151,7 +151,7 @@ class SubjectLine(Frozen):
     file: str | None = None
     """A file with one agent run, relative to the dataset's folder."""
     evidence: dict[str, Any] | None = None
-    """Frozen evidence of a failed eval, as `datasets from-reviews` writes it, with the origin of its output."""
+    """Snapshot of a failed eval's evidence, as `datasets from-reviews` writes it, with the origin of its output."""
     provider: str | None = None
     model: str | None = None
     experiment: str | None = None
@@ -164,7 +164,7 @@ class LabelledLine(Frozen):
 
 @dataclass(frozen=True)
 class LabelledSubject:
-    """A labelled subject, loaded when it is judged."""
+    """A subject with its human label. The subject is loaded when it is judged."""
 
     line: int
     label: str
@@ -172,13 +172,13 @@ class LabelledSubject:
 
 
 class LabelledSubjects:
-    """All subjects of one source. Errors in any line are reported with its number before a judge is asked."""
+    """All labelled subjects of one source. Errors are reported, with line numbers, before any judge is called."""
 
     def __init__(self, source: LabelledSource, labels: Sequence[str], members: Members = dict) -> None:
         """Read the source.
 
         Args:
-            labels: Permitted labels, as `label_text`.
+            labels: Permitted labels, as `label_text` returns them.
             members: Agent runs that lines may name by id.
         """
         self._source = source
@@ -206,7 +206,7 @@ class LabelledSubjects:
     async def _runs(
         self, lines: Iterable[tuple[int, LabelledLine]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
-        """Load every failed eval that lines name, keyed by run and eval as written."""
+        """Load the failed evals that lines refer to. The keys are run and eval as written in the line."""
         found: dict[tuple[str, str], PendingSubject] = {}
         asked: dict[str, list[tuple[int, str | None]]] = {}
         for number, line in lines:
@@ -313,7 +313,7 @@ def parse_labelled(text: str, labels: Sequence[str]) -> LabelledLine:
 
 
 def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
-    """Load frozen evidence. Equal evidence of two runs makes two subjects."""
+    """Return the subject of a line with a snapshot of evidence. Lines with equal evidence are separate subjects."""
     loaded = load_snapshot(subject.model_dump(exclude_none=True))
     assert loaded.evidence is not None
     own = loaded.evidence.eval
@@ -321,36 +321,36 @@ def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
 
 
 def label_text(label: object) -> str:
-    """Normalise a label for comparison: `true` for yes, numbers as JSON."""
+    """Normalise a label for comparison: text stays unchanged, any other value becomes JSON, such as `true`."""
     return label if isinstance(label, str) else json.dumps(label)
 
 
 def schema_labels(schema: dict[str, Any], key: str) -> Iterator[str]:
-    """Yield the permitted values of an output property; nothing unless it is an enum or a boolean."""
+    """Yield the permitted values of an output property; nothing if the property is neither an enum nor a boolean."""
     shape = schema["properties"].get(key, {})
     yield from map(label_text, (True, False) if shape.get("type") == "boolean" else shape.get("enum", ()))
 
 
 PREFERRED = "classification"
-"""Label field, if the rubric has it; otherwise the first field used to compare rollouts is the label field."""
+"""Field that is compared if the rubric has it; otherwise, the first field with a choice of labels is compared."""
 
 
 class CalibrationRow(Frozen):
-    """One labelled subject, and a judge's answer."""
+    """One labelled subject with a judge's answer."""
 
     line: int
     subject: str
     label: str
     said: str | None
     task: str | None = None
-    """The eval, regardless of run and trial: subjects that share it are one observation."""
+    """The eval of the subject, without run and trial. Subjects of one eval are not independent observations."""
     known: bool = False
     reason: str | None = None
-    """Why the judge gave no usable answer."""
+    """Why the judge gave no usable answer; None if it did."""
 
 
 class CalibratedJudge(Frozen):
-    """One judge compared with people. Shares are fractions of the judged subjects."""
+    """One judge compared with human labels. Shares are fractions of the judged subjects."""
 
     name: str
     """Short name: `rules@1`, `cascade`, `provider/model`."""
@@ -362,7 +362,7 @@ class CalibratedJudge(Frozen):
     agreement: float | None
     interval: Interval
     agreement_over_all: float | None
-    """Agreement if subjects without an answer count as disagreement."""
+    """Agreement over all subjects, with unanswered subjects counted as disagreement."""
     balanced: float | None
     kappa: Kappa | None
     labels: tuple[LabelScore, ...]
@@ -379,7 +379,7 @@ class CalibratedJudge(Frozen):
 
 
 class JudgeEval(Frozen):
-    """Judges side by side over one dataset."""
+    """Several judges compared with human labels on one dataset."""
 
     rubric: str
     dataset: str
@@ -412,7 +412,7 @@ async def judge_eval(
     collection: str | None = None,
     where: str | None = None,
 ) -> JudgeEval:
-    """Compare judges on subjects with human labels. Cached results are not asked for again.
+    """Compare judges on subjects with human labels, reusing cached results.
 
     Args:
         workspace: Workspace for results; needs `async with`.
@@ -422,10 +422,10 @@ async def judge_eval(
         judges: `rules`, `cascade`, `provider/model`; empty for the rubric's own model.
         label: The field to compare; None for the rubric's first choice.
         collection: Collection of the rubric and of agent runs that lines may name.
-        where: A condition over these agent runs.
+        where: A condition over the collection's agent runs.
 
     Raises:
-        DataError: Lines are not labelled subjects.
+        DataError: Some lines are not labelled subjects.
         EvalscribeError: Judging failed for all subjects.
     """
     async with AsyncExitStack() as opened:
@@ -433,7 +433,7 @@ async def judge_eval(
         by = rubric_of(workspace, builder, rubric, collection)
         key = label_key(by, label)
         names = dict.fromkeys(name.strip() or by.judge_model.id for name in judges)
-        # A wrong name or line is reported before a missing key.
+        # Open the judges last: a wrong name or line must be reported before a missing key.
         source = open_labelled(workspace, dataset, key)
         labels = tuple(schema_labels(by.output_schema, key))
         finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
@@ -486,7 +486,7 @@ async def _calibrated(
 
 
 def _row(example: LabelledSubject, found: JudgedSubjects, key: str, labels: Sequence[str]) -> CalibrationRow:
-    """Build the row of one subject. For a cascade, use the first result that has one of `labels`."""
+    """Build the row of one subject. Of several results of a cascade, use the first whose label is in `labels`."""
     answers = [one for one in found.results if one.result_type == ResultType.DIRECT_RESULT]
     said = next((label for one in answers if (label := _said(one, key)) in labels), None)
     reason = next((one.reason for one in found.results if one.reason), None)

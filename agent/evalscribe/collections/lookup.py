@@ -24,7 +24,7 @@ MOST_NAMED = 10
 
 
 class CollectionName(NamedTuple):
-    """How the caller names and creates a collection, for error messages."""
+    """For error messages: the option that chooses a collection, and a sentence on what creates one."""
 
     field: str
     made: str
@@ -47,7 +47,7 @@ class Collections(BaseModel):
 
 
 def choose_collection(workspace: Workspace, named: str | None, naming: CollectionName = OPTION) -> Collection:
-    """Find the collection with this id or name; without one, the configured collection or the only one.
+    """Find a collection by id or name; if `named` is None, return the configured collection, else the only one.
 
     Raises:
         NotFoundError: The collection does not exist.
@@ -66,7 +66,7 @@ def choose_collection(workspace: Workspace, named: str | None, naming: Collectio
 
 
 def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
-    """Return the collections, without that of the shared rubrics unless it has runs."""
+    """Return all collections except that of the shared rubrics, which is included only if it has runs."""
     there = workspace.store.collections.collections()
     return tuple(one for one in there if one.id != DEFAULT_COLLECTION or workspace.store.runs.runs(one.id))
 
@@ -74,7 +74,7 @@ def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
 def plan_collection(
     there: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
 ) -> Collection:
-    """Return the existing collection with this id or name, or a new one; its name defaults to `otherwise`."""
+    """Return the existing collection with this id or name, else a new collection, by default named `otherwise`."""
     if collection_id:
         known = next((one for one in there if one.id == collection_id), None)
         return Collection(id=collection_id, name=name or (known.name if known else otherwise))
@@ -101,7 +101,7 @@ def _found(workspace: Workspace, there: tuple[Collection, ...], wanted: str, nam
 
 
 def _free_id(there: Iterable[Collection], name: str) -> str:
-    """Derive an unused collection id from the name."""
+    """Derive an unused collection id from the collection's name."""
     taken = {one.id for one in there}
     base, number = path_part(name), 1
     while (one := base if number == 1 else f"{base}-{number}") in taken:
@@ -115,7 +115,7 @@ def _told(there: Iterable[Collection]) -> str:
 
 
 def export_run_lines(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
-    """Export runs and their evals one at a time; all runs of the collection if none are named.
+    """Yield the named runs, or all runs of the collection, and their evals as JSON lines.
 
     Raises `NotFoundError` before the first line if the collection lacks a named run.
     """
@@ -146,16 +146,16 @@ def _lines(archive: "RunStore", runs: Sequence[Run]) -> Iterator[str]:
 
 
 class DeletedCounts(Frozen):
-    """What was deleted, or would be."""
+    """Counts of deleted rows; with `dry_run`, of rows that would be deleted."""
 
     dry_run: bool
     forgotten: tuple[SweptRows, ...]
-    """Every kind, including those without rows."""
+    """The number of rows of every kind, even if it is 0."""
     given_back: int = 0
     """Bytes by which the files on disk shrank."""
 
 
 def collect_garbage(archive: "RunStore", *, dry_run: bool) -> DeletedCounts:
-    """Delete what nothing refers to. Raises `EvalscribeError` if the store cannot be used."""
+    """Delete stored data that nothing refers to. Raises `EvalscribeError` if the store cannot be used."""
     forgotten = archive.sweep(dry_run=dry_run)
     return DeletedCounts(dry_run=dry_run, forgotten=forgotten, given_back=0 if dry_run else archive.give_back())

@@ -72,16 +72,16 @@ def _rubric(prompts: Prompts, question: str, template: str, schema: dict[str, An
 
 
 LONGEST_ANSWER, ANSWERS = 16_384, 0.5
-"""Maximum tokens of an answer, and the share of a small context window it may take."""
+"""Maximum tokens of an answer, and the largest share of the context window that an answer may take."""
 QUESTION_TOKENS = 1500
-"""Tokens of the prompt around a batch."""
+"""Estimated tokens of the prompt without the batch."""
 MOST_TOGETHER = 12
-"""Maximum agent runs of one batch; with more, a model reports only what most have in common."""
+"""Maximum agent runs of one batch; with more, a model reports only what most of the agent runs have in common."""
 _MARK = re.compile(r"([TR])(\d+)")
 
 
 def batch_tokens(window: int) -> int:
-    """Return the tokens available for one batch, so that it is read in one prompt."""
+    """Return the maximum tokens of a batch that fits into one prompt."""
     answer = min(LONGEST_ANSWER, int(ANSWERS * window))
     return max(LEAST, min(int(MARGIN * (window - answer - QUESTION_TOKENS)), LONGEST_PART))
 
@@ -94,7 +94,7 @@ def run_tokens(record: Record) -> int:
 
 
 def pack_batches(together: Iterable[tuple[Member, Record]], room: int) -> Iterator[tuple[tuple[Member, Record], ...]]:
-    """Pack agent runs into batches, in order. A longer one is alone and its judge reads it in parts."""
+    """Pack agent runs into batches, in order. An agent run longer than `room` gets its own batch, read in parts."""
     batch: list[tuple[Member, Record]] = []
     left = room
     for member, record in together:
@@ -110,12 +110,12 @@ def pack_batches(together: Iterable[tuple[Member, Record]], room: int) -> Iterat
 
 @dataclass(frozen=True)
 class ObservedBatch:
-    """A batch as shown to a model: runs `R0`, `R1` …, with transcripts `T0`, `T1` … numbered throughout."""
+    """A batch as shown to a model: agent runs `R0`, `R1` …; transcripts `T0`, `T1` … are numbered across runs."""
 
     members: tuple[Member, ...]
     subject: Subject
     starts: tuple[int, ...]
-    """Number of each run's first transcript."""
+    """Number of the first transcript of each run."""
 
     @classmethod
     def of(cls, together: Sequence[tuple[Member, Record]]) -> "ObservedBatch":
@@ -132,7 +132,7 @@ class ObservedBatch:
         return None if number is None else self.members[number]
 
     def place(self, target: CitationTarget) -> str:
-        """Return the location within its own run, such as `T0B3`."""
+        """Return the location of a passage within its agent run, such as `T0B3`."""
         if target.kind == "document" and target.role:
             return f"{target.role} {target.path}"
         start = self.starts[self._numbers[target.agent_run_id or ""]]
@@ -150,7 +150,7 @@ MOST_PASSAGES = 12
 
 
 def parse_observations(result: JudgeResult, rubric: Rubric, shown: ObservedBatch) -> tuple[Observation, ...]:
-    """Parse the observations of one batch, in order and not yet numbered."""
+    """Parse the observations of one batch, in order, with empty ids (see `number_observations`)."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, shown.subject)
     found = (_observation(said, shown) for said in cited.output["observations"])
     return tuple(one for one in found if one.text)
@@ -170,12 +170,12 @@ def _observation(said: Mapping[str, Any], shown: ObservedBatch) -> Observation:
 
 
 def _named(text: str, shown: ObservedBatch) -> dict[int, str | None]:
-    """Return the agent run that each citation names, by the citation's offset."""
+    """Return the agent run that each citation in the text refers to, by the citation's offset."""
     return {mark.start: mark.item.target.agent_run_id for mark in parse_marks(text, shown.subject) if mark.item}
 
 
 def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatch) -> Passage | None:
-    """Resolve a citation. Returns None if it cannot be resolved or quotes another agent run than the one named."""
+    """Resolve a citation; None if it cannot be resolved or its quotation is from another agent run than `named`."""
     target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
     if target is None or citation["status"] == "unverified":
         return None
@@ -195,7 +195,7 @@ def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatc
 
 
 def _text(target: CitationTarget, shown: ObservedBatch) -> str:
-    """Return the cited text; for a whole metadata value, the value."""
+    """Return the cited text; empty if a whole item is cited, unless it is a metadata value."""
     if target.start_idx is None and not target.metadata_key:
         return ""
     return (shown.subject.text_of(target) or "")[target.start_idx or 0 : target.end_idx]

@@ -1,4 +1,4 @@
-"""Describe ids and names of experiments where a run is expected."""
+"""Explain that an id or name belongs to an experiment or another object, where a run is expected."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ Runs = tuple["ExperimentRun", ...]
 
 
 def describe_other_id(workspace: Workspace, named: str) -> str | None:
-    """Describe a name that belongs to an experiment but is not a run; None for any other name.
+    """Explain that an id or name belongs to an experiment, dataset or similar, not a run; None for any other name.
 
     Example: `exp-… is an experiment, quality, not a run: use pr-2 (…), the latest of its 2 runs`.
     """

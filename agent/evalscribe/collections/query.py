@@ -31,7 +31,7 @@ LONGEST_TIMEOUT_S = 3600.0
 
 
 class QueryResult(QueryRows):
-    """The rows of a query, with its limits."""
+    """The rows of a query, with the row limit and execution time."""
 
     applied_limit: int
     execution_time_ms: float
@@ -71,7 +71,7 @@ def run_query(
 
 
 LOOKED_AT = 1000
-"""Maximum runs whose metadata is examined."""
+"""Maximum agent runs whose metadata is examined."""
 LONGEST = 60
 """Maximum characters of a sample value."""
 LONGEST_VALUE = 200
@@ -99,21 +99,21 @@ class TableDoc(Frozen):
 
 
 class MetadataKey(Frozen):
-    """The values of runs under one metadata key."""
+    """One metadata key of agent runs, with the kind of its values."""
 
     path: str
-    """As a query writes it: `metadata_json->'scores'->'reward'`."""
+    """The key in SQL: `metadata_json->'scores'->'reward'`."""
     kind: str
     agent_runs: int
-    """How many of the examined runs have it."""
+    """Number of examined agent runs that have the key."""
     sample: str
 
 
 class MetadataValue(Frozen):
-    """A value that occurs in one place of the runs' metadata."""
+    """A value at one path of the agent runs' metadata, with the number of agent runs that have it."""
 
     value: str
-    """As JSON, cut if long."""
+    """The value as JSON, cut if long."""
     agent_runs: int
 
 
@@ -134,7 +134,7 @@ def document_tables() -> tuple[TableDoc, ...]:
 
 
 def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
-    """List metadata keys of the first 1,000 runs, two levels deep. Raises the errors of `run_query`."""
+    """List metadata keys of the first 1,000 agent runs, two levels deep. Raises the errors of `run_query`."""
     found = _keys(tables, collection_id, "metadata_json", timeout_s)
     inner = dict.fromkeys(key.path for key in found if key.kind == "object")
     deeper = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
@@ -147,7 +147,7 @@ def metadata_values(
     """List the most frequent metadata values at a path.
 
     Args:
-        path: A path as in `MetadataKey`, or `scores.reward`.
+        path: A path as in `MetadataKey.path`, or a short form such as `scores.reward`.
 
     Raises the errors of `run_query`.
     """
@@ -207,7 +207,7 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
 
 
 def _select(tables: Tables, where: str) -> str:
-    """Check the condition by itself first, so that errors have its own line and column."""
+    """Check the condition before it becomes part of a query, so that errors state line and column in the condition."""
     whole = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
         columns = [column.name for column in check_query(whole, tables.dialect).columns]
@@ -232,7 +232,7 @@ def _pages(tables: Tables, collection_id: str, chosen: str) -> Iterator[Member]:
 _COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
 _FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
 _IDS = "SELECT id FROM agent_runs WHERE\n{where}\n"
-"""The condition is on lines of its own: positions are relative to it, and a trailing comment ends there."""
+"""Query for checking a condition. Line breaks around the condition keep a trailing comment from hiding the rest."""
 LONGEST_REASON = 300
 """Maximum characters of a reason."""
 
@@ -241,7 +241,7 @@ class EvalFilter(Frozen):
     """Filters of evals; None means no filter."""
 
     run: str | None = None
-    """A run's id, or a prefix of it."""
+    """Id of a run, or the beginning of the id."""
     status: EvalStatus | None = None
     task: str | None = None
     model: str | None = None
@@ -286,7 +286,7 @@ def list_evals(
     offset: int,
     timeout_s: float = TIMEOUT_S,
 ) -> EvalList:
-    """List evals by run, name and trial. Raises `UsageError` with the position if a condition is invalid."""
+    """List evals, sorted by run, name and trial. Raises `UsageError` with the position if a condition is invalid."""
     if wanted.where:
         check_query(_IDS.format(where=wanted.where), tables.dialect)
     source = f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS said ON said.agent_run_id = one.id {_where(wanted)}"
@@ -305,9 +305,9 @@ def list_evals(
 
 
 def eval_text(archive: "RunStore", store: "AnalysisStore", collection: Collection | None, eval_id: str) -> Subject:
-    """Render an eval as shown to a judge, between delimiters.
+    """Return an eval as a judge sees it, with delimiters.
 
-    The eval is named by id, or by `run id/name` if its run was analysed. Raises `NotFoundError`.
+    `eval_id` is the eval's id, or `run id/name` if the run was analysed. Raises `NotFoundError`.
     """
     record = archive.record(eval_id, collection.id if collection else None)
     if record is not None:

@@ -32,9 +32,9 @@ from evalscribe.workspace import Workspace
 
 
 def pair_subject(base: Record | None, candidate: Record) -> Subject:
-    """Return a subject with the base (`R0`) and the candidate (`R1`), each with its transcripts.
+    """Return a subject with the agent runs of base (`R0`, if stored) and candidate (`R1`).
 
-    Transcripts are numbered from `T0`. The subject has the id of the candidate's agent run.
+    Transcripts are numbered from `T0` across both. The subject has the id of the candidate's agent run.
     """
     before = [] if base is None else list(run_items(0, 0, base))
     first = 0 if base is None else transcripts_of(base)
@@ -113,7 +113,7 @@ def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExpla
 
 
 def _calls(transcript: Transcript) -> Iterator[_Call]:
-    """Yield calls that returned something. A call without a result, such as a note, had no effect."""
+    """Yield the tool calls, except calls with an empty result, such as notes, which had no effect."""
     for at, message in enumerate(transcript.messages):
         if isinstance(message, AssistantMessage):
             answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
@@ -158,10 +158,10 @@ IN_REPORT = "as its report says"
 
 
 def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
-    """Group regressed evals by what they share, most frequent first.
+    """Group regressed evals by behaviour, the largest group first.
 
-    In order of preference: what a judge names, the cause of the run's report, the first call that differs, the located
-    error, the failed step.
+    The behaviour is what the judge named, else the cause in the run's report, else the first tool call that differs,
+    else the located error, else the failed step.
     """
     groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
@@ -181,7 +181,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 
 
 def _shown(name: str, text: str, of: Sequence[EvalPair]) -> str:
-    """Return a group's name. For a cause, it is the reason that all members share, else the cause in words."""
+    """Return a group's name; if it is a cause, the reason that all members share, else the cause without hyphens."""
     if text == SAME_ERROR:
         return _as_recorded(name, of[0])
     if not text.startswith(IN_REPORT):
@@ -191,7 +191,7 @@ def _shown(name: str, text: str, of: Sequence[EvalPair]) -> str:
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
-    """Return the error as the group's first member records it, because signatures lose capitals and numbers."""
+    """Return the error as the group's first member recorded it, because signatures lose capitals and numbers."""
     failed = _failed(pair)
     if failed.error and signature.endswith((normalise_error(failed.error), failed.error.casefold())):
         return ": ".join(filter(None, (failed.step, failed.error)))
@@ -203,7 +203,7 @@ def _failed(pair: EvalPair) -> Trial:
 
 
 def _shared(pair: EvalPair) -> tuple[str, str, str]:
-    """Return what a pair has in common: its name, its kind and its source."""
+    """Return the behaviour by which a pair is grouped: its name, its kind and its source."""
     failed = _failed(pair)
     if pair.why and pair.why.judge != DIVERGENCE_RULES:
         return pair.why.behaviour, "named by the judge", pair.why.judge
@@ -234,19 +234,19 @@ MOST_FOLLOWED = 500
 
 @dataclass(frozen=True)
 class CompareJudges:
-    """A model with the two rubrics of a comparison."""
+    """The judges of a comparison: one model with two rubrics."""
 
     regression: RubricJudge
-    """Judge of a single regressed eval."""
+    """Judge that explains a single regressed eval."""
     behaviours: RubricJudge
-    """Judge of what the explanations have in common."""
+    """Judge that groups explanations by what they have in common."""
     lanes: int
     knew: Callable[[JudgeResult], bool]
-    """True if a result was cached before this command."""
+    """Returns True if a result was cached before this command."""
 
 
 def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> CompareJudges | None:
-    """Open the configured judge; None if rules judge. Raises `EvalscribeError` if it cannot be used."""
+    """Open the configured judge; None if it is `rules`. Raises `EvalscribeError` if it cannot be used."""
     name = workspace.settings.judge_name
     if name == RULES:
         return None
@@ -260,7 +260,7 @@ def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> Compa
 
 @dataclass(frozen=True)
 class _Tried:
-    """A regressed pair with the two trials that are compared."""
+    """A regressed pair with the records of the two trials that are compared."""
 
     pair: EvalPair
     base: Record | None
@@ -295,8 +295,7 @@ class ExplainedRegressions(NamedTuple):
     pairs: tuple[EvalPair, ...]
     common: tuple[Behaviour, ...]
     apart: tuple[EvalPair, ...]
-    """Pairs without a group. An eval may have several pairs, one for each failed trial, so names do not identify them.
-    """
+    """Pairs that belong to no group. An eval's name cannot identify a pair, because an eval may have several pairs."""
 
 
 async def explain_by_judge(
@@ -304,7 +303,7 @@ async def explain_by_judge(
 ) -> ExplainedRegressions:
     """Explain each regressed pair by the judge, storing each answer at once, and group the explanations.
 
-    A pair that could not be judged keeps the explanation of the rules. Raises `EvalscribeError` if none could be
+    A pair that could not be judged keeps the explanation of the rules. Raises `EvalscribeError` if no pair could be
     judged, and for errors that concern all pairs.
     """
     failed: list[JudgeResult] = []
@@ -315,7 +314,7 @@ async def explain_by_judge(
     async def one(number: int) -> None:
         nonlocal done
         tried = _tried(workspace, pairs[number])
-        told = "nothing is stored of the failed trial"
+        told = "not judged: the failed trial is not stored"
         if tried is not None:
             result, why = await _asked(judges, tried)
             if why is None:
@@ -326,7 +325,7 @@ async def explain_by_judge(
                 told = f"{why.behaviour}{'  (known)' if judges.knew(result) else ''}"
         done += 1
         watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
-        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
     await run_concurrently(todo, one, min(judges.lanes, len(todo) or 1))
     if failed and not answers:
@@ -345,7 +344,7 @@ async def explain_by_judge(
 
 
 async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[JudgeResult, RegressionExplanation | None]:
-    """Return the judge's answer, and the explanation unless it is a failure."""
+    """Return the judge's answer, and the explanation in it; None instead if the answer is a failure."""
     subject = tried.subject
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:
@@ -360,13 +359,13 @@ async def _in_common(
     pairs: Sequence[EvalPair],
     watcher: AnalysisWatcher,
 ) -> tuple[Behaviour, ...]:
-    """Group explanations; empty if the judge finds no groups or fails. Updates `alone` like `_groups`."""
+    """Group explanations; empty if the judge finds no groups or fails. Removes grouped pairs from `alone`."""
     if len(results) < 2:
         return ()
     subject = Subject.of("regressed evals", result_items(results))
     found = await judges.behaviours.judge(subject)
     if found.result_type is ResultType.FAILURE:
-        watcher.say(f"Could not judge what they have in common: {found.reason}")
+        watcher.say(f"Could not judge what the regressed evals have in common: {found.reason}")
         return ()
     cited = JudgeResultWithCitations.from_judge_result(found, judges.behaviours.rubric.output_schema, subject)
     return _groups(cited.output["groups"], alone, pairs, found.judge)
@@ -378,7 +377,7 @@ def _groups(
     """Build groups. A pair belongs to the first group that cites it. Groups of fewer than two pairs are dropped.
 
     Args:
-        alone: Pair numbers by the marks that groups cite; grouped pairs are removed from it.
+        alone: Pair numbers by the marks that groups cite; this function removes grouped pairs.
     """
     found = []
     for group in groups:
@@ -392,7 +391,7 @@ def _groups(
 
 
 def _tried(workspace: Workspace, pair: EvalPair) -> _Tried | None:
-    """Load the trials of a pair; None if nothing is stored of the failed trial."""
+    """Load the two trials of a pair; None if the failed trial is not stored."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
     candidate = _record(workspace, failed)
     if candidate is None:

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from evalscribe.store.results import ResultSetStore
 
 KEPT = 64
-"""Maximum agent runs kept in memory: many requests refer to the same ones."""
+"""Maximum referenced objects kept in memory, because many requests refer to the same agent runs."""
 MAX_REFERENCES_NAMED = 10
 KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "result"}
 
 
 class References:
-    """References of prompts into one collection."""
+    """Checks and loads the objects of one collection to which prompts refer."""
 
     def __init__(self, archive: "RunStore", sets: "ResultSetStore", collection: Collection) -> None:
         self._archive = archive
@@ -86,7 +86,7 @@ class References:
             )
 
     def known(self, segments: Sequence[Segment]) -> LoadedReferences:
-        """Load what a checked prompt refers to."""
+        """Load the objects to which a checked prompt refers."""
         found = {ref: self._kept(ref) for ref in _refs(segments)}
         if gone := next((ref for ref, one in found.items() if one is None), None):
             raise NotFoundError(f"{KINDS[type(gone)]} {gone.id!r} was deleted meanwhile")
@@ -109,7 +109,7 @@ class References:
         return segment.model_copy(update={"collection_id": collection.id})
 
     def _missing(self, ref: Ref, number: int) -> list[str]:
-        """Return `agent run 'x' (request 3)` in a list if it does not exist; else an empty list."""
+        """Return a list with a description such as `agent run 'x' (request 3)`; empty if the object exists."""
         found = self._kept(ref)
         whose = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
         told = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
@@ -138,7 +138,7 @@ UNNAMED = "unnamed"
 
 
 class RequestOptions(RequestValue):
-    """Requests to one model, for one result set. Raises `UsageError`, for a schema `RubricError`."""
+    """Requests to one model, for one result set. Raises `UsageError`, or `RubricError` for an invalid schema."""
 
     called: ClassVar[str] = "submit_llm_requests"
 
@@ -148,7 +148,7 @@ class RequestOptions(RequestValue):
     name: str | None = None
     """Name of the result set; None for one derived from the requests."""
     exists_ok: bool = False
-    """Whether requests may be added to a set that already has others."""
+    """True to allow adding requests to a result set that already has others."""
     output_schema: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
 
@@ -195,7 +195,7 @@ class SubmissionPlan:
     rows: tuple[Result, ...]
     """One row for each request, in order."""
     new: tuple[Result, ...]
-    """Rows that the set does not have yet."""
+    """Rows that the result set does not contain yet."""
 
 
 def find_result_set(
@@ -205,7 +205,7 @@ def find_result_set(
     requests: Sequence[LLMRequest],
     when: str,
 ) -> ResultSet:
-    """Find the result set, or the one to create; its id is deterministic."""
+    """Find the result set, or build a new one with an id derived from collection and name."""
     name = submission.name or _unnamed(submission, requests)
     return sets.find(collection.id, name) or ResultSet(
         id=_id("result set", collection.id, name),
@@ -273,13 +273,13 @@ def _digest(submission: RequestOptions, request: LLMRequest) -> str:
 
 
 def _unnamed(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
-    """Derive a name from the requests, so that running a script again continues its set."""
+    """Derive a name from the requests, so that running a script again continues its result set."""
     whole = content_id([[_digest(submission, one) for one in requests], submission.output_schema])
     return f"{UNNAMED}/{whole.removeprefix('sha256:')[:12]}"
 
 
 def _id(*parts: str) -> str:
-    """Return a deterministic id for these parts."""
+    """Derive an id from these parts; the same parts give the same id."""
     return str(uuid5(NAMESPACE_URL, canonical_json(["evalscribe", *parts])))
 
 
@@ -317,7 +317,7 @@ def count_results(sets: "ResultSetStore", made: ResultSet) -> ResultCounts:
 def complete_results(
     sets: "ResultSetStore", made: ResultSet, *, include_incomplete: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with an answer, or all of them."""
+    """Return the results that have an answer; with `include_incomplete`, all results."""
     return tuple(one for one in sets.results(made.id) if include_incomplete or one.output is not None)
 
 
@@ -329,18 +329,18 @@ def _utc_now() -> datetime:
 
 
 ShowAnswer = Callable[[Result, bool], None]
-"""Receives an answer, and whether it was cached, so that no model was called."""
+"""Receives an answer, and True if the answer was cached, so that no model was called."""
 BeginRequests = Callable[[str, int, int], ShowAnswer]
 """Receives the name of the result set, the number of requests already answered, and the total."""
 
 
 class SubmittedRequests(Frozen):
-    """Results of the requests of one call."""
+    """Outcome of one call of `answer_requests`."""
 
     result_set: ResultSet
     counts: ResultCounts
     asked: int
-    """Number of requests asked now; the others were cached."""
+    """Number of requests sent by this call; the others were cached."""
     citations: CitationCounts
     spent: Usage
     """Usage of this call."""
@@ -363,7 +363,7 @@ async def answer_requests(
         models: Models that answer.
         collection: Collection that prompts refer to.
         submission: The model and options of the requests.
-        begin: Called before the first call of a model; returns what receives answers.
+        begin: Called before the first model call; returns a function that receives the answers.
         concurrency: Maximum concurrent requests; None for the configured number.
         clock: Time source for stored results.
 
@@ -391,7 +391,7 @@ async def answer_requests(
 
 
 class _Work:
-    """The requests of one call while they are answered."""
+    """Answers the requests of one call of `answer_requests`."""
 
     def __init__(
         self,
@@ -461,7 +461,7 @@ def _answered(waiting: Result, key: str, answer: RequestAnswer) -> Result:
 
 
 def _copied(waiting: Result, known: Result, output: dict[str, object]) -> Result:
-    """Copy the answer of another result, but not its cost, which would count twice."""
+    """Copy the answer of a cached result, but not its cost, which would be counted twice."""
     tokens = {name: getattr(known, name) for name in ("input_tokens", "output_tokens")}
     return waiting.model_copy(update={"key": known.key, "output": output, "error": None, "final": False, **tokens})
 

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 MOST_FILES = 1000
-"""Maximum files of the working folder that are compared with an unknown name."""
+"""Maximum files of the working folder that are searched for names similar to an unknown name."""
 MOST_REASONS = 3
-"""Maximum files without runs for which the error prints the reason."""
+"""Maximum files without runs for which an error states the reason."""
 
 
 def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
-    """Return the id of the stored run with this id, beginning of an id, or name in an experiment.
+    """Find a stored run by id, by the beginning of its id, or by name in an experiment, and return its id.
 
-    None if there is none. Raises `UsageError` if several fit: the newest is not guessed.
+    Returns None if no run matches. Raises `UsageError` if several match, rather than choosing the newest.
     """
     ids = store.run_ids(name) if name else ()
     if name in ids and usable(name):
@@ -63,12 +63,12 @@ def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] 
 
 
 def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
-    """Return the imported run as in `stored_run`."""
+    """Find a run as `stored_run` does, but only among imported runs."""
     return name if is_whole(archive, name) else stored_run(store, name, lambda id: is_whole(archive, id))
 
 
 def analysed_run(store: "AnalysisStore", name: str) -> str:
-    """Return the run as in `stored_run`. Raises `NotFoundError` listing the nearest if there is none."""
+    """Find a run as `stored_run` does. Raises `NotFoundError` with similar ids if no run matches."""
     if (found := stored_run(store, name)) is None:
         known = nearest(name, store.run_ids()) if store.run_ids() else "import runs with `evalscribe import`"
         raise NotFoundError(f"run {name[:80]!r} not found in the store; {known}")
@@ -76,7 +76,7 @@ def analysed_run(store: "AnalysisStore", name: str) -> str:
 
 
 def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
-    """Return the error for a name that is neither a file, nor a run, nor a possible id on a deployment."""
+    """Return the error for a name that is neither a file nor a run, and cannot be an id on a deployment."""
     known: list[str] = []
     if workspace.has_store:
         names = [run.name for run in workspace.store.experiment_runs.runs() if run.name]
@@ -96,13 +96,13 @@ async def import_run(
     called: str,
     watcher: AnalysisWatcher,
 ) -> str:
-    """Import files into no collection and return the id of the only run in them.
+    """Import files without adding their run to a collection, and return the run's id.
 
-    A run that is in a collection stays there.
+    A run that is already in a collection stays there.
 
     Raises:
         EvalscribeError: The files contain no runs.
-        UsageError: They contain several runs. Nothing is stored if the first `MOST_CHARACTERS` show this.
+        UsageError: The files contain several runs. Nothing is stored if the first `MOST_CHARACTERS` show this.
     """
     opened = [(file, _ReadAhead(file.records)) for file in files]
     await asyncio.to_thread(_refuse_several, opened, called)
@@ -123,7 +123,7 @@ async def import_run(
 
 
 def _refuse_several(opened: "Sequence[tuple[OpenedFile, _ReadAhead]]", called: str) -> None:
-    """Raise `UsageError` if the files contain several runs, before anything of them is stored."""
+    """Raise `UsageError` if the files contain several runs, before any run is stored."""
     room, found = MOST_CHARACTERS, list[tuple[str, Run]]()
     for file, records in opened:
         runs, room = records.look(room)
@@ -177,7 +177,7 @@ class _ReadAhead:
         return self._records.progress
 
     def look(self, room: int) -> tuple[list[Run], int]:
-        """Read up to `room` characters. Returns the runs in them and the remaining characters."""
+        """Read ahead up to `room` characters. Returns the runs in them, and how many characters of `room` are left."""
         runs = []
         try:
             while room > 0 and (one := next(self._reading, None)) is not None:
@@ -211,7 +211,7 @@ def is_whole(archive: "RunStore", run_id: str) -> bool:
 
 
 def load_record(archive: "RunStore", store: "AnalysisStore", run_id: str, eval_id: str) -> Record | None:
-    """Load a record; None if nothing readable is stored."""
+    """Load an eval's record, or build it from stored evidence; None if neither is stored and readable."""
     record = archive.record(eval_id, run_id=run_id)
     if record is not None:
         return record
@@ -228,7 +228,7 @@ def load_record(archive: "RunStore", store: "AnalysisStore", run_id: str, eval_i
 
 
 SAMPLE = "sample"
-"""Name of the runs that ship with the package: two runs of a small agent."""
+"""Name of the snapshot of a run that ships with the package."""
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson", ".csv", ".tsv")
 """File extensions left out of collection names."""
 
@@ -250,7 +250,7 @@ def parse_run_address(run: str) -> RunAddress:
 
 
 def is_file_of_runs(run: str) -> bool:
-    """Return whether this is a file outside a snapshot, or a folder of such files."""
+    """Return whether `run` is a file or folder on disk, but not a snapshot."""
     path = Path(run)
     if run == SAMPLE or not run.strip():
         return False
@@ -263,14 +263,14 @@ def is_file_of_runs(run: str) -> bool:
 
 
 def eval_named(run: str) -> str | None:
-    """Return the eval whose page `run` is. Raises the errors of `parse_run_address`."""
+    """Return the id of the eval if `run` is the URL of an eval's page. Raises the errors of `parse_run_address`."""
     return None if is_file_of_runs(run) else parse_run_address(run).eval_id
 
 
 def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     """Open the source of a run that is neither stored nor a file; the caller closes it.
 
-    Raises `EvalscribeError` if the settings do not allow reaching it.
+    Raises `EvalscribeError` if the settings do not allow reaching the source.
     """
     settings, options = workspace.settings, workspace.options
     named = parse_run_address(run)
@@ -314,7 +314,7 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
 
 @asynccontextmanager
 async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadSource"]:
-    """Open a source like `source_of_run`, and close it at the end."""
+    """Open a source as `source_of_run` does, and close the source at the end."""
     runs = source_of_run(workspace, run)
     try:
         yield runs
@@ -369,9 +369,9 @@ async def open_run(
         workspace: Workspace with imported runs and the settings of deployments.
         run: An id or its prefix, an address, a file, a snapshot folder or `sample`.
         watcher: Receives the progress of an import.
-        provider: Provider of the runs in a file; None for the file's own.
+        provider: Provider of the runs in a file; None for the provider that the file states.
         model: As `provider`.
-        replays: Whether its failures are replayed, for which tasks and a threshold are used of an imported run as well.
+        replays: True if failures will be replayed: then options for tasks and threshold apply to stored runs, too.
     """
     overrides = run_overrides(workspace, provider=provider, model=model)
     stored = await _stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
@@ -385,7 +385,7 @@ async def open_run(
 async def _stored(
     workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides, used: Sequence[str]
 ) -> RunSource | None:
-    """Return the stored run, importing it first if it is a file."""
+    """Return the source of a stored run, importing it first if it is a file; None if it is not stored."""
     if is_file_of_runs(run):
         path = Path(run)
         called = path.name or str(path)
@@ -414,7 +414,7 @@ def _can_fetch(workspace: Workspace) -> bool:
 
 
 def experiment_run_name(workspace: Workspace, named: str) -> str | None:
-    """Return the id of an experiment's run by name or id. Raises `UsageError` if it has no results yet."""
+    """Find an experiment's run by name or id and return its id. Raises `UsageError` if it has no results yet."""
     run = workspace.store.experiment_runs.run(named)
     if run is None:
         return None
@@ -428,12 +428,10 @@ def experiment_run_name(workspace: Workspace, named: str) -> str | None:
 
 
 def _not_a_run(workspace: Workspace, named: str) -> str | None:
-    """Describe an experiment's object that is not a run."""
+    """Explain that an id belongs to another kind of object than a run; None if it does not."""
     if not workspace.has_store:
         kind = kind_of(named)
         return f"{named} looks like the id of {kind}, but there is no store here" if kind else None
-    # Experiments are a tenth of what an analysis imports, and few ids belong to anything but runs.
-
     return describe_other_id(workspace, named)
 
 
@@ -442,7 +440,7 @@ def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[Op
     if not path.is_dir():
         return (open_file(archive, path, overrides),)
     there: tuple[Path, ...] = ()
-    with suppress(NotFoundError):  # it has no files
+    with suppress(NotFoundError):  # the folder has no files
         there = run_files(path)
     found, reasons = [], []
     for one in there:
@@ -501,7 +499,7 @@ def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tupl
 
 
 def _short_names(eval: Eval) -> tuple[str, ...]:
-    """Return the names without category, without trial, and without both."""
+    """Return an eval's path without category, without trial number, and without both."""
     return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
 
 
@@ -516,7 +514,7 @@ FETCHES = 8
 class FetchedRun(Frozen):
     run: Run
     unreadable: tuple[UnreadableEvidence, ...] = ()
-    """Record that the source could not return this payload; the snapshot says so in its place."""
+    """Evals whose evidence the source could not return; the snapshot contains the reason instead."""
 
     def summary(self, folder: Path) -> "FetchSummary":
         return FetchSummary(
@@ -541,11 +539,10 @@ class FetchSummary(Frozen):
 async def fetch_run(
     source: "PayloadSource", open_writer: Callable[[str], SnapshotWriter], watcher: AnalysisWatcher
 ) -> FetchedRun:
-    """Write the run and every failed eval, with the summary last so that an interrupted fetch does not look like a
-    snapshot.
+    """Write a run and its failed evals to a snapshot, the summary last: without it, the folder is no snapshot.
 
     Args:
-        open_writer: Takes the run's id.
+        open_writer: Opens the writer for a run id.
 
     Raises `EvalscribeError` for errors that concern the whole run.
     """

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 FROZEN = "dataset"
-"""Stands in for the run id of evidence in a dataset."""
+"""Stands for the run id of evidence that comes from a dataset."""
 ENDINGS = (".json", ".jsonl")
-"""Extensions of agent run files. A name with such an extension is neither a run id nor an eval."""
+"""Extensions of agent run files. A name with such an extension is always a file, never a run or an eval."""
 LARGEST_FILE = 512 * 1024 * 1024
 """Maximum bytes of one agent run file."""
 
@@ -48,10 +48,10 @@ class SubjectAddress(Frozen):
     """A run as the user named it, before anything is read."""
 
     run_id: str | None = None
-    """None if only the source knows it."""
+    """Id of the run; None if only the source contains it, as in a snapshot."""
     eval_id: str | None = None
     is_id: bool = False
-    """Whether only an id was given, so that the store may have the run."""
+    """True if the user gave a plain id, so that the run may be in the store."""
 
 
 class ReachedSubject:
@@ -73,7 +73,7 @@ class ReachedSubject:
         return runs
 
     def imported(self, run_id: str) -> RunSource | None:
-        """Return the source of a run that was imported; None if it was only analysed."""
+        """Return a source for a run if it was imported; None if it was only analysed."""
         archive = self._workspace.store.runs
         return StoredSource(self._workspace.store.analyses, archive, run_id) if is_whole(archive, run_id) else None
 
@@ -84,14 +84,14 @@ class PendingSubject:
 
     name: str
     load: Callable[[], LoadedSubject | str]
-    """Load the subject; returns the reason if it cannot be read."""
+    """Load the subject; if it cannot be read, return the reason."""
     is_eval: bool = False
     task: str | None = None
-    """Name of the eval, the same in every run and trial."""
+    """Name of the subject's eval, without run and trial."""
     _kept: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
 
     def keep(self, loaded: LoadedSubject) -> None:
-        """Keep a subject loaded for an estimate until it is judged."""
+        """Keep a subject that was loaded for an estimate until it is judged."""
         self._kept[:] = [loaded]
 
     def take(self) -> LoadedSubject | str:
@@ -101,11 +101,11 @@ class PendingSubject:
 
 @dataclass
 class ChosenRun:
-    """A run with the failures to judge; all of them if none was named."""
+    """A run with the failures to judge: those that the user named, else all."""
 
     run: Run
     source: RunSource | None
-    """Source of evidence that is not in the store; None if the store has all of it."""
+    """Where to fetch evidence that is not in the store; None if all evidence is stored."""
     evals: list[Eval] = field(default_factory=list)
 
     @property
@@ -114,7 +114,7 @@ class ChosenRun:
 
 
 class SubjectFinder:
-    """Finder of subjects by name. Evidence that is not in the store is fetched and stored."""
+    """Finds subjects by name; fetches and stores evidence that is not in the store."""
 
     def __init__(self, store: "AnalysisStore", runs: ReachedSubject, watcher: AnalysisWatcher) -> None:
         self._store = store
@@ -122,7 +122,7 @@ class SubjectFinder:
         self._watcher = watcher
 
     async def found(self, arguments: Iterable[str]) -> tuple[PendingSubject, ...]:
-        """Find files, runs, and evals (named after their run), in the order given.
+        """Find files, runs and evals, in the order of the arguments; the name of an eval follows that of its run.
 
         Raises `EvalscribeError` for an unknown name, and for errors that concern a whole run.
         """
@@ -152,7 +152,7 @@ class SubjectFinder:
         return choice
 
     async def gathered(self, choice: ChosenRun) -> tuple[PendingSubject, ...]:
-        """Return the chosen failures of a run, with their evidence in the store."""
+        """Return the chosen failures of a run, after storing their evidence."""
         if choice.source is not None:
             self._watcher.started(choice.run)
             self._store.put_run(choice.run)
@@ -163,7 +163,7 @@ class SubjectFinder:
         return tuple(self._failed(choice.run, eval) for eval in choice.chosen)
 
     async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
-        """Parse the next run. After a run, an unknown name is more likely an eval than a run."""
+        """Find the next run. The error for an unknown name after a run assumes that the user meant an eval."""
         if argument.endswith(ENDINGS) and "://" not in argument:
             raise NotFoundError(f"file {argument} not found")
         try:
@@ -175,7 +175,7 @@ class SubjectFinder:
             raise NotFoundError(failure, fields=error.fields) from None
 
     def stored(self, name: str) -> Run | None:
-        """Find a run as in `stored_run`."""
+        """Find a run as `stored_run` does."""
         if not (named := self._runs.address(name)).is_id:
             return None
         run_id = stored_run(self._store, named.run_id or name)
@@ -185,7 +185,7 @@ class SubjectFinder:
         def load() -> LoadedSubject | str:
             evidence = self._store.get_evidence(run.id, eval.id)
             if evidence is None:
-                return "its evidence is not in the store: give the run's URL or folder"
+                return "the evidence is not in the store: give the run's URL or folder"
             if isinstance(evidence, UnreadableEvidence):
                 return evidence.reason
             return LoadedSubject(failure_subject(run.id, evidence), evidence)
@@ -222,11 +222,11 @@ def _of_file(name: str) -> Sequence[AgentRun]:
         return agent_runs(name)
     except DataError as error:
         imported = f"evalscribe import {name}, then evalscribe judge RUBRIC --collection NAME"
-        raise DataError(f"{error}\nIs it a log or another file of whole runs? {imported}") from None
+        raise DataError(f"{error}\nIf the file is a log or contains whole runs: {imported}") from None
 
 
 def _is_file(argument: str) -> bool:
-    """Return whether this names a file of agent runs; the summary of a snapshot names a run instead."""
+    """Return whether `argument` is a file of agent runs, but not the summary file of a snapshot."""
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
     except (OSError, ValueError):
@@ -262,7 +262,7 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
 def pending_subjects(
     members: Iterable[Member], archive: "RunStore", store: "AnalysisStore"
 ) -> dict[str, PendingSubject]:
-    """Return pending subjects by id. A failed eval is shown as its evidence, any other as an agent run."""
+    """Return pending subjects by id. The judge sees the evidence of a failed eval, but any other as an agent run."""
     return {member.id: _waiting(member, archive, store) for member in members}
 
 
@@ -274,7 +274,7 @@ def _waiting(member: Member, archive: "RunStore", store: "AnalysisStore") -> Pen
 def _loaded(member: Member, archive: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
     record = load_record(archive, store, member.run_id, member.id)
     if record is None:
-        return "nothing is stored of it: import its run again"
+        return "the agent run is not stored: import its run again"
     if not member.failed:
         return LoadedSubject(agent_run_subject(record.agent_run))
     evidence = evidence_of(record)

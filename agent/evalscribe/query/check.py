@@ -15,9 +15,9 @@ MOST_JOINED = 60
 MOST_SOURCES = 100
 """Maximum sources in the whole query: planning more takes longer than a query's time limit can interrupt."""
 MOST_GROUPS = 100
-"""Maximum expressions in GROUP BY: sqlglot copies the expression that a number there refers to."""
+"""Maximum expressions in GROUP BY: sqlglot replaces a number in it with a copy of the column's expression."""
 DEEPEST = 300
-"""Nested expressions."""
+"""Maximum depth of nested expressions."""
 MOST_ROWS = 10**9
 FIELDS = ("epoch", "year", "month", "day", "hour", "minute", "second", "dow", "isodow", "doy", "quarter", "week")
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
@@ -51,7 +51,7 @@ FUNCTIONS: dict[str, int | None] = {
     **dict.fromkeys(("concat", "greatest", "least"), None),
     **dict.fromkeys(("json_build_array", "json_build_object", "jsonb_build_array", "jsonb_build_object"), None),
 }
-"""Functions that sqlglot does not interpret, with their numbers of arguments; None is any number."""
+"""Functions that sqlglot does not interpret, with the permitted numbers of arguments; None permits any number."""
 AGGREGATES = frozenset((*_SPREAD, *_LISTS, *_PERCENTILES))
 ROW_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "jsonb_array_elements": ("value",),
@@ -73,7 +73,7 @@ REASONS = {
     "to_char": "use the value as it is and format it where you display it",
     **dict.fromkeys(
         ("regexp_replace", "regexp_matches", "regexp_match", "regexp_count", "regexp_like"),
-        "patterns can only be matched, with ~",
+        "patterns can be used only with ~",
     ),
     **{
         name: f"it returns rows and belongs in FROM: FROM …, {name}(…) AS one"
@@ -119,7 +119,7 @@ PLAIN_ARGUMENTS = word_set(
     "position negate direction unit typed safe big_int only_json_types _type materialized over nested "
     "null_handling rows coalesce "
 )
-"""Arguments of a node that are flags or words. sqlglot parses many more, which are refused instead of ignored."""
+"""Permitted arguments of syntax nodes that are flags or words; a query with any other argument is refused."""
 
 
 def functions() -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def check(tree: exp.Query) -> None:
 
 
 def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
-    """Walk the tree without recursion. A chain of one operator counts as deep, because engines limit it too."""
+    """Yield nodes with their depth, without recursion. A long chain of operators is deep, because engines limit it."""
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -211,7 +211,7 @@ def _lateral(node: exp.Lateral) -> None:
 
 
 def row_function(name: str) -> str:
-    """Return the `jsonb` name of a function in FROM."""
+    """Return the name of a function in FROM, with `jsonb_` for `json_`."""
     name = name.lower()
     return name.replace("json_", "jsonb_", 1) if name.startswith("json_") else name
 
@@ -255,7 +255,7 @@ def _subquery(node: exp.Subquery) -> None:
     if not isinstance(node.this, exp.Select | exp.SetOperation | exp.Subquery):
         raise query_error(node, "FROM allows only tables, queries and jsonb functions")
     if isinstance(node.parent, exp.From | exp.Join) and node.args.get("alias") is None:
-        # Postgres before 16 wants a name as well.
+        # Postgres before version 16 requires a name.
         raise query_error(node, "give the query in FROM a name: (SELECT …) AS q")
 
 
@@ -263,7 +263,7 @@ def _set(node: exp.SetOperation) -> None:
     if not node.args.get("distinct", True) and not isinstance(node, exp.Union):
         raise query_error(node, f"{node.key.upper()} ALL is not available, because SQLite has none")
     for part in (node.this, node.expression):
-        # Postgres binds INTERSECT tighter than the others, SQLite does not.
+        # Postgres evaluates INTERSECT before UNION and EXCEPT; SQLite does not.
         if isinstance(part, exp.SetOperation) and type(part) is not type(node):
             raise query_error(node, "put one of UNION, EXCEPT and INTERSECT in parentheses")
 
@@ -340,7 +340,7 @@ def _call(node: exp.Anonymous) -> None:
         wanted = f"{count} argument{'' if count == 1 else 's'}" if count else "at least 1 argument"
         raise query_error(node, f"{name} takes {wanted}, not {given}")
     if name in ("jsonb_build_object", "json_build_object") and len(node.expressions) % 2:
-        raise query_error(node, f"{name} takes names and values, in turn")
+        raise query_error(node, f"{name} takes alternating names and values")
     if name in ("date_trunc", "date_part"):
         unit, units = node.expressions[0], UNITS if name == "date_trunc" else FIELDS
         if not (isinstance(unit, exp.Literal) and unit.is_string and unit.name.lower() in units):
@@ -352,7 +352,7 @@ def _call(node: exp.Anonymous) -> None:
 
 
 def arguments(node: exp.Anonymous) -> tuple[list[exp.Expr], bool, list[exp.Expr]]:
-    """Return an aggregate's arguments, whether they are DISTINCT, and what they are ordered by."""
+    """Return an aggregate's arguments, whether they are DISTINCT, and the keys of its ORDER BY."""
     parts, order = list(node.expressions), []
     if parts and isinstance(parts[-1], exp.Order):
         order = list(parts[-1].expressions)
@@ -387,7 +387,7 @@ def _extract(node: exp.Extract) -> None:
 def _substring(node: exp.Substring) -> None:
     start = node.args.get("start")
     if start is None or start.is_string:
-        raise query_error(node, "substring takes FROM and FOR with numbers; patterns can only be matched, with ~")
+        raise query_error(node, "substring takes FROM and FOR with numbers; patterns can be used only with ~")
 
 
 def _interval(node: exp.Interval) -> None:

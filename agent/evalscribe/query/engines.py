@@ -1,8 +1,8 @@
 """Transpile a checked query to Postgres or SQLite.
 
-sqlglot does most of it. This module adds what it lacks: JSON operators, casts, times and patterns of SQLite, in terms
-of SQLite's own functions and those in `store.query_process`. No argument but a column is written twice, because nested
-calls would make the statement exponentially long.
+sqlglot does most of the work. This module adds JSON operators, casts, times and patterns for SQLite, with SQLite's own
+functions and those in `store.query_process`. It repeats no argument except columns, because repeated arguments of
+nested calls would make the statement exponentially long.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ METADATA: dict[type[exp.Expr], dict[str, Any]] = {
     **{node: {"returns": exp.DType.TEXT} for node in (exp.JSONExtractScalar, exp.JSONBExtractScalar)},
     exp.Anonymous: {"annotator": _annotate_call},
 }
-"""Types that sqlglot does not know."""
+"""Result types of expressions, including those that sqlglot does not know."""
 
 
 def for_postgres(tree: exp.Expr) -> str:
@@ -66,7 +66,7 @@ def for_sqlite(tree: exp.Expr) -> str:
         _name_values(values)
     for union in list(tree.find_all(exp.SetOperation)):
         for part in (union.this, union.expression):
-            if isinstance(part, exp.Subquery):  # SQLite has no parentheses around the parts.
+            if isinstance(part, exp.Subquery):  # SQLite allows no parentheses here.
                 part.replace(exp.select("*").from_(exp.Subquery(this=part.unnest(), alias=exp.to_identifier("q"))))
     return tree.sql(dialect=_SQLite)
 
@@ -148,7 +148,7 @@ class _Postgres(Postgres):
             return self.cast_sql(node)
 
         def called(self, node: exp.Anonymous) -> str:
-            """Render a function call; aggregates of lists return JSON, so that results have one form."""
+            """Render a function call; aggregates of lists return JSON, so that both engines return the same."""
             name = node.name.lower()
             if name not in _LISTS:
                 return self.anonymous_sql(node)
@@ -217,7 +217,7 @@ class _SQLite(SQLite):
             return f"matches({self.sql(node, 'this')}, {python}, {int(any_case)})"
 
         def like(self, node: exp.Expr) -> str:
-            """Render LIKE with an ESCAPE clause: by default Postgres escapes with a backslash, SQLite with nothing."""
+            """Render LIKE with an ESCAPE clause: the default is a backslash in Postgres, no character in SQLite."""
             text, pattern = self.sql(node, "this"), self.sql(node, "expression")
             if isinstance(node, exp.ILike):
                 text, pattern = f"lower({text})", f"lower({pattern})"
@@ -324,7 +324,7 @@ class _SQLite(SQLite):
 
 
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
-    """Return a document and the steps to a part of it, so that SQLite reads it once; None if no path expresses them."""
+    """Return a JSON document and a path to a part of it, so that SQLite parses it once; None if there is none."""
     if isinstance(node, exp.Paren):
         return _chain(node.this)
     if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):

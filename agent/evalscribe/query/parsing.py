@@ -47,7 +47,7 @@ def offset_of(node: exp.Expr | None) -> int | None:
 
 
 def place(sql: str, offset: int) -> tuple[int, int]:
-    """Return line and column, both from 1."""
+    """Return the line and column of an offset, both from 1."""
     before = sql[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
@@ -76,8 +76,8 @@ TYPED_FUNCTIONS = word_set(
     "FIRST_VALUE LAG LAST_VALUE LEAD LENGTH LOWER LTRIM MAX MIN NTH_VALUE NTILE NULLIF PERCENT_RANK RANK "
     "REPLACE ROUND ROW_NUMBER RTRIM STRPOS SUBSTR SUBSTRING SUM UPPER "
 )
-"""Functions that sqlglot types and transpiles. Every other call stays `Anonymous`, with the name that the user wrote:
-it is either in `check.FUNCTIONS`, and then exists under this name in both engines, or refused."""
+"""Functions that sqlglot types and transpiles. Calls of other functions stay `Anonymous`: a function in
+`check.FUNCTIONS` exists under the same name in both engines; any other function is refused."""
 
 
 def _extract(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:

@@ -51,7 +51,7 @@ def _parts(pattern: str) -> Iterator[str]:
             raise UnsupportedPattern(f"{pattern[place : place + 10]!r} is not supported")
         text, place = found[0], found.end()
         if found["times"] and not atom:
-            raise UnsupportedPattern(f"{text} has nothing before it")
+            raise UnsupportedPattern(f"{text} has nothing to repeat before it")
         anchor = text in _ANCHORS or text in _PLACES
         atom = not (found["times"] or found["open"] or anchor)
         yield _written(text, str(found.lastgroup))

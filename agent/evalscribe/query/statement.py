@@ -20,9 +20,9 @@ from evalscribe.query.parsing import QueryError, Syntax, nearest, parse_query, q
 from evalscribe.query.tables import Dialect, by_name
 
 LONGEST = 400_000
-"""Maximum characters of a statement, with the columns of inner queries written out as planners do.
+"""Maximum characters of a statement after columns of inner queries are written out, as planners do.
 
-Beyond that, the planner of Postgres allocates memory before its time limit can interrupt it.
+For a longer statement, the planner of Postgres may allocate much memory before a time limit can interrupt it.
 """
 _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE)
 _FUNCTION_NAMES: dict[type[exp.Expr], str] = {
@@ -96,12 +96,12 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
     used = _own_tables(tree)
     text = for_sqlite(tree) if dialect == "sqlite" else for_postgres(tree)
     if len(text) > LONGEST:
-        raise QueryError("it is too long when written out: nest less", None)
+        raise QueryError("it is too long with inner queries expanded: nest fewer queries", None)
     return Statement(text=_with_tables(text, used, dialect), columns=columns)
 
 
 def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
-    """Put the documented tables before the query. The user's text has no parameters; only the tables have."""
+    """Define the documented tables in a WITH before the query. Only these definitions contain parameters."""
     scoped = [f"{by_name()[name].written} AS NOT MATERIALIZED ({by_name()[name].scoped(dialect)})" for name in used]
     tables = f"WITH {', '.join(scoped)} " if scoped else ""
     if scoped and text.startswith("WITH "):
@@ -130,7 +130,7 @@ def fold_name(identifier: exp.Expr) -> str:
 
 
 def _name_columns(select: exp.Select) -> None:
-    """Name columns as Postgres does where the user did not."""
+    """Give columns without an alias the names that Postgres would give them."""
     shown = []
     for one in select.expressions:
         plain = isinstance(one, exp.Alias | exp.Column) or one.is_star
@@ -170,7 +170,7 @@ def _fallback(node: exp.Expr) -> str:
 
 
 def _normalise_row_functions(select: exp.Select) -> None:
-    """Write every function in FROM as LATERAL with the names of its columns, which `qualify` understands."""
+    """Rewrite functions in FROM as LATERAL with named columns, which `qualify` understands."""
     for values in [one for one in _sources(select) if isinstance(one, exp.Values)]:
         given = values.args["alias"].args.get("columns") or []
         width = len(values.expressions[0].expressions)
@@ -198,7 +198,7 @@ def _normalise_row_functions(select: exp.Select) -> None:
 
 
 def _replace_rows(select: exp.Select, called: exp.Identifier, column: exp.Identifier) -> None:
-    """Let the alias of a function with one column stand for its value, unless a table has a column of that name."""
+    """Read the alias of a one-column function as that column, unless a table has a column with the same name."""
     name = fold_name(called)
     tables = [by_name()[fold_name(one.this)] for one in _sources(select) if one.name.lower() in by_name()]
     if name == fold_name(column) or any(one.name == name for table in tables for one in table.columns):
@@ -217,7 +217,7 @@ def _sources(select: exp.Select) -> list[Any]:
 
 
 class _Widths:
-    """Column counts of queries before their stars are expanded, which could take exponential memory."""
+    """Counts the columns of queries before `*` is expanded, because that could take exponential memory."""
 
     def __init__(self, tree: exp.Expr) -> None:
         self._known: dict[int, int] = {}
@@ -229,7 +229,7 @@ class _Widths:
 
     def _of(self, query: exp.Expr) -> int:
         if id(query) not in self._known:
-            self._known[id(query)] = 1  # for a query that names itself, which is refused later
+            self._known[id(query)] = 1  # ends the recursion for a query that reads itself, refused later
             self._known[id(query)] = width = self._count(query)
             if width > MOST_COLUMNS:
                 raise query_error(query, f"SELECT can return at most {MOST_COLUMNS:,} columns")
@@ -355,7 +355,7 @@ def _sizes(node: exp.Expr, scope: Scope, sizes: dict[int, dict[str, int]]) -> in
 
 def _limited_size(size: int) -> int:
     if size > LONGEST:
-        raise QueryError("it is too long when written out: nest less", None)
+        raise QueryError("it is too long with inner queries expanded: nest fewer queries", None)
     return size
 
 
@@ -397,7 +397,7 @@ def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
 
 
 def json_value(text: str) -> JsonValue:
-    """Parse JSON from an engine. Text that was cut is no longer JSON and stays text."""
+    """Parse JSON from an engine. A value that was cut is no longer JSON and stays text."""
     try:
         found: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
     except (ValueError, RecursionError):

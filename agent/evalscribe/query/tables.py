@@ -18,7 +18,7 @@ class QueryColumn(Frozen):
     kind: Kind
     about: str
     source: str | tuple[str, str]
-    """SQL that reads it from the store; a pair for SQLite and Postgres if they differ."""
+    """SQL expression of the column's value in the store; a pair for SQLite and Postgres if they differ."""
 
 
 class QueryTable(Frozen):
@@ -30,11 +30,11 @@ class QueryTable(Frozen):
 
     @property
     def written(self) -> str:
-        """Name of its common table expression; no table of the store has this name."""
+        """Name of the table's common table expression; no table of the store has this name."""
         return f"all_{self.name}"
 
     def scoped(self, dialect: Dialect) -> str:
-        """Return the SELECT of its rows for `:collection_id`."""
+        """Return a SELECT of the table's rows in the collection `:collection_id`."""
         parts = [f"{_source(one, dialect)} AS {one.name}" for one in self.columns]
         return f"SELECT {', '.join(parts)} FROM {_chosen(self.source, dialect)}"
 
@@ -87,7 +87,7 @@ TABLES = (
                 ("model", "text", "model of its run"),
                 ("experiment", "text", "experiment of its run"),
             ),
-            renamed("task", "text", "shared by all trials of one task", "it.name"),
+            renamed("task", "text", "name of the task, shared by its trials", "it.name"),
             *table_columns(
                 "it",
                 ("category", "text", "group of tasks"),
@@ -95,7 +95,7 @@ TABLES = (
                 ("trials", "bigint", "number of trials of this task in the run"),
                 ("status", "text", "passed, failed, error (the harness broke) or incomplete"),
                 ("failed_step", "text", "the failed step, if the source has steps"),
-                ("reason", "text", "why it has no result, or the source's reason for the failure"),
+                ("reason", "text", "why the eval has no result, or the source's reason for the failure"),
                 ("url", "text", "address of its page"),
                 ("metadata_json", "jsonb", "other fields: `task`, `scores` (name to number), `agent` (`model_name`) …"),
             ),
@@ -215,7 +215,7 @@ TABLES = (
             renamed(
                 "number",
                 "bigint",
-                "number in the report, from 1: one for all evals of a group and all trials of a finding",
+                "number in the report, from 1; evals of one group, and trials with one finding, share a number",
                 ("it.finding_json ->> '$.n'", "it.finding_json ->> 'n'"),
             ),
             *table_columns(
@@ -291,7 +291,7 @@ TABLES = (
                 ("cost_usd", "double precision", ""),
             ),
         ),
-        # Agent runs are judged under their id, failed evals under their run and path.
+        # Results about agent runs are stored under the id, those about failed evals under run and path.
         source=(
             "judge_results AS it JOIN (SELECT ours.eval_id AS name, ours.eval_id FROM collection_runs AS mine"
             f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE} UNION"
@@ -345,7 +345,7 @@ TABLES = (
             ("dataset_version_id", "text", ""),
             ("deployment_id", "text", "the build that ran; null for targets that are not components"),
             ("state", "text", "queued, running, completed, failed or cancelled"),
-            ("reason", "text", "why it failed or was cancelled"),
+            ("reason", "text", "why the run failed or was cancelled"),
             ("items", "bigint", "number of items of the dataset version in the run"),
             ("repetitions", "bigint", "trials of each item"),
             ("budget_usd", "double precision", "budget in US dollars"),
@@ -360,7 +360,7 @@ TABLES = (
         about="trials of items in runs of experiments",
         columns=table_columns(
             "it",
-            ("id", "text", "`agent_runs.id`, once the run has ended"),
+            ("id", "text", "equal to `agent_runs.id` after the run has ended"),
             ("run_id", "text", "`experiment_runs.id`"),
             ("item_key", "text", "key of the item, the same in all runs"),
             ("number", "bigint", "the item's position in the dataset, from 0"),
@@ -388,7 +388,7 @@ TABLES = (
             ("repetition", "bigint", "from 1"),
             ("scorer", "text", "name of the scorer in the experiment"),
             ("scorer_version_id", "text", "equal for equal scorers with equal config"),
-            ("required", "boolean", "whether a trial must pass it"),
+            ("required", "boolean", "whether a trial must pass this scorer"),
             ("status", "text", "ok, unscored (it abstains) or error (it broke)"),
             ("value", "double precision", "from 0 to 1; null if the status is not ok"),
             ("passed", "boolean", "null if the status is not ok"),
@@ -396,9 +396,9 @@ TABLES = (
             ("explanation", "text", ""),
             ("error_type", "text", ""),
             ("cost_usd", "double precision", ""),
-            ("supersedes", "text", "id of the score that it replaced"),
-            ("current", "boolean", "false once a later score replaced it"),
-            ("reason", "text", "why it was scored again"),
+            ("supersedes", "text", "id of the score that this one replaced"),
+            ("current", "boolean", "false if a later score replaced this one"),
+            ("reason", "text", "why the trial was scored again"),
             ("metadata_json", "jsonb", "other output of the scorer, with its `config`"),
             ("created_at", "text", "ISO 8601"),
         ),

@@ -169,7 +169,7 @@ class WorkerHost:
 
 
 async def capture_result(doing: Any) -> WorkResult:
-    """Return the result, or the error. One that cannot be pickled is replaced by a `RuntimeError` with its message."""
+    """Return the result or error. An error that cannot be pickled becomes a `RuntimeError` with the same message."""
     try:
         return WorkResult(value=await doing)
     except Exception as error:
@@ -177,7 +177,7 @@ async def capture_result(doing: Any) -> WorkResult:
 
 
 def _sendable(error: Exception) -> Exception:
-    error.__cause__ = error.__context__ = None  # from a library that the other side may not have
+    error.__cause__ = error.__context__ = None  # may come from a library that the other process lacks
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own data, pickled on this line
     except Exception:
@@ -231,7 +231,7 @@ class RayPool(Generic[T, R]):
         await asyncio.gather(*(station.close() for station in self._stations))
 
     async def _station(self) -> "RayWorker":
-        """Return the worker with the fewest pieces, replacing a dead one. Raises the errors of creating a worker."""
+        """Return the worker with the least work, replacing dead workers. Raises the errors of creating a worker."""
         async with self._starting:
             self._stations = [station for station in self._stations if not station.dead]
             wanted = min(self._lanes, await self._ready())
@@ -292,7 +292,7 @@ class RayWorker:
         opened.result()
 
     async def _serve(self, clerk: QuestionHandler) -> None:
-        """Answer the worker's questions concurrently until it ends."""
+        """Answer the worker's questions concurrently until the worker ends."""
         answering: set[asyncio.Task[None]] = set()
         async with clerk() as ask:
             try:
@@ -342,7 +342,7 @@ class RayEngine:
     def __init__(self, lanes: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
         """Check the arguments. `address`: `HOST:PORT` of the head of this machine's cluster; None for a local one.
 
-        Raises `UsageError` if the package is missing or the address has another form.
+        Raises `UsageError` if the package `ray` is missing or the address is invalid.
         """
 
         if find_spec("ray") is None:
@@ -396,17 +396,17 @@ class RayEngine:
 
 
 STARTS = 3
-"""Maximum attempts to start a local cluster. Ray allows 30 seconds each, too few on a very busy machine."""
+"""Maximum attempts to start a local cluster. Ray allows 30 seconds for each, too few on a very busy machine."""
 
 
 def join_cluster(address: str | None) -> bool:
-    """Join a cluster, or start a local one. Returns False if this process had already joined one.
+    """Join a cluster, or start a local one. Returns False if this process had already joined a cluster.
 
-    Not to be called in the main thread, where Ray would install its own SIGTERM handler. Raises `UnavailableError`.
+    Must not be called in the main thread, where Ray would install its own SIGTERM handler. Raises `UnavailableError`.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address is None:
-        # The token keeps other users out. Without it, Ray writes one into the home folder.
+        # The token keeps other users out. If it is not set, Ray creates one in the home folder.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     import ray

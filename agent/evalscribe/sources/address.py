@@ -1,4 +1,4 @@
-"""Parse the RUN argument and what the user said about its runs, and link to the pages that show a run."""
+"""Parse the RUN argument and the user's overrides for its runs, and link to the pages that show a run."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from evalscribe.model.run import UNKNOWN, Run
 
 
 class Links(Frozen):
-    """Addresses at which the visualizer shows a run. If both are None, there are no links."""
+    """Addresses at which the visualizer shows a run. If both are None, reports contain no links."""
 
     base: str | None = None
     """The user's address up to `/run/`, such as `https://host/experiment/default`."""
@@ -44,7 +44,7 @@ def _part(text: str) -> str:
 SUMMARY = "failed_evals.json"
 """File that marks a folder as a snapshot of a run."""
 MOST_ENTRIES = 1000
-"""Maximum entries of a folder that are compared with an unknown name."""
+"""Maximum entries of a folder that are searched for names similar to a missing file's."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
 _WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")
@@ -57,7 +57,7 @@ class RunAddress(Frozen):
 
     kind: Literal["url", "id", "snapshot"]
     run_id: str | None = None
-    """None for a snapshot, which contains its own id."""
+    """Id of the run; None for a snapshot, whose files state the id."""
     eval_id: str | None = None
     """The eval that the address points to."""
     experiment: str | None = None
@@ -66,7 +66,7 @@ class RunAddress(Frozen):
     folder: Path | None = None
 
     def links(self, visualizer: str | None = None) -> Links:
-        """Return the addresses for links: the user's own, else the configured visualizer."""
+        """Return the addresses for links: the address that the user gave, else that of the configured visualizer."""
         return Links(base=self.base, visualizer=visualizer)
 
 
@@ -74,7 +74,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
     """Parse the RUN argument.
 
     Raises:
-        UsageError: The argument cannot name a run.
+        UsageError: The argument is not a valid name, path or address of a run.
         NotFoundError: The folder does not exist.
     """
     argument = argument.strip()
@@ -97,7 +97,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
 
 
 def _nearest(path: Path, cwd: Path) -> str:
-    """Name similarly spelled entries of the same folder, if it is `cwd` or below it."""
+    """Suggest entries with similar names in the folder of a missing path; only within `cwd`."""
     try:
         if not path.parent.resolve().is_relative_to(cwd.resolve()):
             return ""
@@ -112,10 +112,10 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def is_document_id(name: str) -> bool:
-    """Return True if this can be the id of a document in Convex.
+    """Return True if `name` has the form of a Convex document id.
 
-    An id is base32 of a table number, 16 bytes and a Fletcher-16 checksum of both. Used only to explain a refusal; the
-    deployment decides whether an id is valid.
+    An id is base32 of a table number, 16 bytes and a Fletcher-16 checksum of both. The result is used only to explain
+    a refusal; the deployment decides whether an id is valid.
     """
     bits = "".join(f"{_BASE32.find(character):05b}" for character in name if character in _BASE32)
     content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
@@ -170,7 +170,7 @@ def _experiment(names: list[str]) -> str | None:
 
 
 def _position_of_run(names: list[str]) -> int:
-    """Return the index of the `run` that precedes the id; an experiment may also be named `run`."""
+    """Return the index of the path part `run` that precedes the run id; an experiment may also be named `run`."""
     candidates = [n for n, name in enumerate(names[:-1]) if name == "run"]
     behind = [n for n in candidates if n > 1 and names[n - 2] == "experiment"]
     if not candidates:
@@ -222,7 +222,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "provider": (),
     "model": ("model_name",),
 }
-"""The fields of a row, each with other names that its column may have, the likeliest first."""
+"""Fields of a row in a results table, with alternative column names, the most likely first."""
 
 
 def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
@@ -261,14 +261,14 @@ class RunOverrides(Frozen):
     tasks: Path | None = None
     """Folder of the run's tasks, with their instructions, tests and reference solutions."""
     reference_run: Path | None = None
-    """A run of the reference answers, in the same format as the run itself."""
+    """A run whose answers are the reference answers, in the same format as the imported run."""
 
     def require_used(self, used: Collection[str], why: str) -> None:
         """Raise `UsageError` if the user set an option that does not apply.
 
         Args:
-            used: The options that apply, of `map`, `threshold`, `tasks` and `reference_run`.
-            why: The reason for the message, such as `x.json is read as inspect`.
+            used: The options that apply: any of `map`, `threshold`, `tasks` and `reference_run`.
+            why: The reason that the message gives, such as `x.json is read as inspect`.
         """
         given = {
             "map": bool(self.columns),
@@ -281,7 +281,7 @@ class RunOverrides(Frozen):
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Return the names of the overrides that the user set; a `model` such as `openai/gpt-4o` sets both."""
+        """Return the names of the overrides that the user set; the model `openai/gpt-4o` also sets the provider."""
         given = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
         return tuple(name for name, value in {**given, "experiment": self.experiment}.items() if value)
 
@@ -292,7 +292,7 @@ def agent_metadata(run: Run) -> dict[str, JsonValue]:
 
 
 def provider_and_model(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
-    """Return a run's provider and model: those of the overrides, else the file's. `openai/gpt-4o` sets both."""
+    """Return a run's provider and model, from the overrides or else the file. `openai/gpt-4o` sets both."""
     whole = overrides.model or model or UNKNOWN
     given = overrides.provider or (None if overrides.model else provider)
     if given:

@@ -21,14 +21,14 @@ from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
-"""Scores that decide whether an eval passed, in order of preference. If there is none, the first score decides."""
+"""Scores that decide whether an eval passed, in order of preference; without them, the first score decides."""
 IT = "it"
-"""Name of the agent run in errors to which its location is added."""
+"""Subject of errors about an agent run; callers add the location of the run."""
 _Numbered = tuple[int, object]
 
 
 class AgentRuns(RecordFile):
-    """A file of agent runs. It is read twice, because several runs of one task are its trials."""
+    """A file of agent runs. Reads the file twice, first to count the trials of each task."""
 
     format = NAME
     passes = 2
@@ -40,7 +40,7 @@ class AgentRuns(RecordFile):
     def read(self) -> Iterator[Run | Record]:
         trials = Trials()
         model: str | None = None
-        with suppress(DataError):  # The second pass shows where it ends.
+        with suppress(DataError):  # The second pass raises this error after the readable evals.
             for _, value in self._values(Omissions()):
                 if isinstance(value, dict):
                     trials.count(_name(value))
@@ -80,7 +80,7 @@ class AgentRuns(RecordFile):
 
 
 class MessagesFile(AgentRuns):
-    """A list of messages, which is one agent run. Its speakers may have unknown roles."""
+    """A list of messages, read as one agent run. Messages may have unknown roles."""
 
     format = "messages"
 
@@ -96,7 +96,7 @@ class MessagesFile(AgentRuns):
 
 
 def _spoken(message: object) -> object:
-    """Replace unknown roles: `human` becomes `user`; others become `assistant`, named at the start of the content."""
+    """Replace an unknown role: `human` by `user`, any other by `assistant`, with the old role in the content."""
     if not isinstance(message, dict) or message.get("role") in (*ROLES, "developer"):
         return message
     if message.get("role") == "human":
@@ -161,7 +161,7 @@ def _speaker(value: Mapping[str, object]) -> str | None:
 
 
 def _is_unique(id: object) -> bool:
-    """Return whether an id is unique outside its file, too."""
+    """Return True for a UUID: only such an id is unique across files."""
     try:
         return isinstance(id, str) and str(UUID(id)) == id.lower()
     except ValueError:
@@ -186,7 +186,7 @@ def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
 
 
 def _named(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
-    """Replace randomly generated ids, because every reading would generate others."""
+    """Replace a randomly generated transcript id, which would differ each time the file is read."""
     given = value.get("transcripts")
     own = given[number] if isinstance(given, list) and number < len(given) else None
     kept = isinstance(own, dict) and isinstance(own.get("id"), str) and bool(own["id"])

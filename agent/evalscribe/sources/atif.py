@@ -50,11 +50,11 @@ _Load = Callable[[Path], tuple[Mapping[str, object], int]]
 
 
 def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
-    """Read a trajectory, its continuation files and those of its sub-agents; each file is read once.
+    """Read a trajectory with its continuations and sub-agents from their files; each file is read once.
 
     Args:
         path: The first file.
-        load: Reads a JSON object and returns it with its number of characters.
+        load: Reads a JSON object from a file, and returns the object and its number of characters.
 
     Raises the errors of `load` for the first file.
     """
@@ -117,7 +117,7 @@ def _sums(measured: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def _beside(path: Path, reference: object, seen: set[Path]) -> Path | None:
-    """Return a file that a trajectory names, if it lies in the same folder or below it.
+    """Return a file that a trajectory refers to, if it is in the trajectory's folder or a subfolder.
 
     A copied trajectory may have a prefix that its references lack: `a.trajectory.json` names `trajectory.cont-1.json`.
     """
@@ -253,7 +253,7 @@ def trajectory_files(folder: Path) -> list[Path]:
 
 
 def _is_trajectory(path: Path) -> bool:
-    with suppress(EvalscribeError):  # a damaged file beside trajectories is none
+    with suppress(EvalscribeError):  # a damaged file is not a trajectory
         return _recognise_object(FileStart(path).top) is not None
     return False
 
@@ -284,7 +284,7 @@ FORMATS = (
         fields={
             "steps": "messages; a tool's result becomes a message of its own; copied context is left out",
             "subagent_trajectories": "transcripts of their own",
-            "continued_trajectory_ref": "read with the file, if it is beside it",
+            "continued_trajectory_ref": "the continuation is read too, if it is in the same folder",
             "agent.model_name, agent.name": "model and experiment of the run",
             "final_metrics": "tokens, cost; metadata",
             "notes, extra, session_id": "metadata",

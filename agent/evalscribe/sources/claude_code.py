@@ -69,10 +69,10 @@ class _Conversation:
 
 
 class _Index(NamedTuple):
-    """What the first pass finds out about the files."""
+    """Data that the first pass collects about the files."""
 
     works: dict[str, list[Path]]
-    """Files by the name of the piece of work that they belong to."""
+    """Session files by the name of the eval that they belong to."""
     cleared: list[Path]
     """Files with several conversations."""
     sub_agents: list[tuple[str, Path]]
@@ -80,7 +80,7 @@ class _Index(NamedTuple):
 
 
 class ClaudeCodeReader(EvalReader):
-    """Reads sessions. They have no verdict, so every eval is incomplete."""
+    """Reads sessions. A session has no verdict, so every eval is incomplete."""
 
     format = NAME
 
@@ -89,14 +89,14 @@ class ClaudeCodeReader(EvalReader):
         self._index: _Index | None = None
 
     def evals(self) -> Iterator[SourceEval]:
-        """Yield an eval for each piece of work. A first pass groups the files, so that only one work is in memory."""
+        """Yield an eval for each piece of work. Files are grouped first, so that only one eval is in memory."""
         files = _session_files(self._path) if self._path.is_dir() else [self._path]
         only = len(files) == 1
         if self._index is None:
             with self._uncounted():
                 self._index = self._indexed(files, only=only)
         for path in self._index.cleared:
-            with self._uncounted():  # it is read again with the work that it begins with
+            with self._uncounted():  # the first conversation is read and counted again with its piece of work
                 first, *others = self._conversations(path, only=only) or [_Conversation()]
             name = _name(first, path)
             for n, other in enumerate(others, 2):
@@ -123,7 +123,7 @@ class ClaudeCodeReader(EvalReader):
             self._left_out = counted
 
     def _indexed(self, files: Sequence[Path], *, only: bool) -> "_Index":
-        """Find out which files belong together. Raises `DataError` if there is only one and it cannot be read."""
+        """Group the files by piece of work. Raises `DataError` if the only file cannot be read."""
         index = _Index({}, [], [])
         for path in files:
             found = self._conversations(path, only=only)
@@ -143,8 +143,8 @@ class ClaudeCodeReader(EvalReader):
 
         Args:
             path: The file.
-            held: Conversations already in memory; they count towards the maximum size.
-            only: True if there are no other files.
+            held: Conversations that are already in memory and count towards the maximum size.
+            only: True if this is the only file.
         """
         found = [_Conversation()]
         size = sum(one.characters for one in held)
@@ -185,7 +185,7 @@ class ClaudeCodeReader(EvalReader):
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
-        """Return the lines of the last branch. After a rewind, a parent has children in several branches."""
+        """Return the lines of the last branch: after a rewind, a line has children in several branches."""
         known = {id: line for line in lines if (id := text_of(line.get("uuid")))}
         children: dict[str, int] = {}
         for line in lines:
@@ -206,7 +206,7 @@ class ClaudeCodeReader(EvalReader):
             results = {text_of(part.get("tool_use_id")) for part in dicts(message.get("content"))} - {""}
             side = text_of(line.get("parentUuid")) in dropped
             rewound = children.get(text_of(line.get("parentUuid")), 0) > 1 and id not in chain
-            if (side or rewound) and not results & calls:  # answers to parallel calls are branches, too
+            if (side or rewound) and not results & calls:  # results of parallel calls branch without a rewind
                 dropped.add(id)
                 continue
             calls |= {text_of(part.get("id")) for part in dicts(message.get("content"))} - {""}
@@ -302,19 +302,19 @@ def _text(content: object) -> str:
 
 
 def _session_files(folder: Path) -> list[Path]:
-    """Return the sessions of a folder, or the sub-agents' files if there are no others."""
+    """Return a folder's sessions; if it has only files of sub-agents, return these files."""
     found = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
     return [path for path in found if not path.name.startswith(_AGENT)] or found
 
 
 def _is_session(path: Path) -> bool:
-    with suppress(EvalscribeError):  # a damaged file beside sessions is none
+    with suppress(EvalscribeError):  # a damaged file is not a session
         return path.is_file() and not path.is_symlink() and _recognise_line(FileStart(path).line) is not None
     return False
 
 
 def _recognise_line(line: _Line | None) -> str | None:
-    """Return what a session is recognised by. It begins with a message, or a line such as a summary."""
+    """Return the feature that identifies a session: its first line is a message, a summary or a file snapshot."""
     if line is None:
         return None
     if line.get("type") in _TYPES and {"sessionId", "uuid"} <= line.keys():

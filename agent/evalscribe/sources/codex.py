@@ -20,12 +20,12 @@ from evalscribe.sources.streams import JsonLine, json_lines
 
 NAME = "codex"
 _CONTEXT = ("<environment_context>", "# AGENTS.md", "<user_instructions>", "<permissions instructions>")
-"""Starts of user messages that Codex itself inserts."""
+"""First words of user messages that Codex itself inserts."""
 _KNOWN = ("event_msg", "session_meta", "turn_context", "response_item", "compacted")
 
 
 class CodexReader(EvalReader):
-    """Reads a session. It has no verdict, so its eval is incomplete.
+    """Reads a session. A session has no verdict, so the eval is incomplete.
 
     The file contains messages and commands twice; they are read from lines of type `response_item`.
     """
@@ -80,7 +80,7 @@ class _Session:
         self.ended = time or self.ended
 
     def take(self, kind: str, payload: Mapping[str, object]) -> str | None:
-        """Process a line. Returns the type of an item of unknown type, else None."""
+        """Process a line. Returns the item's type if that type is unknown, else None."""
         item = text_of(payload.get("type"))
         if kind == "session_meta":
             self.meta = self.meta or {key: payload.get(key) for key in payload if key != "base_instructions"}
@@ -205,7 +205,7 @@ FORMATS = (
             "event_msg": "left out: it repeats the messages; the last `token_count` gives the tokens",
             "session_meta": "provider, name, experiment of the run (the folder's name)",
             "turn_context.model": "model of the run",
-            "compacted": "a message of the system",
+            "compacted": "a system message",
         },
     ),
 )

@@ -25,7 +25,7 @@ deployment (10005 and 10004). A function answers a call with these ids, but reje
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
-"""Prefix of every reason. It is removed, because its request id would change reports on every call."""
+"""Prefix of every error message, removed because its request id would make reports differ between calls."""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
 """The whole error message of a deployment that hides reasons (`--redact-logs-to-client`)."""
 _PERMISSION = ("OperationNotPermitted", "You do not have permission")
@@ -38,11 +38,11 @@ class FunctionFailed(Exception):
 
 
 class FunctionUnavailable(Exception):
-    """This call got no usable answer after the retries; another call may succeed."""
+    """A call got no usable answer even after retries; another call may succeed."""
 
 
 _CHOOSING = ("deployment", "convex_dir")
-"""Fields that `chosen_by` may name."""
+"""Settings that select the deployment."""
 
 
 class ConvexFunctions(Protocol):
@@ -59,7 +59,7 @@ class ConvexFunctions(Protocol):
 
         Raises:
             FunctionFailed: The function raised an error.
-            FunctionUnavailable: This call got no usable answer.
+            FunctionUnavailable: The call got no usable answer.
             EvalscribeError: The problem affects all calls.
         """
 
@@ -67,7 +67,7 @@ class ConvexFunctions(Protocol):
 
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
-    """Return the error for a key that is missing, wrong or lacks a permission. `reason` is the deployment's own."""
+    """Return the error for a key that is missing, wrong or lacks a permission. `reason` comes from the deployment."""
     message = f"{where} denied access: {reason}"
     if any(sign in reason for sign in _PERMISSION):
         return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
@@ -104,17 +104,17 @@ async def check_deployment(functions: ConvexFunctions) -> str:
             message = str(failure)
             if _is_withheld(message) and functions.has_key:
                 # The tables of another deployment may have other numbers, so the id may be refused.
-                in_doubt = "; it hides the reasons for errors, so it is unknown whether it has the functions"
+                in_doubt = "; the deployment hides the reasons for errors, so it may lack the functions"
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
         else:
             if not (value is None or (isinstance(value, dict) and "error" in value)):
-                raise UnavailableError(f"{functions.where}: {path} is not the function of convex-evals")
+                raise UnavailableError(f"{functions.where}: {path} is not the function that convex-evals defines")
     return in_doubt
 
 
 class DeploymentPayloads:
-    """The payloads of one run (a `PayloadReader`)."""
+    """Fetches the payloads of one run (a `PayloadReader`)."""
 
     def __init__(self, functions: ConvexFunctions, run_id: str) -> None:
         self._functions = functions
@@ -126,7 +126,7 @@ class DeploymentPayloads:
         try:
             value = await self._functions.call("query", SUMMARY, {"runId": self._run_id})
         except FunctionUnavailable as failure:
-            raise UnavailableError(f"{where} did not respond about run {self._run_id}: {failure}") from None
+            raise UnavailableError(f"{where} did not respond to a request for run {self._run_id}: {failure}") from None
         except FunctionFailed as failure:
             raise await self.refused(str(failure)) from None
         if value is None:
@@ -144,7 +144,7 @@ class DeploymentPayloads:
         except FunctionFailed as failure:
             if _NO_FUNCTION.search(str(failure)):
                 raise self._no_function(DEBUG) from None
-            raise EvalPayloadError(f"the deployment cannot read it: {_reason(str(failure))}") from None
+            raise EvalPayloadError(f"the deployment cannot read the eval: {_reason(str(failure))}") from None
         self._unanswered = 0
         if value is None:
             raise EvalPayloadError("the deployment has no such eval")
@@ -169,7 +169,7 @@ class DeploymentPayloads:
         return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {safe_message(message)}")
 
     async def _withheld(self, message: str) -> EvalscribeError:
-        """Explain an error without a reason: id or functions are wrong. A wrong key has a different error."""
+        """Explain an error whose reason is hidden: a wrong id or wrong functions; a wrong key has its own error."""
         where = self._functions.where
         if not is_document_id(self._run_id):
             return NotFoundError(
@@ -197,10 +197,10 @@ class DeploymentPayloads:
         self._unanswered += 1
         if self._unanswered < _IN_A_ROW:
             return EvalPayloadError(reason)
-        return UnavailableError(f"{self._functions.where} left {self._unanswered} evals in a row unanswered: {reason}")
+        return UnavailableError(f"{self._functions.where} did not answer {self._unanswered} times in a row: {reason}")
 
     def _no_function(self, path: str) -> EvalscribeError:
-        """Return the error for an unknown function or a missing key, which get the same answer."""
+        """Return the error for an unknown function or a missing key: Convex answers both alike."""
         where = self._functions.where
         if not self._functions.has_key:
             return AccessError(
@@ -229,7 +229,7 @@ MAX_ANSWER_BYTES = 64 * MIB
 """Maximum bytes of one answer, the same as for a snapshot file. Convex limits a result to 16 MiB, and an escape such as
 `\\u00e9` takes three times the bytes of its character."""
 SHORTEST_KEY = 12
-"""Fewest characters of a key; anything shorter may be a word."""
+"""Minimum characters of a key; a shorter text may be an ordinary word."""
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _REFUSED = (401, 403)
 

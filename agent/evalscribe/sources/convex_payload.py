@@ -59,7 +59,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def explain_state(reason: str) -> str:
-    """Prefix the runner's reason with an explanation if its pattern is known."""
+    """Prefix the runner's reason with an explanation if the reason matches a known pattern."""
     meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
     return f"{meaning}; the runner says: {reason}" if meaning else reason
 
@@ -142,7 +142,7 @@ def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -
     """Deduplicate and order step rows, and complete them from the log.
 
     A row that is missing or still `running` is taken from the log. Without a log, the step named by the eval's own
-    reason failed. Rows are returned unchanged if one has a step that this runner does not have.
+    reason failed. Rows are returned unchanged if any row has an unknown step.
     """
     if any(row.name not in STEPS for row in rows):
         return tuple(rows)
@@ -164,7 +164,7 @@ def _rank(row: Step) -> tuple[int, bool]:
 
 
 def _with_rate(step: Step, reason: str | None) -> Step:
-    """Give failed tests the ratio as their step row has it; the log prints it with more digits."""
+    """Shorten the error of failed tests to the ratio in `reason`; the log prints the ratio with more digits."""
     match = _SHORT.fullmatch((reason or "").strip())
     if step.name == "tests" and match and match["rate"] and (step.error or "").startswith("Error: Tests failed (ratio"):
         return step.model_copy(update={"error": f"tests failed ({match['rate']})"})
@@ -204,7 +204,7 @@ _EMPTY = "the stored output is empty: no file of the model, no run.log"
 _CHANGED = "the model's original tsconfig files: the runner changed them before it checked types"
 _CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULTILINE)
 _LOCAL_STATE = "answer/convex_local_"
-"""A local backend's database beside the reference of three evals; not part of the answer."""
+"""Path prefix of a local backend's database, stored with three reference answers but not part of them."""
 _MOST_NAMED = 5
 """Maximum files named in one phrase about missing text."""
 
@@ -255,7 +255,7 @@ def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidenc
 
 
 def refusal(payload: object, eval: Eval) -> UnreadableEvidence | None:
-    """Return the reason why an eval has no evidence, if the answer gives one instead."""
+    """Return the reason why an eval has no evidence, if the answer contains a reason instead of evidence."""
     if not isinstance(payload, dict) or "eval" in payload:
         return None
     reason = payload.get("error")
@@ -439,8 +439,7 @@ def _source(path: str, content: str) -> Document:
 def _texts(payload: JsonObject, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the text files under `key`, sorted by path, and phrases for the files that are not text.
 
-    Sorted, because a deployment sends keys sorted while a snapshot may have another order, and both must be the same
-    evidence.
+    Snapshot and deployment may order files differently but must produce equal evidence.
     """
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}

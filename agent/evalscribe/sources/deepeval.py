@@ -25,9 +25,9 @@ from evalscribe.sources.streams import JsonStream
 NAME = "deepeval"
 _LISTS = ("testCases", "conversationalTestCases", "test_results")
 _ABOUT = ("hyperparameters", "identifier")
-"""Other fields that are used; all others are dropped."""
+"""Fields of a test run that are used besides its cases; all others are dropped."""
 _UNREAD = frozenset(("metricsScores", "prompts", "tracesMetricsScores", "traceMetricsScores"))
-"""Fields that only summarise the cases."""
+"""Fields of a test run that only summarise the cases."""
 _USED = frozenset(("name", "input", "actual_output", "expected_output", "context", "retrieval_context", "turns"))
 _USED |= {"tools_called", "expected_tools", "metrics_data", "success", "token_cost", "scenario", "expected_outcome"}
 _USED |= {"conversational", "index", "order"}
@@ -117,7 +117,7 @@ def _step(name: str, metric: Mapping[str, object]) -> Step:
 
 
 def _status(case: Mapping[str, object], steps: list[Step]) -> tuple[EvalStatus, str | None]:
-    """Return status and reason. A case without success is an error if metrics raised and none failed."""
+    """Return status and reason. An unsuccessful case is an error if a metric raised and no metric failed."""
     success = case.get("success")
     if not steps or not isinstance(success, bool):
         return "incomplete", "no metric was measured"

@@ -64,7 +64,7 @@ class EveryEvalEverReader(EvalReader):
             yield path
 
     def _aggregate(self, path: Path) -> Mapping[str, object]:
-        """Return the aggregate file in the folder of the instances; empty if there is none."""
+        """Load the aggregate file that belongs to a file of instances; empty if there is none."""
         beside = file_below(path.parent, path.name.removesuffix(_SUFFIX) + ".json")
         if beside is None or beside == path:
             return {}
@@ -272,12 +272,12 @@ FORMATS = (
             "output, messages": "transcripts",
             "input.reference": "document (expected)",
             "evaluation": "a step and a score for each `evaluation_result_id`",
-            "error": "status error and its reason, whatever `is_correct` says",
+            "error": "status error with this reason, whatever `is_correct` says",
             "answer_attribution, metadata.stop_reason": "document (log)",
             "sample_hash": "the version of the eval",
             "model_id": "provider and model of the run",
             "token_usage": "tokens",
-            "aggregate file": "the start of the run; its scores are left out",
+            "aggregate file": "start time of the run; scores in this file are left out",
         },
     ),
 )

@@ -35,7 +35,7 @@ class FileReader:
         Raises:
             NotFoundError: The file does not exist.
             AccessError: The file may not be read.
-            DataError: It is not a regular file.
+            DataError: The path is not a regular file.
         """
         self._path = path
         self._raw = open_regular(path)
@@ -114,7 +114,7 @@ def read_errors(path: Path) -> Iterator[None]:
 def file_below(folder: Path, *names: str) -> Path | None:
     """Return a regular file below a folder, without following links; None if there is none.
 
-    The names may be untrusted: None is also returned if one is not a plain entry name, such as `..`.
+    The names may be untrusted: returns None if any of them could lead elsewhere, such as `..`.
     """
     path = folder
     try:
@@ -123,7 +123,7 @@ def file_below(folder: Path, *names: str) -> Path | None:
             if not is_entry(name) or path.is_symlink():
                 return None
         return path if path.is_file() else None
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a valid file name
         return None
 
 
@@ -270,7 +270,7 @@ class TornZip:
 
 
 def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
-    """Find complete members by their local headers."""
+    """Find complete members of a damaged archive by their local headers."""
     size = file.seek(0, 2)
     at, found = 0, []
     while at + _LOCAL.size <= size:

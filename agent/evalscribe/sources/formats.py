@@ -35,26 +35,26 @@ READERS = (
     "agent_runs",
     "results_table",
 )
-"""Modules beside this one, each with its `FORMATS`.
+"""Modules of this package that define `FORMATS`.
 
-The first format that recognises a file reads it, so the more particular ones come first.
+The first format that recognises a file reads it, so more specific formats come first.
 """
 SUPPORTED = "`evalscribe import --help` lists the formats."
 MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
-"""Fields of dataset items, so that a dataset can be named as one: it contains no runs."""
+"""Fields of dataset items: messages say that a file with these fields is a dataset and contains no runs."""
 _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
 def formats() -> Iterator[Format]:
-    """Yield every format. A reader is imported when its turn comes: commands that are given no file need none."""
+    """Yield every format, importing readers one by one, because many commands need none."""
     for name in READERS:
         of_reader: tuple[Format, ...] = import_module(f"{__package__}.{name}").FORMATS
         yield from of_reader
 
 
 class Recognised(NamedTuple):
-    """The format of a file or folder, and what it was recognised by."""
+    """The format of a file or folder, and the feature that identified it."""
 
     format: Format
     why: str
@@ -65,8 +65,8 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
 
     Args:
         path: The file or folder.
-        overrides: Options that the user set for its runs.
-        in_folder: True if the user named its folder; then options that its format does not use are not an error.
+        overrides: Options that the user set for the runs in the file.
+        in_folder: True if the user named the file's folder; then options that do not apply to the file are no error.
 
     Raises:
         UsageError: The user set an option that the format does not use.
@@ -96,7 +96,7 @@ def _using(found: Recognised, path: Path, overrides: RunOverrides, *, in_folder:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # no name of a file; `FileReader` says why
+    except (OSError, ValueError):  # not a valid path; `FileReader` raises the error
         return False
 
 
@@ -110,12 +110,12 @@ def recognise_folder(path: Path) -> Recognised | None:
 
 
 def open_records(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -> Records:
-    """Open the runs of a file or folder. Arguments and errors are those of `recognise`."""
+    """Open the runs of a file or folder. Takes the arguments and raises the errors of `recognise`."""
     return recognise(path, overrides, in_folder=in_folder).format.open(path, overrides)
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format that calls itself so in `FileImport.format`; None for a run of a deployment."""
+    """Return the format with this name in `FileImport.format`; None for a run of a deployment."""
     return next((one for one in formats() if name in (one.name, *one.forms)), None)
 
 
@@ -189,7 +189,7 @@ def run_files(path: Path) -> tuple[Path, ...]:
     """
     try:
         found = tuple(_below(path, MAX_FOLDER_LEVELS))
-    except OSError as error:  # a path that is too long, for instance
+    except OSError as error:  # such as a path that is too long
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     if not found:
         raise NotFoundError(f"{path} has no files")

@@ -1,7 +1,7 @@
 """Read Harbor's job folders (Terminal-Bench 2 and others): a job, a folder of jobs, or a single trial.
 
 Jobs of the agents `oracle` and `nop` in the same folder show whether the reference answer passes and an empty one
-fails. Each eval gets their results for the same version of its task.
+fails. Each eval gets the results of both agents for the same version of the task.
 """
 
 import hashlib
@@ -55,13 +55,13 @@ MAX_FILES = 50
 """Maximum files of a task, and of an agent's artifacts and logs, that become documents."""
 MAX_FILE_BYTES = 256 * 1024
 MAX_TASK_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of a task whose checksum is computed."""
+"""Maximum bytes of a task folder for computing its checksum."""
 MAX_TASK_LEVELS = 50
 VERIFIER_FOLDER, VERIFIER_OUTPUT = "verifier", "test-stdout.txt"
-"""Folder of what a verifier wrote, in a trial and in `/logs`, and the file of its output in there."""
+"""Name of the folder with a verifier's files, in a trial and in `/logs`, and of the output file in this folder."""
 REFERENCE_AGENTS: dict[str, AnswerKind] = {"oracle": "reference answer", "nop": "empty answer"}
 LIMITS = ("AgentTimeoutError", "OutputTokenExceededError", "ContextWindowExceededError")
-"""Exceptions that end the agent's work at a limit; Harbor still grades what it left."""
+"""Exceptions that end the agent's work at a limit; Harbor still grades the unfinished work."""
 _LOGS = (".txt", ".log", ".jsonl")
 _TRIAL_FIELDS = frozenset(("task_name", "trial_name", "task_checksum"))
 _JOB_FIELDS = frozenset(("n_total_trials", "stats"))
@@ -84,7 +84,7 @@ class _Job(NamedTuple):
     planned: int
     finished: bool
     alone: bool = False
-    """Whether only one trial is read, because the user named the trial's folder."""
+    """True if only one trial is read, because the user named the trial's folder."""
 
 
 class _Task(NamedTuple):
@@ -105,11 +105,11 @@ class _Part(NamedTuple):
 
 
 class Grading(NamedTuple):
-    """What a verifier says of one answer."""
+    """A verifier's result for one answer."""
 
     passed: bool
     steps: tuple[Step, ...]
-    """As a stored trial has them."""
+    """The same steps as in a stored trial."""
     rewards: str
     """The rewards, such as `reward 0`."""
 
@@ -130,7 +130,7 @@ class HarborReader(EvalReader):
 
     def use_threshold(self, threshold: float) -> None:
         super().use_threshold(threshold)
-        self._answers = None  # they are judged by the same threshold
+        self._answers = None  # reference answers must be graded again with the new threshold
 
     def evals(self) -> Iterator[SourceEval]:
         answers = self._reference_answers()
@@ -237,7 +237,7 @@ class HarborReader(EvalReader):
         )
 
     def grading(self) -> Grading | None:
-        """Read what a verifier left in the folder `verifier`; None if it left no reward."""
+        """Read a verifier's result from the folder `verifier`; None if this contains no reward."""
         rewards = self._object(self._path, VERIFIER_FOLDER, "reward.json")
         document = self._document("log", self._path, VERIFIER_FOLDER, "reward.txt")
         if not rewards and document:
@@ -252,7 +252,7 @@ class HarborReader(EvalReader):
         return Grading(status == "passed", (*part.steps, *rest), _shown(whole))
 
     def _run_of(self, run: SourceRun, job: _Job) -> SourceRun:
-        """Return the run. It has the job's id if it is the job's only run, else an id of its own."""
+        """Return the run with the job's id if it is the job's only run, else with a derived id."""
         only = self._only.setdefault(job.folder, run.key)
         if run.id is None or (job.datasets <= 1 and run.key == only):
             return run
@@ -277,7 +277,7 @@ class HarborReader(EvalReader):
         tests = self._tests(self._object(folder, *below, VERIFIER_FOLDER, "ctrf.json"), f"{name}: " if name else "")
         exception = object_of(result.get("exception_info"))
         steps = [*tests, *self._whole_verifier(name, rewards, tests, output)]
-        if rewards:  # graded nevertheless
+        if rewards:  # Harbor graded the answer despite the exception
             steps += _ended_early(name, exception)
         trajectory = self._trajectory(folder, *below, "agent", "trajectory.json")
         if exception:
@@ -304,7 +304,7 @@ class HarborReader(EvalReader):
     def _whole_verifier(
         self, name: str, rewards: Mapping[str, float], tests: Sequence[Step], output: str
     ) -> Iterator[Step]:
-        """Yield a step for the whole verifier if none of its tests explains the reward."""
+        """Yield a step for the whole verifier if no failed test explains a low reward."""
         if not rewards:
             return
         passed = self._passes(rewards)
@@ -329,7 +329,7 @@ class HarborReader(EvalReader):
         return ("error" if broken else "incomplete"), []
 
     def _passes(self, rewards: Mapping[str, float]) -> bool:
-        """Return whether `reward` is high enough. If no reward has this name, all rewards must be."""
+        """Return whether the reward named `reward`, or else every reward, reaches the threshold."""
         deciding = [rewards["reward"]] if "reward" in rewards else list(rewards.values())
         lowest = 1 if self._overrides.threshold is None else self._overrides.threshold
         return all(reward >= lowest for reward in deciding)
@@ -431,7 +431,7 @@ class HarborReader(EvalReader):
         for folder in _folders(beside):
             if not _is_job(folder):
                 continue
-            # The file leaves out defaults, and `oracle` is the default agent.
+            # `config.json` omits defaults, and `oracle` is the default agent.
             agents = dicts(FolderStart(folder).object_in("config.json").get("agents")) or [{"name": "oracle"}]
             if any(text_of(agent.get("name")) in REFERENCE_AGENTS for agent in agents):
                 yield folder, False
@@ -460,7 +460,7 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no step failed. Used to sort failed parts first, because the first log is quoted."""
+    """Return whether no step failed. Failed parts are sorted first, because reports quote the first log."""
     return all(step.status != "failed" for step in part.steps)
 
 
@@ -476,7 +476,7 @@ def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
 
 
 class _GradedTrials:
-    """Trials of a reference or empty answer. All are counted; a few, preferably failed ones, keep their output."""
+    """Counts the trials of a reference or empty answer, and keeps the output of a few, preferably failed, trials."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -500,7 +500,7 @@ def _run(job: _Job, result: Mapping[str, object], config: Mapping[str, object]) 
     provider, given = text_of(model.get("provider")), text_of(model.get("name")) or text_of(agent.get("model_name"))
     dataset = text_of(result.get("source")) or text_of(object_of(config.get("task")).get("source")) or "adhoc"
     if not given and name in REFERENCE_AGENTS:
-        # Of an experiment of its own: models that fail alike are counted, and these are none.
+        # In a separate experiment, because these agents must not count among the models that fail alike.
         provider, given, dataset = NAME, name, f"{dataset}-{name}"
     key = "__".join((job.folder.name, text_of(agent.get("name")) or name, text_of(agent.get("model_name")), dataset))
     whole = job.id or text_of(config.get("job_id"))
@@ -525,7 +525,7 @@ def _shown(rewards: Mapping[str, float]) -> str:
 
 
 def _scores(whole: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tuple[str, float]]:
-    """Yield the scores: the deciding reward, the other rewards, then those of the steps."""
+    """Yield the scores: the deciding reward, the other rewards, then the rewards of the steps."""
     yield from sorted(whole.items(), key=lambda item: item[0] != "reward")
     for part in parts:
         yield from ((f"{part.name} {name}", value) for name, value in part.rewards.items() if part.name)
@@ -612,7 +612,7 @@ def _metadata(
 
 
 def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
-    """Yield the first user message of each part; it contains the instruction."""
+    """Yield the first user message, which contains the instruction, of each part."""
     for part in parts:
         if part.trajectory and (text := first_request(part.trajectory)):
             yield Document(
@@ -623,7 +623,7 @@ def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
 def _names_in(folder: Path) -> list[str]:
     try:
         return [] if folder.is_symlink() or not folder.is_dir() else sorted(FolderStart(folder).names)
-    except OSError:  # a name from a file that is too long
+    except OSError:  # the path contains a name from a file and may be too long
         return []
 
 
@@ -740,24 +740,24 @@ FORMATS = (
         recognise_folder=_recognise_folder,
         a_run="a combination of agent, model and dataset in a job",
         an_eval="a trial; trials of one task are numbered by their start times",
-        passed="`reward` is at least 1, or the threshold; without a `reward`, every reward is",
+        passed="the reward named `reward`, else every reward, is at least 1, or the threshold",
         versions="0.24.0",
         names=("task_name", "trial_name", "task_checksum", "verifier_result", "exception_info"),
         fields={
             "task_name": "name of the eval; the part before a slash is its category",
             "task_checksum": "version of the eval",
             "agent_info.model_info": "model and provider of the run; `harbor/oracle` and `harbor/nop`",
-            "source": "experiment of the run; runs of `oracle` and `nop` have their own",
+            "source": "experiment of the run; runs of `oracle` and `nop` have separate experiments",
             "verifier_result.rewards": "scores; pass or fail",
             "verifier/ctrf.json": "a step for each test",
             "verifier/test-stdout.txt": "log; the reason, if no test has one",
             "exception_info": "without a reward: an error of the harness; with one: step `limit` or `agent`, and a log",
             "agent/trajectory.json": "transcripts and the task; without it, the agent's logs are used",
-            "step_results": "steps, transcripts and scores of their own",
+            "step_results": "steps, transcripts and scores, separate for each step",
             "artifacts/": "output",
             "tasks given": "task, expected (solution), grader (tests)",
             "jobs of oracle and nop": "a log of how reference and empty answers to this task version were graded",
-            "agent_result": "tokens and cost; without `rollout_details`",
+            "agent_result": "tokens and cost; `rollout_details` is left out",
             "analysis.json": "metadata",
         },
     ),

@@ -40,9 +40,9 @@ _DECIDING = (
     re.compile(r"ifeval_strict_accuracy|chain_of_thought_correctness|code_eval_acc|test_avg"),
     re.compile(r"(?:final_number_exact_match|math_equiv\w*|safety_score|omni_math_accuracy|wildbench_score\w*)"),
 )
-"""Metrics that decide if a run has them. HELM names the main metric only in the schema of a suite."""
+"""Metrics that decide the verdict, if measured. HELM names the main metric only in the schema of a suite."""
 _VERDICT = re.compile(r"(?:match|equiv|accuracy|correctness|_acc)\b|match$")
-"""Metrics that are verdicts, and so become steps."""
+"""Metrics that are verdicts; each becomes a step."""
 _Key = tuple[str, int, str]
 
 
@@ -50,13 +50,13 @@ class _Spec(NamedTuple):
     run: SourceRun
     category: str
     metrics: tuple[str, ...]
-    """Metrics of the run, in its order."""
+    """Metrics of the run, in the order of its specification."""
     separate: bool
-    """Whether each choice is sent as a separate request."""
+    """True if each choice was sent as a separate request."""
 
 
 class HelmReader(EvalReader):
-    """Reads a run's folder, or its `scenario_state.json` and the other files of that folder."""
+    """Reads a run from its folder or from the file `scenario_state.json`; other files of the folder are read, too."""
 
     format = NAME
 
@@ -85,7 +85,7 @@ class HelmReader(EvalReader):
                         if len(waiting) < MAX_STATES and held <= MAX_SESSION_CHARACTERS:
                             waiting.append(one)
                         else:
-                            self._omit("a request of an instance with very many", state.name)
+                            self._omit("a request of an instance with too many requests", state.name)
                     else:
                         held = 0
                         if waiting:
@@ -170,7 +170,7 @@ class HelmReader(EvalReader):
             name=f"{id} {perturbed}".strip(),
             trial=trial + 1,
             status=status,
-            reason=error or (None if steps else "no metric of it was measured"),
+            reason=error or (None if steps else "no metric was measured"),
             place=f"instance {id}",
             steps=steps,
             documents=(
@@ -202,7 +202,7 @@ class HelmReader(EvalReader):
         choices: Sequence["_Choice"],
         right: Sequence[str],
     ) -> Iterator[Step]:
-        """Yield a step for the deciding metric, then one for each other metric that is a verdict."""
+        """Yield a step for the deciding metric, then a step for each other metric that is a verdict."""
         names = [name for name in spec.metrics or own if name in own]
         deciding = next((name for pattern in _DECIDING for name in own if pattern.fullmatch(name)), None)
         if deciding is None:
@@ -218,7 +218,7 @@ class HelmReader(EvalReader):
 
 
 _Choice = tuple[str, str, str]
-"""Letter or likelihood of a choice, its text, and `chosen`, `target`, both or nothing."""
+"""A choice: its letter or likelihood, its text, and whether it is `chosen`, the `target`, both or neither."""
 
 
 def _key(state: Mapping[str, object]) -> _Key:
@@ -254,7 +254,7 @@ def _likelihood(state: Mapping[str, object]) -> float:
 
 
 def _chosen(states: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
-    """Return the request of the most likely choice; each choice has its own request."""
+    """Return the request with the most likely choice; each choice was sent as a separate request."""
     return max(states, key=_likelihood)
 
 
@@ -331,7 +331,7 @@ FORMATS = (
         recognise_folder=_recognise_folder,
         a_run="a run's folder",
         an_eval="an instance; perturbed instances are separate evals",
-        passed="the deciding metric (exact match, unless another tells more) is at least 1, or the threshold",
+        passed="the deciding metric (exact match, unless another is more specific) is at least 1, or the threshold",
         names=("adapter_spec", "request_states"),
         fields={
             "instance.id, perturbation": "name; the scenario and its arguments are the category",

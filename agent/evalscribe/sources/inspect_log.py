@@ -42,16 +42,16 @@ class SamplePieces:
                 self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
 
     def sample(self, name: str) -> str | None:
-        """Return the sample that starts with this member; None for a member that is a whole sample."""
+        """Return the sample whose first piece is this member; None for any other member."""
         piece = _PIECE.fullmatch(name)
         return piece["sample"] if piece and piece["head"] else None
 
     def is_other(self, name: str) -> bool:
-        """Return True for a piece that is not the first."""
+        """Return True if this member is a sample's second or a later piece."""
         return name in self._others
 
     def whole(self, sample: str, read: Callable[[str], bytes]) -> object:
-        """Assemble a sample in the layout of other logs. Raises `DataError`."""
+        """Assemble a sample from its pieces, as logs with one member per sample have it. Raises `DataError`."""
         head = decode_json(_piece_text(read(self._heads[sample])))
         if not isinstance(head, dict):
             return head
@@ -96,7 +96,7 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
 _KNOWN_FIELDS = frozenset(
     ("version", "status", "eval", "error", "samples", "location", "etag", "plan", "results", "stats", "reductions")
 )
-"""Fields of a log that are not counted as left out: read elsewhere, sums over samples, or how the log was made."""
+"""Fields of a log that are not counted as left out: read elsewhere, sums over samples, or about the log itself."""
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
 """Fields of the eval's description that are dropped, because they are long and the same for all samples."""
 LONGEST_KEPT = 2000
@@ -241,13 +241,13 @@ class EvalFile(InspectLog):
 
 
 class JsonFile(InspectLog):
-    """Log with a single JSON object. It is read twice, because fields about all samples may follow the samples."""
+    """Log with a single JSON object. Reads the file twice, because fields about all samples may follow the samples."""
 
     passes = 2
 
     def read(self) -> Iterator[Run | Record]:
         header: dict[str, JsonValue] = {}
-        with suppress(DataError):  # The second pass shows where it ends.
+        with suppress(DataError):  # The second pass raises this error after the readable evals.
             for sample in self._pass(header):
                 if isinstance(sample, dict):
                     self._trials[str(sample.get("id"))] += 1
@@ -276,7 +276,7 @@ class JsonFile(InspectLog):
 
 
 def _run_id(eval: Header, path: Path) -> str:
-    """Return the log's own id; logs of older versions have none and are identified by how they were started."""
+    """Return the log's id; older logs have none and get an id made of the settings with which they were started."""
     own = _text(eval.get("eval_id"))
     if own.isprintable() and 8 <= len(own) <= 100:
         return own

@@ -32,7 +32,7 @@ class InspectConversation(NamedTuple):
     """Name of the agent, else of the span with the model call."""
     messages: list[object]
     marks: frozenset[str]
-    """What identifies its last answer (see `_marks`)."""
+    """Ids of the last answer (see `_marks`)."""
 
 
 class _Span(NamedTuple):
@@ -106,7 +106,7 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
         kind, own = event.get("event"), _Span(*(str(event.get(key)) for key in ("parent_id", "type", "name")))
         if kind == "span_begin":
             spans[str(event.get("id"))] = own
-        elif kind == "step":  # Logs of older versions have these instead of spans.
+        elif kind == "step":  # Logs of older versions have steps instead of spans.
             steps = [*steps, own] if event.get("action") == "begin" else steps[:-1]
         elif kind == "model":
             span = str(event.get("span_id"))
@@ -145,7 +145,7 @@ def _marks_of(messages: Sequence[object]) -> frozenset[str]:
 
 
 def _marks(message: Mapping[str, object]) -> frozenset[str]:
-    """Return what identifies a message in other places: its id and the ids of its tool calls, else its content."""
+    """Return marks by which copies of a message are matched: its id and the ids of its tool calls, else its content."""
     calls = message.get("tool_calls")
     named = [message, *(calls if isinstance(calls, list) else [])]
     ids = {str(one["id"]) for one in named if isinstance(one, Mapping) and one.get("id")}
@@ -154,7 +154,7 @@ def _marks(message: Mapping[str, object]) -> frozenset[str]:
 
 
 _TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
-"""Kinds of events rendered in full. For all other kinds, only their errors are rendered."""
+"""Kinds of events rendered in full. Of all other kinds, only errors are rendered."""
 _UNTOLD = (
     "timestamp",
     "completed",
@@ -188,7 +188,7 @@ _OF_HARNESS = frozenset(
 
 
 def render_events(events: Sequence[object], left_out: Omissions) -> str:
-    """Render one line per informative event and count those of unknown kinds."""
+    """Render one line per informative event, and count events of unknown kinds."""
     return "\n".join(line for event in events for line in _lines(event, left_out))
 
 
@@ -277,7 +277,7 @@ MAX_FIELD = 20_000
 """Maximum characters of a metadata field."""
 _ATTACHMENT = "attachment://"
 _ELSEWHERE = frozenset({"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"})
-"""Fields that are stored elsewhere than in the metadata."""
+"""Fields that are not stored as metadata, because other parts of the record contain them."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Sample = Mapping[str, JsonValue]
 
@@ -306,7 +306,7 @@ def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omis
     )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
     for field in ("events_data", "timelines"):
-        plain.pop(field, None)  # repeats the events
+        plain.pop(field, None)  # this field repeats the events
     agents = [{"name": one.name, "messages": one.messages} for one in spoken]
     sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": said, "agents": agents}))
     assert isinstance(sample, dict)
@@ -496,7 +496,7 @@ def _told(error: JsonValue) -> JsonValue:
 
 
 def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
-    """Return the output. Omit its message if it repeats the last message, as it usually does."""
+    """Return the output without messages that repeat the last answer of the conversation."""
     last = next((one for one in reversed(messages) if _of(one).get("role") == "assistant"), None)
     choices = _list(_of(value).get("choices"))
     if last is None or not choices or not isinstance(value, dict):
@@ -526,7 +526,7 @@ def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], event
 
 
 def _input(value: JsonValue) -> str:
-    """Return the task's text; for messages, each with its role."""
+    """Return the task's text; if it is a list of messages, each message with its role."""
     if not isinstance(value, list):
         return _text(value)
     return "\n\n".join(f"{one.get('role')}: {_content(one.get('content'))}" for one in value if isinstance(one, dict))
@@ -555,7 +555,7 @@ def _json(value: object) -> str:
 
 
 def _of(value: object, key: str | None = None) -> dict[str, JsonValue]:
-    """Return the object, or its member under `key`; empty if there is none."""
+    """Return the value, or its member `key`, if it is an object; else an empty object."""
     held = value.get(key) if key is not None and isinstance(value, Mapping) else value if key is None else None
     return held if isinstance(held, dict) else {}
 

@@ -36,21 +36,21 @@ class ParsedItem(NamedTuple):
 
     item: Item
     hidden: int
-    """Number of secrets removed from it."""
+    """Number of secrets removed from the item."""
     named: bool = False
-    """True if the line has its own key."""
+    """True if the line states a key; False if the key was derived."""
 
 
 class _WrongFieldsError(DataError):
-    """A row has wrong fields, which probably all rows have."""
+    """A row lacks required fields or has unknown ones, as probably all rows do."""
 
 
 def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[str, str] | None = None) -> ParsedItem:
     """Parse and redact one decoded line.
 
-    Without a `key`, one is derived from the content; without a `source`, the argument is used. `columns` names the
-    line's fields by field of the item; all its other fields become metadata. Raises `DataError` describing the problem,
-    without its location.
+    A missing `key` is derived from the content; a missing `source` is taken from the argument. `columns` maps fields
+    of the item to fields of the line; all other fields of the line become metadata. Raises `DataError` describing the
+    problem, without its location.
     """
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
@@ -66,7 +66,7 @@ def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[
 
 
 def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, object]:
-    """Return a row under the names of an item's fields. Raises `DataError` for unknown ones."""
+    """Rename a row's columns to the fields of an item. Raises `DataError` for missing or unknown columns."""
     columns = {_SHORT.get(field, field): name for field, name in columns.items()}
     for field, name in columns.items():
         if name not in row and field == "input":
@@ -112,7 +112,7 @@ def render_item(item: Item) -> str:
 
 
 def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
-    """Redact an item. Its own field names are not treated as names of secrets: a `key` may look random."""
+    """Redact an item. Fields of the item itself are not redacted by name: a `key` is not a secret."""
     texts = collect_strings(value)
     whole = "\n".join(texts)
     if not _is_text(whole):
@@ -155,7 +155,7 @@ def _item_error(error: ValidationError) -> str:
 
 
 MAX_ITEM_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of a line, and so of an item."""
+"""Maximum bytes of a line, which contains one item."""
 TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
@@ -191,7 +191,7 @@ def _line(number: int, held: bytearray, end: bytes) -> bytes:
 
 
 MAX_PROBLEMS = 20
-"""Maximum problems that are stored; all are counted."""
+"""Maximum problems that are stored; further problems are only counted."""
 
 
 class ItemCollector:
@@ -202,8 +202,8 @@ class ItemCollector:
 
         Args:
             name: Name of the file.
-            unit: Unit by which values are numbered, `line` or `item`.
-            columns: Names in the file by field of the item.
+            unit: What numbers in messages count: `line` or `item`.
+            columns: Column names in the file, by field of the item.
         """
         self._columns = columns
         self.problems: list[str] = []
@@ -215,7 +215,7 @@ class ItemCollector:
         self._equal: dict[str, int] = {}
 
     def item(self, value: object, number: int, source: Mapping[str, JsonValue] | None = None) -> Item | None:
-        """Parse an item; record a problem and return None if it is invalid. `source` is added to file and location."""
+        """Parse an item; record a problem and return None if it is invalid. `source` is added to the item's source."""
         try:
             origin = {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})}
             read = parse_item(value, origin, self._columns)
@@ -260,7 +260,7 @@ class ItemFile:
     """Base of all formats: a file of items, read once from beginning to end."""
 
     def __init__(self, path: Path, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
-        """Store the arguments, as `ItemCollector` takes them."""
+        """Open nothing yet; `name`, `unit` and `columns` are as in `ItemCollector`."""
         self._path = path
         self._name = name
         self._intake = ItemCollector(name, unit, columns)
@@ -278,12 +278,12 @@ class ItemFile:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Problems of the first lines that yield no item, with their locations. Complete after reading."""
+        """Problems of the first lines that are not valid items, with their locations. Complete after reading."""
         return self._intake.problems
 
     @property
     def bad(self) -> int:
-        """Number of lines that yield no item."""
+        """Number of lines that are not valid items."""
         return self._intake.bad
 
     @property
@@ -354,7 +354,7 @@ def is_list(path: Path) -> bool:
 
 
 class CsvColumns(Frozen):
-    """Column names; for a table without a header, column numbers from 1."""
+    """The columns of a CSV file by name, or by number (from 1) if the file has no header."""
 
     input: tuple[str, ...]
     """Several columns are combined into an object."""
@@ -376,7 +376,7 @@ class CsvColumns(Frozen):
 
     @property
     def asked(self) -> tuple[tuple[str, str], ...]:
-        """Return the field and name of every requested column."""
+        """Return the option and the name of every column that the user named."""
         several = [("input_column", name) for name in self.input]
         several += [("metadata_column", name) for name in self.metadata]
         single = {
@@ -488,7 +488,7 @@ def csv_rows(
     Args:
         reading: The file.
         delimiter: One character.
-        place: Returns the location of a line, for errors that end the reading.
+        place: Returns the location of a line, for errors.
         refuse: Called with the line and the problem of a row that cannot be read.
         decode: Decodes a line. Must not raise, because a line may be part of a cell.
 
@@ -542,7 +542,7 @@ def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) 
     Args:
         path: The file.
         name: Name of the file in messages.
-        columns: Names in the file by field of the item, if they differ; the remaining ones become metadata.
+        columns: Names in the file by field of the item, if they differ; unused fields of the file become metadata.
 
     Raises:
         NotFoundError: The file does not exist.

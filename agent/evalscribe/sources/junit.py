@@ -21,7 +21,7 @@ from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
-"""Status by element of a test case, the most severe first."""
+"""Status of a test case by the element that it contains, the most severe first."""
 _RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
 _STOCK = ("failed", "failure", "error")
@@ -35,7 +35,7 @@ MAX_SUITES = 100_000
 
 
 class JUnitElement(NamedTuple):
-    """An element of a test case."""
+    """An element inside a test case, such as `failure`."""
 
     tag: str
     attributes: dict[str, str]
@@ -54,7 +54,7 @@ class JUnitCase(NamedTuple):
 
 
 class JUnit(RecordFile):
-    """A file of test results. It is read twice, because reruns of a test are its trials."""
+    """A file of test results. Reads the file twice, first to count the reruns of each test, which are trials."""
 
     format = NAME
     passes = 2
@@ -66,7 +66,7 @@ class JUnit(RecordFile):
     def read(self) -> Iterator[Run | Record]:
         trials = Trials()
         suite: JsonValue = None
-        with suppress(DataError):  # The second pass shows where it ends.
+        with suppress(DataError):  # The second pass raises this error after the readable evals.
             for case in self._cases(Omissions()):
                 trials.count(*case.key)
                 suite = suite or case.suite.get("name")
@@ -115,7 +115,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """Merge a failed test with its failed teardown, which pytest reports as a second case; it is not a second trial."""
+    """Merge a failed test with its failed teardown, which pytest reports as another case but is not another trial."""
     before = None
     for case in read:
         message = case.parts[0].attributes.get("message", "") if case.parts else ""

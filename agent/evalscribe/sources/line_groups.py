@@ -1,7 +1,7 @@
 """Read line-based files in which an eval has several lines, one for each filter or metric.
 
-The lines of an eval are far apart: one filter follows the other, usually with the evals in the same order. The file is
-read at several places at once, so that a long file need not fit into memory.
+Such a file has all lines of one filter, then all lines of the next, usually with the evals in the same order. This
+module reads the file at several places at once, so that a long file need not fit into memory.
 """
 
 from array import array
@@ -37,11 +37,11 @@ class LineGroups:
 
         Args:
             path: The file.
-            open: Opens it for the first reading.
+            open: Opens the file for the first pass.
             omit: `EvalReader._omit`, for lines that cannot be read.
-            is_line: Whether an object is a line of the format.
-            column: Name of the filter or metric of a line.
-            key: What the lines of one eval have in common.
+            is_line: Returns True if an object is a line of the format.
+            column: Returns the filter or metric of a line.
+            key: Returns the same text for all lines of one eval.
         """
         self._path = path
         self._open = open
@@ -53,7 +53,7 @@ class LineGroups:
         """Characters of each column's longest line; one line of each column is in memory at a time."""
 
     def groups(self) -> Iterator[list[Line]]:
-        """Yield the lines of each eval, in the order in which the columns begin. Raises the errors of `FileReader`."""
+        """Yield the lines of each eval, one for each filter or metric. Raises the errors of `FileReader`."""
         orders = self._orders()
         longest = max(orders.values(), key=len, default=array("q"))
         together = sum(self._longest_lines.values())
@@ -72,7 +72,7 @@ class LineGroups:
                     size += characters
                     held.setdefault(key, []).append(line)
                 else:
-                    self._omit("a line of a long file in which filters have different orders", self._path.name)
+                    self._omit("a line of a long file whose filters list evals in different orders", self._path.name)
         yield from held.values()
 
     def _orders(self) -> dict[str, "array[int]"]:

@@ -93,7 +93,7 @@ class LmEvalReader(EvalReader):
         return files[:MAX_FILES]
 
     def _results(self, time: str, files: Sequence[_Samples]) -> _Results:
-        """Return the results file with this time. If there is none, its run is derived from folder and tasks."""
+        """Return the results file with this time stamp; without it, folder and tasks identify the run."""
         whole: Mapping[str, object] = {}
         for suffix in ("", ".gz"):
             if path := file_below(files[0].path.parent, f"results_{time}.json{suffix}"):
@@ -139,7 +139,7 @@ def _filter(line: Line) -> str:
 
 
 def _groups(whole: Mapping[str, object]) -> dict[str, list[object]]:
-    """Return the requested groups: those that are not part of another group."""
+    """Return the groups that the user requested: those that are not part of another group."""
     found = {name: tasks for name, tasks in object_of(whole.get("group_subtasks")).items() if isinstance(tasks, list)}
     inner = {task for tasks in found.values() for task in tasks if isinstance(task, str)}
     return {name: tasks for name, tasks in found.items() if tasks and name not in inner}

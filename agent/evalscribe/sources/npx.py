@@ -63,7 +63,7 @@ def open_npx(
     """Open a run through `npx convex run` in a folder.
 
     Args:
-        settings: CONVEX_* variables for the tool, which take precedence over those of its folder.
+        settings: CONVEX_* variables for the tool, which take precedence over variables of the folder.
         env_path: A file of variables that replaces all others.
 
     Raises:
@@ -76,7 +76,7 @@ def open_npx(
 
 
 def _require_convex(folder: Path) -> None:
-    """Raise `UsageError` unless the package `convex` is installed: npx would download one of that name."""
+    """Raise `UsageError` unless the package `convex` is installed: npx would download a package of that name."""
     if not folder.is_dir():
         raise UsageError(f"`convex_dir` {folder} is not a folder", fields=("convex_dir",))
     package = folder / "package.json"
@@ -136,7 +136,7 @@ class ConvexNpx:
         if code != 0:
             raise self._failure(errors.decode("utf-8", "replace"))
         if not output.strip():
-            return None  # how the tool prints null
+            return None  # the tool prints null as nothing
         return _result(output)
 
     async def close(self) -> None:
@@ -145,8 +145,8 @@ class ConvexNpx:
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
         """Return `--prod` for a login, because the tool would otherwise use the development deployment.
 
-        A deploy key names its own deployment, and the tool refuses the option for a self-hosted one. Like the tool,
-        this looks in the environment, then in .env.local, then in .env.
+        A deploy key names its own deployment, and the tool refuses the option if it is self-hosted. Like the tool,
+        this function looks in the environment, then in .env.local, then in .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
@@ -194,7 +194,7 @@ class ConvexNpx:
         """Return the error for a failed call, based on the tool's output. The errors are the same as over HTTP."""
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
-            return FunctionFailed(message)  # the function itself may have thrown any text
+            return FunctionFailed(message)  # thrown by the function, so the text may be anything
         said = safe_message(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
             return refuses_access(self.where, said.removesuffix('"}'))
@@ -212,7 +212,7 @@ class ConvexNpx:
 def _reason(stderr: str) -> tuple[str, bool]:
     """Extract the reason from the tool's output. The second value is True if the function itself failed.
 
-    The tool prints a refusal by the deployment as JSON. It is returned in the form used over HTTP: `code: message`.
+    The tool prints a refusal by the deployment as JSON. Returns such a refusal as over HTTP: `code: message`.
     """
     lines = [line for line in _COLOUR.sub("", stderr).splitlines() if line.strip() and not _NOISE.match(line.strip())]
     text = "\n".join(line.removeprefix("✖ ") for line in lines).strip()

@@ -60,7 +60,7 @@ _PASSED = frozenset(
 _FAILED = frozenset(
     ("fail", "failed", "incorrect", "no", "false", "failure", "bad", "hallucinated", "irrelevant", "unrelated", "toxic")
 )
-"""Labels that are verdicts. Any other label, such as a class name, is not a verdict."""
+"""Labels for a failure. A label that is neither here nor in `_PASSED`, such as a class name, is not a verdict."""
 _MODEL = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
 _PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
@@ -92,7 +92,7 @@ class Otlp(EvalReader):
             raise self._damage
 
     def _gather(self, traces: "_Traces") -> None:
-        """Read spans, and log records from other files of the folder. For a file of logs, find its spans."""
+        """Read spans from the file and log records from the folder's other files; for a file of logs, vice versa."""
         spans = self._path
         if not _has(spans, _SPANS):
             known = _trace_ids(spans, _LOGS)
@@ -175,7 +175,7 @@ def _of_scopes(
 
 
 def _objects(text: JsonStream) -> Iterator[None]:
-    """Yield before each object of the list that begins here, and skip other elements; the caller reads the object."""
+    """Stop before each object in the list that begins here, for the caller to read it; skip other elements."""
     if text.peek() != "[":
         text.skip()
         return
@@ -248,7 +248,7 @@ def _value(given: object, levels: int = 40) -> object:
 
 
 class _Traces:
-    """Spans and log records, sorted by trace. They wait in a file that SQLite deletes, so memory stays small."""
+    """Spans and log records, sorted by trace, in a temporary SQLite file, so that memory stays small."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -293,7 +293,7 @@ class _Traces:
                     one = json.loads(body)
                     if kind == "log":
                         logs.append(one)
-                    else:  # a file that was joined from several can have a span twice
+                    else:  # a file joined from several files can contain a span twice
                         spans.setdefault(one["spanId"] or str(read), Span(**one))
                 yield trace, list(spans.values()), logs, parts - read
 
@@ -374,7 +374,7 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
 
 
 def _evaluations(spans: Sequence[Span], logs: Sequence[Mapping[str, object]]) -> Iterator[_Evaluation]:
-    """Yield each evaluation once. Exporters may write it both as an event and as a log record."""
+    """Yield each evaluation once: exporters may write it both as an event and as a log record."""
     seen: set[_Evaluation] = set()
     events = [object_of(event) for span in spans for event in span.events] + [dict(one) for one in logs]
     given = [object_of(one.get("attributes")) for one in events if EVALUATION in text_of(one.get("name"))]
@@ -440,7 +440,7 @@ def _first_of(given: Sequence[Mapping[str, object]], names: Sequence[str]) -> st
 
 
 def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> float | None:
-    """Return the sum over the model calls. If they have no figures, return the agent's, which is the same sum."""
+    """Return the sum of figures over the model calls; if these have no figures, the total of the agent's span."""
     for spans in (calls, [root] if root else []):
         found = [
             value

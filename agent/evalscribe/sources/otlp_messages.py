@@ -17,7 +17,7 @@ _KINDS = {
     **dict.fromkeys(("invoke_agent", "invoke_workflow"), "AGENT"),
     "execute_tool": "TOOL",
 }
-"""OpenInference span kinds by operation of the GenAI conventions."""
+"""OpenInference span kinds by the operation names of the GenAI conventions."""
 _OTHER_KINDS = {"llm": "LLM", "chat": "LLM", "agent": "AGENT", "tool": "TOOL", "workflow": "CHAIN", "task": "CHAIN"}
 """OpenInference span kinds by `traceloop.span.kind` or `llm.request.type`."""
 _WHOLE = ("pydantic_ai.all_messages", "all_messages_events")
@@ -31,9 +31,9 @@ _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _DETAILS = "gen_ai.client.inference.operation.details"
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "developer": "system", "function": "tool"}
 MAX_PARTS = 10_000
-"""Maximum messages of a span, and parts of a message, that attribute names may number."""
+"""Maximum messages of a span, and parts of a message, read from numbered attributes (`llm.input_messages.0`)."""
 MAX_DEPTH = 50
-"""Maximum ancestors of a span that are followed."""
+"""Maximum ancestors that are looked up for a span."""
 Messages = list[dict[str, object]]
 Parents = Mapping[str, tuple[str, ...]]
 """Ids of each span's ancestors by span id, the nearest first."""
@@ -72,7 +72,7 @@ class Span(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Return why it failed: the status, else the exception."""
+        """Return why the span failed: its status message, else its exception."""
         exception = self._exception
         said = as_text(exception.get("exception.message"))
         type = as_text(exception.get("exception.type")) or as_text(self.attributes.get("error.type"))
@@ -125,7 +125,7 @@ def conversations(
         if messages:
             name = _agent_name(agents[agent]) if agent and found else None
             found.append((name, _with_tool_errors(messages, members)))
-    if not found:  # no call of a model has its messages: what the agent or the first span was given
+    if not found:  # no model call has messages: use those of the agent or of the first span
         for span in sorted(spans, key=lambda span: (span.kind not in AGENTS, len(parents[span.spanId]))):
             given, answered = _exchange(span, told.get(span.spanId, []))
             if given or answered:
@@ -134,7 +134,7 @@ def conversations(
 
 
 def _agent_of(span: Span, agents: Mapping[str, Span], parents: Parents) -> str:
-    """Return the id of the nearest agent span that a span belongs to; empty if there is none."""
+    """Return the id of the span itself or its nearest ancestor that is an agent's; empty if there is none."""
     return next((one for one in (span.spanId, *parents[span.spanId]) if one in agents), "")
 
 
@@ -148,7 +148,7 @@ def _whole(agent: Span | None) -> Messages:
 
 
 def _merged(members: Sequence[Span], told: Mapping[str, list[dict[str, object]]]) -> Messages:
-    """Merge the model calls of an agent into one conversation: each call repeats the messages before it."""
+    """Merge the model calls of an agent into one conversation: each call repeats all earlier messages."""
     said: Messages = []
     known: set[str] = set()
     for call in members:
@@ -245,7 +245,7 @@ def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, o
 
 
 def _message(one: Mapping[str, object], role: str) -> Iterator[dict[str, object]]:
-    """Yield a message. If it contains several tool results, yield each as a message of its own."""
+    """Yield a message; several tool results in it become separate messages."""
     role = text_of(one.get("role")).lower() or role
     role = _ROLES.get(role, role) if _ROLES.get(role, role) in ("system", "user", "assistant", "tool") else "user"
     parts = next((given for name in ("parts", "content") if isinstance(given := one.get(name), list)), None)
@@ -327,7 +327,7 @@ def _plant(tree: dict[str, object], names: Sequence[str], value: object) -> None
 
 
 def _in_order(tree: object) -> list[object]:
-    """Return the members of an object whose names are numbers; 10 comes after 9."""
+    """Return the members of an object whose names are numbers, in numeric order."""
     members = [(int(name), one) for name, one in object_of(tree).items() if name.isdecimal() and len(name) < 9]
     return [one for _, one in sorted(members, key=lambda member: member[0])][:MAX_PARTS]
 

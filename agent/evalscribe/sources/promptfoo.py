@@ -45,20 +45,20 @@ MAX_LABEL = 40
 ERROR = 2
 """`failureReason` if the provider failed. 1 means that an assertion failed."""
 _APIS = frozenset(("chat", "messages", "completion", "completions", "responses", "realtime", "text-generation"))
-"""Known second parts of provider ids such as `openai:chat:gpt-4o`."""
+"""Known middle parts of provider ids, such as `chat` in `openai:chat:gpt-4o`."""
 _CODE = frozenset(("exec", "file", "golang", "http", "https", "package", "python", "ruby", "webhook", "ws", "wss"))
-"""First parts of the ids of providers that are the user's own code."""
+"""First parts of provider ids, such as `python` in `python:agent.py`, that stand for the user's own code."""
 _RAISED = re.compile(
     r"(?:Custom function threw error|(?:Python|Ruby) (?:code execution|assertion) failed|Could not extract JSON from)\b"
 )
-"""Reasons of assertions that failed because their own code or model broke."""
+"""Starts of reasons that an assertion gives if its own code or model broke."""
 _REFERENCES = frozenset(
     ("equals", "similar", "levenshtein", "rouge-n", "bleu", "gleu", "meteor", "factuality", "model-graded-factuality")
 )
 """Types of assertions whose value is a reference answer."""
 _USED = frozenset(("cost", "error", "failureReason", "gradingResult", "metadata", "namedScores", "prompt", "promptIdx"))
 _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", "vars"}
-"""Fields of a row that have a place; the others are metadata."""
+"""Fields of a row that are read; all others become metadata."""
 _SEVERAL = 1
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
 """Fields of a file that contain settings or repeat the rows."""
@@ -84,17 +84,17 @@ _ROW = {
 }
 """Columns of the database's table `eval_results`, with their names in files."""
 _ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
-"""Columns by which rows are selected and sorted. They must not be generated, which can take any time."""
+"""Columns by which rows are selected and sorted; not generated columns, which can take any time to compute."""
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
 _CSV_STATUS = ["Status", "Score", "Named Scores"]
-"""Columns behind each output of a CSV export, and its reasoning in newer versions; then come its metrics."""
+"""Columns that follow each output of a CSV export (in newer versions, after its reasoning); metrics come next."""
 _CSV_END = ["Grader Reason", "Comment"]
 MAX_OUTPUTS = 200
-"""Maximum outputs of a line of a CSV export: each repeats the variables of the test."""
+"""Maximum outputs of a line of a CSV export: each becomes a row that repeats the variables of the test."""
 MAX_HEADER_CHARACTERS = 200_000
-"""Every row repeats the header."""
+"""Maximum characters of the header of a CSV export, which every row repeats."""
 _SEPARATOR = "\n---\n"
-"""Stands between error and output in CSV that was exported from promptfoo's page."""
+"""Separates error and output in CSV files exported from promptfoo's page."""
 _decode = partial(bytes.decode, errors="replace")
 
 
@@ -117,11 +117,11 @@ class Promptfoo(EvalReader):
         """Data about an evaluation, by its id; the id is empty in files with one evaluation."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._prompts: dict[tuple[str, str], dict[str, int]] = {}
-        """Numbers of the prompts of a provider in an evaluation."""
+        """Number of each prompt, by evaluation and provider."""
         self._labels: dict[tuple[str, Column], set[str]] = {}
-        """The labels of a provider with a prompt."""
+        """The labels that a provider has with the same prompt, by evaluation and column without its label."""
         self._tests: HashTable | None = None
-        """The hash of the test that could have a name, by that of evaluation and name; `_SEVERAL` of several."""
+        """The hash of the test with a possible name, by the hash of evaluation and name; `_SEVERAL` if not unique."""
 
     def evals(self) -> Iterator[SourceEval]:
         if self._tests is None:
@@ -199,7 +199,7 @@ class Promptfoo(EvalReader):
                     refuse(number, f"{len(cells)} cells in place of {len(names)}")
                     continue
                 for n, columns in enumerate(outputs[:MAX_OUTPUTS]):
-                    if any(cells[at] for at in columns):  # a filtered export has gaps
+                    if any(cells[at] for at in columns):  # in a filtered export, some outputs are empty
                         yield "", _csv_row(names, cells, outputs, n), f"line {number}"
                 if left := len(outputs[MAX_OUTPUTS:]):
                     self._omit(f"an output after the first {MAX_OUTPUTS}", f"line {number}", left, lost=True)
@@ -214,7 +214,7 @@ class Promptfoo(EvalReader):
                 evaluation = str(id or number)
                 found = dict(zip(stored, map(_decoded, texts), strict=True))
                 summary = object_of(found.get("results"))
-                self._about = {  # of this evaluation only: its rows follow
+                self._about = {  # only this evaluation, because its rows follow before the next evaluation
                     evaluation: {
                         "evalId": id,
                         "timestamp": _time(created) or summary.get("timestamp"),
@@ -253,7 +253,7 @@ class Promptfoo(EvalReader):
         if score is not None and status != "error":
             scores = {"score": score, **(scores or _named_scores(row))}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
-        if not usage and row.get("failureReason") == ERROR:  # an export says 0 here, a database nothing
+        if not usage and row.get("failureReason") == ERROR:  # exported files have 0 tokens here, databases nothing
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))
@@ -292,7 +292,7 @@ class Promptfoo(EvalReader):
         )
 
     def _name(self, evaluation: str, row: Mapping[str, object]) -> str:
-        """Return the shortest name that no other test of the evaluation has."""
+        """Return the shortest possible name of the row's test that no other test of the evaluation can have."""
         digest, names = _candidates(row)
         tests = self._tests or HashTable()
         return next((name for name in names if tests[hash((evaluation, name))] == hash(digest)), names[-1])
@@ -349,15 +349,15 @@ class _Check(NamedTuple):
     reason: str
     score: float | None
     raised: bool
-    """Whether the assertion itself broke."""
+    """True if the assertion's own code or model broke."""
     counts: bool
-    """Whether its failure can make the test fail; False within a set that passed."""
+    """True if the assertion can make the test fail; False for a member of a set that passed."""
 
 
 def _checks(graded: Mapping[str, object]) -> list[_Check]:
-    """Return the assertions. Those that may have decided the test come first.
+    """Return the assertions, first those that can have decided the test.
 
-    A set is one result that contains its members. Newer versions repeat the members after it.
+    An assertion set is one result that contains its members. Newer versions repeat the members after the set.
     """
     results: list[tuple[dict[str, object], bool]] = []
     repeated: Counter[str] = Counter()
@@ -477,7 +477,7 @@ def _chat(prompt: str) -> list[dict[str, object]] | None:
 
 
 def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list[object]:
-    """Return the messages. The response's metadata contains those of an attack with several turns."""
+    """Return the messages; for an attack with several turns, from the metadata of the row and the response."""
     metadata = {**object_of(row.get("metadata")), **object_of(response.get("metadata"))}
     history = [one for one in dicts(metadata.get("redteamHistory")) if one.get("prompt") and one.get("output")]
     if history:
@@ -503,7 +503,7 @@ def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
 
 
 def _csv_outputs(names: Sequence[str]) -> list[range]:
-    """Return the columns of each output in the header of a CSV export; nothing for another table."""
+    """Return the column numbers of each output in the header of a CSV export; empty for any other table."""
     found: list[range] = []
     if sum(map(len, names)) > MAX_HEADER_CHARACTERS:
         return found
@@ -536,7 +536,7 @@ def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range
         "promptIdx": n,
         "vars": given,
         "testCase": {"description": description},
-        # An export has the name of the prompt, which is its template if nobody named it.
+        # A CSV export contains only the prompt's label, which defaults to the template.
         "prompt": {"label": label, "raw": prompt if prompt != label else variables or label},
         "provider": provider,
         "response": {"output": text},
@@ -560,7 +560,7 @@ def _vars(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
-    """Return a digest of the test, equal for its repeats, and its possible names, the shortest first."""
+    """Return a digest of the test, equal in all repeats, and the possible names of the test, the shortest first."""
     test, given = object_of(row.get("testCase")), _vars(row)
     digest = content_id([given, test.get("assert")]).removeprefix("sha256:")
     values = [f"{name}={as_text(value)}" for name, value in given.items()]
@@ -571,7 +571,7 @@ def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
 
 
 def _short(text: str) -> str:
-    """Return a text on one line. A long text is cut and gets a digest, so that it stays distinct."""
+    """Return a text on one line. A long text is cut and a digest appended, so that it stays distinct."""
     line = " ".join(text.split())
     if len(line) <= MAX_NAME:
         return line
@@ -589,7 +589,7 @@ def _column(row: Mapping[str, object]) -> Column:
     id = text_of(given) or text_of(provider.get("id"))
     label = text_of(provider.get("label")) or id
     named = text_of(prompt.get("label")) or text_of(prompt.get("display"))
-    # Every column is held, so only the hash of a long prompt is.
+    # All columns stay in memory, so a long prompt is replaced by its hash.
     return Column(_held(id), _held(label), named if len(named) <= MAX_LABEL else content_id(named))
 
 
@@ -681,7 +681,7 @@ FORMATS = (
         names=("evalId", "results", "config", "shareableUrl", "metadata"),
         fields={
             "prompt.raw, response.output": "task and transcript; attacks in several turns come from `redteamHistory`",
-            "gradingResult.componentResults": "steps, each assertion once; one that broke is skipped",
+            "gradingResult.componentResults": "steps, each assertion once; a broken assertion is skipped",
             "failureReason": "2: error; 1: failed, unless every failed assertion broke",
             "testCase.assert": "grader; the value of `equals`, `similar` and the like is the expected answer",
             "testCase.description, vars": "name",

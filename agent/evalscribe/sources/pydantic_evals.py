@@ -26,7 +26,7 @@ NAME = "pydantic-evals"
 _ABOUT = frozenset(("name", "dataset_name", "experiment_metadata", "analyses", "report_evaluator_failures"))
 """Fields of a report that are used; all others are dropped."""
 _REPEAT = re.compile(r" \[(\d{1,6})/\d+\]$")
-"""End of the name of a repeated case."""
+"""Suffix of the name of a repeated case."""
 _USED = frozenset(("name", "inputs", "expected_output", "output", "assertions", "scores", "evaluator_failures"))
 _USED |= {"error_message", "error_stacktrace", "source_case_name"}
 """Fields of a case that are read; all others become metadata."""
@@ -143,7 +143,7 @@ def _step(name: str, assertion: Mapping[str, object], case: Mapping[str, object]
     if assertion.get("value") is True:
         return Step(name=name, status="passed")
     said = text_of(assertion.get("reason"))
-    if not said and object_of(assertion.get("source")).get("name") == "EqualsExpected":  # gives no reason itself
+    if not said and object_of(assertion.get("source")).get("name") == "EqualsExpected":  # states no reason
         output, expected = (cut(one_line(as_text(case.get(field))), 120) for field in ("output", "expected_output"))
         said = f"expected {expected!r}, got {output!r}"
     return Step(name=name, status="failed", error=said or f"the assertion `{name}` is false")

@@ -126,7 +126,7 @@ class FolderStart:
 
     @cached_property
     def folders(self) -> tuple["FolderStart", ...]:
-        """Its subfolders by name, excluding links and hidden folders."""
+        """Subfolders of the folder by name, excluding links and hidden folders."""
         paths = (self.path / name for name in sorted(self.names) if not name.startswith("."))
         return tuple(FolderStart(path) for path in paths if is_folder(path))
 
@@ -157,25 +157,25 @@ class Format(NamedTuple):
     """The name in messages and the documentation."""
     open: Callable[[Path, RunOverrides], Records]
     recognise: Callable[[FileStart, RunOverrides], str | None] = lambda _start, _overrides: None
-    """Return what a file is recognised by; None if it does not have this format."""
+    """Return the feature by which a file is recognised, as messages state it; None if it has another format."""
     recognise_folder: Callable[[FolderStart], str | None] = lambda _start: None
-    """Return what a folder that is read as a whole is recognised by; None if it does not have this format."""
+    """Return the same for a folder that is read as a whole; None if the folder has another format."""
     forms: tuple[str, ...] = ()
-    """Other names that its readers print: `csv`, `jsonl`."""
+    """Other names that readers of this format print: `csv`, `jsonl`."""
     a_run: str = "the file"
-    """What a run is."""
+    """What one run is in this format, such as `the file`."""
     an_eval: str = ""
-    """What an eval is."""
+    """What one eval is in this format."""
     passed: str = ""
-    """What counts as passed."""
+    """When an eval counts as passed."""
     versions: str = ""
     """Versions of the tool or format with which real files were tested; empty if it has no versions."""
     used: frozenset[str] = frozenset()
-    """The options that it uses, of `map`, `threshold`, `tasks` and `reference_run`."""
+    """The import options that apply: any of `map`, `threshold`, `tasks` and `reference_run`."""
     names: tuple[str, ...] = ()
-    """Top-level names of its objects, by which messages name the formats that an unknown file resembles."""
+    """Typical top-level names of the format's objects; the error for an unknown file lists formats with its names."""
     fields: Mapping[str, str] = {}
-    """What each field of the source becomes: `{"reward": "score; passed from 1"}`."""
+    """What each source field becomes, for the docs: `{"reward": "score; passed from 1"}`."""
 
 
 def has(given: Mapping[str, object], *names: str) -> str | None:

@@ -36,13 +36,13 @@ MAX_PHRASES = 200
 MORE = "something else"
 MAX_PLACE = 160
 MAX_HELD_NAME = 1_000
-"""Maximum characters of a run's names that stay in memory unchanged; longer ones are cleaned at once."""
+"""Maximum characters of a run's names that stay in memory as read; longer names are cleaned and cut at once."""
 MAX_RUNS = 10_000
 """Maximum runs of one file or folder. Data about each run stays in memory until the end."""
 MAX_STEPS = 2_000
 """Maximum steps of an eval, and maximum scores of an eval."""
 MAX_COUNT = 10**15
-"""Maximum number of tokens or trials: databases have no place for more than 64 bits."""
+"""Maximum number of tokens or trials: integers in databases have 64 bits."""
 _TAKEN = 2**32
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -57,7 +57,7 @@ class Omissions:
 
     def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
         """Count an omission; `lost` if the file is damaged there, or a whole eval is left out."""
-        if phrase not in self._counts:  # A log repeats this for each of its events.
+        if phrase not in self._counts:  # Redact each phrase once: a log may repeat it for every event.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
             phrase, place = MORE, None
@@ -65,7 +65,7 @@ class Omissions:
         if lost:
             self._lost.add(phrase)
         if place is not None and phrase not in self._first:
-            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # places have names from the file
+            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # places contain names from the file
 
     def told(self) -> dict[str, int]:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
@@ -79,16 +79,16 @@ class Omissions:
 
 
 class HashTable:
-    """Whole numbers above 0 by the hash of what they belong to; 0 where there is none.
+    """Map hashes to positive integers; an unknown hash maps to 0.
 
-    A file can have millions of evals. An entry takes 21 to 43 bytes, in a `dict` about 120, and with a text as its key
-    twice as much.
+    A file can have millions of evals. An entry takes 21 to 43 bytes here, about 120 in a `dict`, and about 240 in a
+    `dict` with text keys.
     """
 
     def __init__(self) -> None:
         self._hashes, self._numbers = array("q", [0]) * 8, array("q", [0]) * 8
         self._free = 6
-        """Entries before it grows: it is at most three quarters full."""
+        """Entries that fit before the table grows: it is at most three quarters full."""
 
     def __getitem__(self, hash: int) -> int:
         return self._numbers[self._slot(hash)]
@@ -103,13 +103,13 @@ class HashTable:
         self._hashes[slot], self._numbers[slot] = hash, number
 
     def setdefault(self, hash: int, number: int) -> int:
-        """Return the number of a hash; store it first where there is none."""
+        """Return the number of a hash; if it has none, store this number."""
         if not (found := self[hash]):
             found = self[hash] = number
         return found
 
     def _slot(self, hash: int) -> int:
-        """Return where a hash is, or belongs: behind the others with the same last bits."""
+        """Return the slot of a hash, or the free slot for it, which follows hashes with the same last bits."""
         hashes, numbers, last = self._hashes, self._numbers, len(self._hashes) - 1
         slot = hash & last
         while numbers[slot] and hashes[slot] != hash:
@@ -131,18 +131,18 @@ class Trials:
 
     def __init__(self) -> None:
         self._tasks = HashTable()
-        """How many trials a task has, and `_TAKEN` times the number up to which they are taken."""
+        """By hash of a task: its number of trials, plus `_TAKEN` times the number up to which all are taken."""
         self._ahead: set[int] = set()
-        """Hashes of tasks with the numbers that are taken beyond that."""
+        """Hashes of tasks with higher numbers that are also taken."""
 
     def count(self, *task: str) -> None:
-        """Count a trial of a task, which is any number of texts."""
+        """Count a trial of a task; any number of texts together identify the task."""
         self._tasks[hash(task)] += 1
 
     def next(self, *task: str, stated: int | None = None) -> tuple[int, int]:
         """Return the number of a trial and how many the task has.
 
-        The number is the stated one, or the lowest free one if there is none or it is taken.
+        Uses the stated number, or the lowest free number if none is stated or the stated number is taken.
         """
         key = hash(task)
         taken, trials = divmod(self._tasks[key], _TAKEN)
@@ -155,11 +155,11 @@ class Trials:
             self._ahead.discard(following)
             taken += 1
         self._tasks[key] = taken * _TAKEN + trials
-        return number, max(number, trials)  # a file can have grown since the first pass
+        return number, max(number, trials)  # the file may have grown since the first pass
 
 
 def first_run_id(path: Path) -> str:
-    """Return the id of a file's first run, made of its content, if the file has none. Raises errors of `FileReader`."""
+    """Derive an id from a file's content, for the first run of a file without ids. Raises errors of `FileReader`."""
     with FileReader(path) as reading:
         while reading.read():
             pass
@@ -204,12 +204,12 @@ class RecordFile(ABC):
 
 @dataclass(frozen=True)
 class SourceRun:
-    """A run as a reader yields it. Times and figures that are None are derived from its evals if all have them."""
+    """A run as read. Times and figures that are None are derived from the run's evals if all evals have them."""
 
     key: str = ""
     """Identifies the run within its file."""
     id: str | None = None
-    """The source's id, if it is unique outside the file; None to derive an id from the content."""
+    """The source's id, if it is unique across files; None to derive an id from the content."""
     provider: str | None = None
     model: str | None = None
     experiment: str = "default"
@@ -224,7 +224,7 @@ class SourceRun:
 
 @dataclass(frozen=True)
 class SourceEval:
-    """An eval as a reader yields it. `EvalReader` cleans and redacts it, numbers its trial and builds a record."""
+    """An eval as read. `EvalReader` cleans and redacts it, numbers its trial and builds a record."""
 
     run: SourceRun
     name: str
@@ -234,13 +234,13 @@ class SourceEval:
     """Location in the source: `[3]`, `line 7`, or a file of a folder."""
     category: str = ""
     id: str | None = None
-    """The source's id, if it is unique outside the file; None to derive one from run, name and trial."""
+    """The source's id, if it is unique across files; None to derive an id from run, name and trial."""
     trial: int | None = None
-    """From 1; None for the next free number."""
+    """Number of the trial, from 1; None for the next free number."""
     version: str | None = None
     """The source's version of the eval, if task or grader changes also change it."""
     reason: str | None = None
-    """Why it failed or broke; None to use the error of the first failed step."""
+    """Why the eval failed or broke; None to use the error of the first failed step."""
     steps: Sequence[Step] = ()
     documents: Sequence[Document] = ()
     """Empty documents are omitted from the record."""
@@ -248,7 +248,7 @@ class SourceEval:
     """Name and messages (as for `build_transcript`) of each conversation, the main one first."""
     scores: Mapping[str, float] = field(default_factory=dict)
     metadata: Mapping[str, object] = field(default_factory=dict)
-    """Data without a field of its own, under the source's names."""
+    """Data for which records have no separate field, under the source's names."""
     missing: Sequence[str] = ()
     started_at: object = None
     ended_at: object = None
@@ -258,7 +258,7 @@ class SourceEval:
 
 
 class EvalReader(RecordFile):
-    """Base of readers that yield evals one by one. It does everything that the formats share.
+    """Base of readers that yield evals one by one; contains everything that the formats share.
 
     The source is read twice, because the number of trials and the totals of a run are known only at the end.
     """
@@ -268,9 +268,9 @@ class EvalReader(RecordFile):
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._content = hashlib.sha256()
-        """Of everything that the first pass read."""
+        """Hash of all content that the first pass read."""
         self.known: Callable[[str], Run | None] = lambda _id: None
-        """Returns a stored run, whose threshold is used again unless the user gives one."""
+        """Looks up a stored run by id: its threshold is used again unless the user gives one."""
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:
@@ -280,18 +280,18 @@ class EvalReader(RecordFile):
         """
 
     def complete(self, run: SourceRun) -> SourceRun:
-        """Add the run's data that follow its evals in the source. Called after the first pass."""
+        """Return the run with data that the source states after the evals. Called after the first pass."""
         return run
 
     def use_threshold(self, threshold: float) -> None:
-        """Judge the evals by another threshold, from the next pass on."""
+        """Change the lowest score that passes, from the next pass on."""
         self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
         kept, self._left_out = self._left_out, Omissions()
         runs: dict[str, _RunTally] = {}
         trials = Trials()
-        with suppress(DataError):  # The second pass shows where it ends.
+        with suppress(DataError):  # The second pass raises this error after the readable evals.
             for one in self._evals():
                 key = _run_key(one)
                 if key not in runs and len(runs) < MAX_RUNS:
@@ -314,7 +314,7 @@ class EvalReader(RecordFile):
             if key not in runs and len(runs) >= MAX_RUNS:
                 self._omit(f"an eval of a run after the first {MAX_RUNS:,}", one.place)
                 continue
-            if key not in runs:  # the file has grown in the meantime
+            if key not in runs:  # the file has grown since the first pass
                 runs[key] = _RunTally(one.run)
                 made[key] = runs[key].run(self._overrides, self._identity(key))
                 yield made[key]
@@ -327,7 +327,7 @@ class EvalReader(RecordFile):
     def _evals(self) -> Iterator[SourceEval]:
         try:
             yield from self.evals()
-        except RecursionError:  # values just deep enough to be parsed can be too deep for what a reader makes of them
+        except RecursionError:  # a value that was barely parsed can be nested too deeply for conversion
             raise DataError(f"{self._path}: JSON nested too deeply") from None
 
     def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
@@ -346,7 +346,7 @@ class EvalReader(RecordFile):
         with FileReader(path) as self._reader:
             try:
                 yield self._reader
-            finally:  # damaged files differ too
+            finally:  # hash the content of damaged files, too
                 if not self._finished_passes:
                     self._content.update(self._reader.digest.encode())
 
@@ -390,9 +390,9 @@ class EvalReader(RecordFile):
         kept_steps = [*one.steps[:MAX_STEPS], *([one.steps[failing]] if failing >= MAX_STEPS else [])]
         kept_scores = dict(islice(one.scores.items(), MAX_STEPS))
         if left := len(one.steps) - len(kept_steps):
-            self._omit("a step of an eval with very many", one.place, left)
+            self._omit("a step of an eval with too many steps", one.place, left)
         if left := len(one.scores) - len(kept_scores):
-            self._omit("a score of an eval with very many", one.place, left)
+            self._omit("a score of an eval with too many scores", one.place, left)
         kept = safe_json(
             {
                 "metadata": one.metadata,
@@ -562,7 +562,7 @@ def safe_text(text: str) -> str:
 
 @lru_cache(maxsize=1000)
 def _safe_name_of_many(text: str) -> str:
-    """Cached, because the evals of a file have the same document paths; it takes a quarter of the time otherwise."""
+    """Apply `safe_json`, cached: the evals of a file repeat document paths, which took a quarter of the time."""
     return cast(str, safe_json(text))
 
 
@@ -586,7 +586,7 @@ def eval_id(run_id: str, name: str, trial: int) -> str:
 
 
 def object_of(value: object) -> dict[str, object]:
-    """Return the value if it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 

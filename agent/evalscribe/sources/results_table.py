@@ -30,15 +30,15 @@ from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 from evalscribe.text import cut, join_first, one_line, pluralise, slug
 
 _EITHER = "answer"
-"""Column with the output in some tables and the reference in others. Read as whichever has no other column."""
+"""Column with the output in some tables and the reference in others: read as the field that has no other column."""
 _LABEL = "label"
-"""The reference in tables of predictions; in other tables often a grader's verdict."""
+"""Column with the reference in tables of predictions; in other tables, often with a grader's verdict."""
 _DECIDING = ("passed", "score", "scores")
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
 """First line in which a spreadsheet states its delimiter."""
 _SAMPLE_ROWS = 100
-"""Number of rows of a JSON file from which the columns are collected."""
+"""Number of rows at the start of a JSON file whose fields are collected as columns."""
 _MAX_NAMES = 500
 _MAX_SLUG = 48
 _PASSES_FROM = 1.0
@@ -56,7 +56,7 @@ TableForm = Literal["csv", "jsonl", "json"]
 
 
 def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -> dict[str, str]:
-    """Return the column of each field that the table has.
+    """Return the column for each field, for fields that have a column.
 
     Args:
         names: The table's columns.
@@ -91,7 +91,7 @@ def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -
 
 
 def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return unused columns that may belong to fields without a column, by field."""
+    """Return, by field without a column, an unused column that may belong to the field."""
     likely: dict[str, str] = {}
     for name in unused:
         plain = _plain(name)
@@ -206,23 +206,23 @@ class _Score(NamedTuple):
 
 
 class _Summary:
-    """Data that the first pass collects: the number of trials of each task, and problems with its grades."""
+    """Data that the first pass collects: the number of trials of each task, and problems with grades."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.trials = Trials()
         self.inputs = HashTable()
-        """Digest of the first input with a name, as a number above 0."""
+        """By hash of an eval's name: digest of the first input with this name, as a number above 0."""
         self.graded = 0
         self.unreadable: tuple[str, str] | None = None
-        """Place and problem of the first grade that cannot be read."""
+        """Location and problem of the first grade that cannot be read."""
         self.above: tuple[str, float] | None = None
-        """Place and value of the first score above 1."""
+        """Location and value of the first score above 1."""
         self.refused: str | None = None
 
 
 class ResultsTable(RecordFile):
-    """A table of results. It is read twice, because several rows of one task are its trials."""
+    """A table of results. Reads the file twice, first to count the trials of each task."""
 
     passes = 2
 
@@ -319,7 +319,7 @@ class ResultsTable(RecordFile):
                 if score.value is not None and score.value > 1 and summary.above is None:
                     summary.above = place, score.value
         except DataError:
-            if not summary.rows:  # otherwise the second pass shows where it ends
+            if not summary.rows:  # otherwise the second pass raises this error after the readable rows
                 raise
         self._check(summary, left_out)
         return summary
@@ -331,7 +331,7 @@ class ResultsTable(RecordFile):
         if summary.unreadable and not summary.graded:
             other = self._columns.keys() & set(_DECIDING) - {"passed"}
             if "passed" in self._columns and other and "passed" not in self._overrides.columns:
-                del self._columns["passed"]  # a column `status` or `correct` may mean something else
+                del self._columns["passed"]  # a column such as `status` may not be the verdict: use the score
                 self._check(self._summarise(), left_out)
                 return
             place, problem = summary.unreadable
@@ -371,7 +371,7 @@ class ResultsTable(RecordFile):
                 if names is None:
                     names = _distinct(cells)
                     continue
-                while len(cells) > len(names) and not cells[-1]:  # spreadsheets add empty cells
+                while len(cells) > len(names) and not cells[-1]:  # spreadsheets append empty cells
                     cells.pop()
                 if len(cells) != len(names):
                     refuse(number, f"{len(cells)} cells in place of {len(names)}")
@@ -412,9 +412,7 @@ class ResultsTable(RecordFile):
         return provider_and_model(self._overrides, self._text(row, "model"), self._text(row, "provider"))
 
     def _name(self, row: _Row, summary: _Summary, number: int) -> tuple[str, str]:
-        """Return category and name: the row's id, else its input, else its place. Equal names of different inputs get a
-        suffix.
-        """
+        """Return category and name: id, else input, else row number. Different inputs with equal names get a suffix."""
         category = records.safe_name(self._text(row, "category") or "").replace("unnamed", "")
         text = self._text(row, "input") or ""
         if not text and self._text(row, "id") is None:
@@ -424,7 +422,7 @@ class ResultsTable(RecordFile):
         name = records.safe_name(named) if named else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
         if not named and (len(slug(text)) > _MAX_SLUG or name == "row"):
             name = f"{name}-{digest}"
-        first = summary.inputs.setdefault(hash((category, name)), mine := int(digest, 16) + 1)  # 0 is no entry
+        first = summary.inputs.setdefault(hash((category, name)), mine := int(digest, 16) + 1)  # 0 means no entry
         if first != mine:
             name = f"{name}-{digest}"
         return category, name
@@ -519,9 +517,9 @@ class ResultsTable(RecordFile):
         return {**metadata, **rest, **own}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return input and output as messages, for judges of collections and the SDK.
+        """Return input and output as messages, which the SDK and judges of collections read.
 
-        Without an output column, there are no messages: they would suggest that the model gave no answer.
+        Returns none if the table has no output column: messages would suggest that the model gave no answer.
         """
         if "output" not in self._columns:
             return ()
@@ -539,7 +537,7 @@ class ResultsTable(RecordFile):
                 yield Document(role=role, path=path, text=_as_text(value))
 
     def _log(self, row: _Row, score: _Score, reason: str | None) -> Iterator[Document]:
-        """Yield the log of scores in the form that experiment runs use."""
+        """Yield a log of the row's scores in the format of experiment runs."""
         if score.status == "error":
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
@@ -574,7 +572,7 @@ def _recognise(start: FileStart, overrides: RunOverrides) -> str | None:
         return "its rows have columns of a table of results" if is_results_row(start.first, overrides.columns) else None
     if start.character in "{<":
         return None
-    header = read_header(start.path, overrides.columns)  # a column's name may begin with a bracket
+    header = read_header(start.path, overrides.columns)  # unlike JSON lists, the first column name may begin with `[`
     return f"its first line has columns between {header.delimiter!r}" if header else None
 
 

@@ -63,7 +63,7 @@ class SnapshotWriter:
             raise UsageError(f"{folder} contains run {held}, not {run_id}: give a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
-        """Write one eval, or the reason why it is unreadable, so that the snapshot reads like the source."""
+        """Write one eval, or why it is unreadable, so that reading the snapshot gives the same result as the source."""
         if isinstance(payload, UnreadableEvidence):
             payload = {"error": payload.reason}
         _write(self._folder / DEBUG / _debug_name(eval_id), payload)
@@ -143,7 +143,7 @@ def _reason(error: Exception) -> str:
 
 
 class StoredSource:
-    """Reads from the store only; its content is already redacted."""
+    """Reads a run from the store only; stored content is already redacted."""
 
     def __init__(self, store: "AnalysisStore", archive: "RunStore", run_id: str) -> None:
         """Store the arguments; the caller closes the store and the archive."""

@@ -11,7 +11,7 @@ from evalscribe.sources.files import open_regular
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 MAX_SECONDS = 30.0
-"""Maximum seconds until a query yields a row: a query on a hostile schema may run forever."""
+"""Maximum seconds between two rows of a query: a query on a hostile schema may run forever."""
 SECONDS_PER_MEGABYTE = 1.0
 """Seconds that all queries together may take per megabyte, in addition to `MAX_SECONDS`."""
 _INSTRUCTIONS = 10_000
@@ -22,7 +22,7 @@ class SqliteFile:
     """A database opened for reading only.
 
     `trusted_schema` stays on, because promptfoo's indexes use JSON functions, without which its databases do not open.
-    No function that a schema can call reaches outside the database; time and memory are limited here.
+    Functions that a schema can call reach nothing outside the database; this class limits their time and memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class SqliteFile:
         self._path = path
         self._started = self._until = 0.0
         self._left = MAX_SECONDS + path.stat().st_size / 1_000_000 * SECONDS_PER_MEGABYTE
-        # Without the log of a running program nothing may be written beside the file, not even a lock.
+        # `immutable` keeps SQLite from writing files such as a lock beside the database of a stopped program.
         log = path.with_name(f"{path.name}-wal")
         mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
         try:

@@ -22,7 +22,7 @@ MAX_VALUE_CHARS = 128 * 1024 * 1024
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
-"""An error within this many characters of the end may only mean that the rest is not read yet."""
+"""A parse error within this many characters of the end of the text may only mean that more must be read first."""
 
 
 def _whole(digits: str) -> int | str:
@@ -49,14 +49,14 @@ def decode_json(text: str) -> object:
 
 class JsonLine(NamedTuple):
     number: int
-    """From 1, blank lines included."""
+    """Number of the line, from 1, counting blank lines."""
     value: dict[str, object] | None
-    """None if the line is not a JSON object or is too long."""
+    """The JSON object of the line; None if the line is another value, invalid or too long."""
     problem: str
-    """Why there is no value; empty if there is one."""
+    """Why `value` is None; empty otherwise."""
     characters: int
     ended: bool
-    """False for a last line without a line end."""
+    """True if the line has a line end, which may be missing at the end of the file."""
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:
@@ -161,7 +161,7 @@ class JsonStream:
 
         Args:
             lists: Members whose elements are yielded one by one.
-            inside: Members whose own members are yielded in the same way, if they are objects.
+            inside: Members that are objects whose members are yielded in the same way.
             unread: Members that are skipped.
         """
         for name in self.names():
@@ -177,7 +177,7 @@ class JsonStream:
                 yield name, self.value()
 
     def skip(self, levels: int = 3) -> None:
-        """Skip the next value. The outer `levels` of lists and objects are skipped piece by piece; they may be long."""
+        """Skip the next value, reading its outer `levels` of lists and objects piece by piece, as they may be long."""
         following = self.peek() if levels else ""
         if following == "[":
             for _ in self.places():
@@ -213,7 +213,7 @@ class JsonStream:
         return found
 
     def _more(self, least: int = 0) -> bool:
-        """Read at least `least` more characters, so that a long value is parsed only a few times. False at the end."""
+        """Read at least `least` more characters, or return False at the end. Thus a long value is parsed few times."""
         if self._ended:
             return False
         self._lines, self._column = self._position(self._at)

@@ -17,7 +17,7 @@ _TASKS = (
     ("<pr_description>", "Consider the following PR description:", "</pr_description>"),
     ("ISSUE:\n", "", "\nINSTRUCTIONS:"),
 )
-"""Start mark, introduction and end mark of the issue in the first message; the rest is the same for every task."""
+"""Start mark, introduction and end mark of the issue text in the first message, for each known prompt."""
 _SUBMITTED = re.compile(r"submitted\b", re.IGNORECASE)
 _LIMITS = re.compile(
     r"\b(?:LimitsExceeded|TimeExceeded|exit_cost|exit_total_execution_time|exit_command_timeout|exit_context"
@@ -53,27 +53,27 @@ class Ending(NamedTuple):
 
     @property
     def submitted(self) -> bool:
-        """Whether a patch was submitted, by the agent or by its harness after a limit."""
+        """True if a patch was submitted, by the agent or, after a limit, by its harness."""
         return bool(_SUBMITTED.match(self.status))
 
     @property
     def limit(self) -> bool:
-        """Whether a limit on calls, cost, time or context ended it."""
+        """True if a limit on calls, cost, time or context ended the agent's work."""
         return bool(_LIMITS.search(self.status))
 
     @property
     def unreadable(self) -> bool:
-        """Whether it ended because the model's answers were not in the required form."""
+        """True if the agent ended because the model's answers were not in the required format."""
         return bool(_FORMAT.search(self.status))
 
     @property
     def broken(self) -> bool:
-        """Whether the harness, the environment or the provider ended it."""
+        """True if an error of the harness, the environment or the provider ended the agent's work."""
         return bool(self.status) and not (self.submitted or self.limit or self.unreadable)
 
 
 def recognise_trajectory(start: FileStart) -> str | None:
-    """Return what a file is recognised by; None if it is not a trajectory."""
+    """Return the feature by which a file is recognised; None if it is not a trajectory."""
     version = start.top.get("trajectory_format")
     if isinstance(version, str) and version.startswith("mini-swe-agent"):
         return f"its `trajectory_format` is {version}"
@@ -217,7 +217,7 @@ def _steps(given: Iterable[Mapping[str, object]]) -> Iterator[object]:
 
 
 def _replayed_model(config: object) -> str | None:
-    if isinstance(config, str):  # it is written as JSON in a string
+    if isinstance(config, str):  # the config is a string that contains JSON
         found = re.search(r'"model":\s*\{"name":\s*"([^"\\]{1,200})"', config)
         return found[1] if found else None
     return text_of(object_of(object_of(object_of(config).get("agent")).get("model")).get("name")) or None
@@ -236,7 +236,7 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
 
 
 def _patch(info: Mapping[str, object]) -> str:
-    """Return the patch, else an empty text: mini-SWE-agent 1 may write an exception in its place."""
+    """Return the patch; empty if there is none: mini-SWE-agent 1 may store an exception as the submission."""
     submission = info.get("submission")
     text = text_of(submission) or text_of(object_of(submission).get("model_patch"))
     return text if _SUBMITTED.match(str(info.get("exit_status"))) or _DIFF.search(text) else ""
@@ -252,7 +252,7 @@ def _ending(info: Mapping[str, object], messages: Sequence[Mapping[str, object]]
 
 
 def _sum(usage: Sequence[Mapping[str, object]], name: str) -> float | None:
-    """Return the sum of a figure; None unless every answer has it."""
+    """Return the sum of a usage figure over all answers; None unless every answer has it."""
     figures = [figure(one.get(name)) for one in usage]
     known = [one for one in figures if one is not None]
     return sum(known) if known and len(known) == len(figures) else None

@@ -38,7 +38,7 @@ MAX_LOOKED_AT = 20
 MAX_TESTS = 500
 """Maximum tests that a document lists."""
 MAX_BRACKETS = 100
-"""Maximum opening brackets in a file of exit statuses. Its lists need none; deep nesting is slow to parse."""
+"""Maximum opening brackets in a YAML file of exit statuses, which needs none; deep nesting is slow to parse."""
 MAX_STATUSES_CHARACTERS = 200_000
 _EVALUATIONS = "run_evaluation"
 _INSTANCE_LOG, _OUTPUT, _REPORT = "run_instance.log", "test_output.txt", "report.json"
@@ -60,19 +60,19 @@ class _Report(NamedTuple):
     statuses: Mapping[str, str]
     """Status by instance: `resolved`, `unresolved`, `empty_patch`, `error`, or else `submitted`."""
     reasons: Mapping[str, str]
-    """Signs of a failed environment that the harness saw in the logs, by instance."""
+    """Log lines by instance in which the harness saw that the environment failed."""
     environment: frozenset[str]
-    """Instances whose environment failed according to these signs."""
+    """Instances whose environment failed according to `reasons`."""
     incomplete: int
 
 
 class _Evaluation(NamedTuple):
-    """An evaluation by the harness. Its folder or its run report may be missing."""
+    """An evaluation by the harness. Either the evaluation's folder or its run report may be missing."""
 
     instances: Mapping[str, Path]
     folder: Path | None = None
     model: str | None = None
-    """In the harness's spelling, with `__` for `/`."""
+    """The model as the harness spells it, with `__` for `/`."""
     run_id: str | None = None
     report: _Report | None = None
 
@@ -103,11 +103,11 @@ class _Verdict:
     failing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Failed tests by group; empty if the source does not name the tests."""
     tests: str = ""
-    """Text of the document about the tests."""
+    """Text of the document that lists the tests."""
 
     @property
     def failing_tests(self) -> tuple[str, ...]:
-        """The failed tests, as lines of that document."""
+        """The failed tests, as lines of the document that lists the tests."""
         return tuple(f"{group} failed: {test}" for group, tests in self.failing.items() for test in tests[:MAX_TESTS])
 
 
@@ -221,7 +221,7 @@ class SweBenchReader(EvalReader):
             # Nested brackets take time that grows with the square of their depth.
             if len(text) > MAX_STATUSES_CHARACTERS or sum(map(text.count, "[{")) > MAX_BRACKETS:
                 raise DataError(f"{path} is not as SWE-agent writes it")
-            # Only texts, lists and objects: merge keys can hold a billion pairs, dates can be impossible.
+            # Loads only texts, lists and objects: merge keys can create a billion pairs, and dates can be invalid.
             # The loader in C ends the process with a segmentation fault at 250,000 levels.
             whole = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing else
         except (yaml.YAMLError, RecursionError):
@@ -437,7 +437,7 @@ class SweBenchReader(EvalReader):
 
 @dataclass(frozen=True)
 class _Reference:
-    """How the reference patch of an instance was graded."""
+    """The grading of an instance's reference patch."""
 
     verdict: _Verdict
     patch: str
@@ -499,7 +499,7 @@ def _instances(submission: _Submission | None, evaluation: _Evaluation | None) -
 
 
 def _evaluation_of(report: _Report) -> _Evaluation:
-    """Return an evaluation known only from its run report. Its name has the model, unless a service wrote it."""
+    """Return an evaluation known only from its run report, whose name states the model if the harness wrote it."""
     model, dot, run_id = report.path.name.removesuffix(".json").rpartition(".")
     if _SERVICE.match(report.path.name) or not dot:
         return _Evaluation({}, report=report)
@@ -515,7 +515,7 @@ def _reports_on(report: _Report, evaluation: _Evaluation) -> bool:
 
 
 def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) -> _Submission | None:
-    """Return the evaluated submission: the one of the same model, else the only one that shares instances."""
+    """Return the evaluated submission: that of the same model, else the only submission that shares instances."""
     if evaluation.model is not None:
         return next((one for one in submissions if (one.model or "").replace("/", "__") == evaluation.model), None)
     ids = _instances(None, evaluation)
@@ -600,7 +600,7 @@ def _between(output: str) -> str:
 
 
 def _grades(whole: Mapping[str, object], path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield instances with the harness's reports on them. An unnamed instance has the folder's name."""
+    """Yield each instance with the harness's report. A report without an id is about the instance of its folder."""
     if "resolved" in whole:
         yield path.absolute().parent.name, whole
         return
@@ -621,7 +621,7 @@ def _files(folder: Path, names: Iterable[str]) -> Iterator[Path]:
 
 
 def _report_files(folder: Path) -> Iterator[Path]:
-    """Yield the run reports of a folder, and of `sb-cli-reports` in it, where the service's client puts them."""
+    """Yield the run reports of a folder and of its subfolder `sb-cli-reports`, which the service's client writes."""
     for place in (folder, folder / "sb-cli-reports"):
         start = FolderStart(place)
         for path in list(_files(place, (name for name in start.names if name.endswith(".json"))))[:MAX_FOLDERS]:
@@ -680,7 +680,7 @@ def _submission_folders(folder: FolderStart) -> list[FolderStart]:
 
 
 def _evaluation_folders(folder: FolderStart) -> list[_Evaluation]:
-    """Return the evaluations of a folder: those where the harness puts them, else any folders of instances."""
+    """Return the evaluations in the harness's usual subfolders; if there are none, in any folders of instances."""
     if _is_instance(folder):
         return [_Evaluation({folder.path.absolute().name: folder.path}, folder.path)]
     for near in (folder, *folder.folders[:MAX_FOLDERS]):

@@ -25,16 +25,16 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, one_line, slug
 
 RESPOND = "respond"
-"""Action with which a model that writes its actions as text answers the user."""
+"""Action that answers the user, for models that write their actions as text."""
 _ACTION = re.compile(r"\bAction:\s*(\{.*\})\s*\Z", re.DOTALL)
 _ANSWER = "API output: "
 _Message = Mapping[str, JsonValue]
 
 
 def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
-    """Add tool calls written as text, keeping the number of messages.
+    """Convert actions that the model wrote as text to tool calls, keeping the number of messages.
 
-    Unchanged if any message already has tool calls.
+    Returns the messages unchanged if any message already has tool calls.
     """
     given = [message if isinstance(message, dict) else {} for message in messages]
     if any(message.get("tool_calls") for message in given):
@@ -79,7 +79,7 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
 
 
 def reply_in_text(content: str) -> str:
-    """Return what a message tells the user: a model that acts in text writes it as the argument of an action."""
+    """Return the text for the user; a model that writes actions as text has it in the action's argument."""
     found = _ACTION.search(content)
     action: object = None
     with suppress(ValueError, RecursionError):
@@ -103,7 +103,7 @@ _Named = Mapping[str, JsonValue]
 
 
 def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
-    """Return the steps `actions` and `outputs`, if the file has expected ones; no steps if the harness failed."""
+    """Return the steps `actions` and `outputs` if the file has expected values; no steps if the harness failed."""
     info, reward = _named(entry.get("info")), score_number(entry.get("reward"))
     if reward is None or "error" in info or "traceback" in info:
         return ()
@@ -123,7 +123,7 @@ def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step,
 
 
 def _assertions(graded: _Named) -> list[Step]:
-    """Return a step for each other part of the reward, with its first unmet assertion as the error."""
+    """Return a step for each part of the reward except database and outputs; its first unmet assertion is the error."""
     parts = _named(graded.get("reward_breakdown"))
     found = []
     for part in parts.keys() - {"DB", "COMMUNICATE"}:
@@ -139,7 +139,7 @@ def _unmet(assertions: list[JsonValue]) -> str:
 
 
 def _explained(found: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
-    """If no step shows why the eval failed, blame the actions: the check of the outputs is complete."""
+    """If no step explains a failed eval, mark `actions` as failed: the check of the outputs cannot miss an error."""
     known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in found)
     if known or not found or found[0].name != "actions":
         return tuple(found)
@@ -210,14 +210,14 @@ _Entry = Mapping[str, JsonValue]
 
 
 class TauBench(RecordFile):
-    """A file of trajectories. It is read twice, because the number of trials per task is not recorded."""
+    """A file of trajectories. Reads the file twice, first to count the trials of each task."""
 
     format = NAME
     passes = 2
 
     def read(self) -> Iterator[Run | Record]:
         known = _Known()
-        with suppress(DataError):  # The second pass shows where it ends.
+        with suppress(DataError):  # The second pass raises this error after the readable evals.
             for entry in self._entries():
                 if isinstance(entry, dict):
                     known.saw(entry)
@@ -255,7 +255,7 @@ class TauBench(RecordFile):
 
 
 class _Known:
-    """Facts about the tasks, collected from the whole file."""
+    """Data about the tasks, collected from the whole file."""
 
     def __init__(self) -> None:
         self.domain: str | None = None
@@ -338,7 +338,7 @@ def _task(entry: Mapping[str, object]) -> str:
 
 
 def _domain(traj: object) -> str | None:
-    """Return the title of the agent's policy, by which tasks of different domains are distinguished."""
+    """Return the title of the agent's policy, which identifies the domain of the tasks."""
     first = traj[0] if isinstance(traj, list) and traj else None
     content = first.get("content") if isinstance(first, dict) and first.get("role") == "system" else None
     heading = _HEADING.search(content[:2000]) if isinstance(content, str) else None
@@ -363,7 +363,7 @@ def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry
 
 
 def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
-    """Return the file's own fields, except those that are already a document, transcript or score."""
+    """Return the fields of an entry, except those that are already a document, transcript or score."""
     reward = records.score_number(entry.get("reward"))
     rest: dict[str, JsonValue] = {key: value for key, value in entry.items() if key not in ("info", "traj", "reward")}
     if reward is None and "reward" in entry:
@@ -406,7 +406,7 @@ def _documents(task: _Entry, info: _Entry) -> tuple[Document, ...]:
 
 
 def _actions(value: JsonValue) -> Document:
-    """Render expected calls as in a transcript; as JSON if they have additional fields."""
+    """Render expected calls as in a transcript, or as JSON if they have additional fields."""
     actions = value if isinstance(value, list) else [value]
     calls = [call for action in actions if (call := _expected_call(action)) is not None]
     if not calls or len(calls) < len(actions):
@@ -484,7 +484,7 @@ class Tau2Bench(TauBench):
 
 
 def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
-    """Convert a simulation to an entry of the first version; return anything else unchanged."""
+    """Convert a tau2-bench simulation to a tau-bench entry; return anything else unchanged."""
     if not isinstance(simulation, dict):
         return simulation
     graded, ended = simulation.get("reward_info"), simulation.get("termination_reason")
@@ -502,7 +502,7 @@ def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
 
 
 def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
-    """Yield messages one by one; a single message can hold answers to several calls."""
+    """Yield messages one by one; a message can contain the results of several calls."""
     for message in messages:
         several = _object(message).get("tool_messages")
         yield from several if isinstance(several, list) and several else [message]
@@ -532,12 +532,12 @@ def _is_agents(action: JsonValue) -> bool:
 
 
 def _untold(action: JsonValue) -> JsonValue:
-    """Return the parts of an action that the expected call does not contain."""
+    """Return the fields of an action without `name` and `arguments`, which the expected call contains."""
     return {key: value for key, value in _object(action).items() if key not in ("name", "arguments")}
 
 
 def _reward(graded: JsonValue) -> JsonValue:
-    """Copy the database part of the reward to the field that the first version uses."""
+    """Copy the database part of the reward to the field that tau-bench uses."""
     parts = _object(_object(graded).get("reward_breakdown"))
     told = _object(graded).get("info")
     if not isinstance(graded, dict) or "DB" not in parts or not isinstance(told, dict | None):
@@ -546,7 +546,7 @@ def _reward(graded: JsonValue) -> JsonValue:
 
 
 def _message(message: JsonValue) -> JsonValue:
-    """Convert a message. In tau2, an answer's `id` is the id of its call, and its `error` is a boolean."""
+    """Convert a message. In tau2, a tool result has the call's id as `id`, and a boolean `error`."""
     if not isinstance(message, dict):
         return message
     given = dict(message)

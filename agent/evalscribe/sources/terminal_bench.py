@@ -27,7 +27,7 @@ NAME = "terminal-bench"
 RESULTS = "results.json"
 MAX_TESTS = 2_000
 LIMITS = ("agent_timeout", "context_length_exceeded", "output_length_exceeded")
-"""Failure modes that end the agent's work at a limit; the tests still run."""
+"""Failure modes in which a limit ended the agent's work; the tests still run."""
 MODES = {
     "test_timeout": "the tests ran into their time limit",
     "parse_error": "the output of the tests could not be parsed",
@@ -112,10 +112,10 @@ class TerminalBenchReader(EvalReader):
             documents=(Document(role="task", path="instruction", text=text_of(trial.get("instruction"))), *logs),
             scores={"is_resolved": float(resolved)} if isinstance(resolved, bool) else {},
             metadata={"trial_name": name, "failure_mode": mode},
-            missing=() if logs else ("the folder of the trial, with its logs, does not lie beside the results",),
+            missing=() if logs else ("the trial's folder, with its logs, is not beside the results",),
             started_at=trial.get("trial_started_at"),
             ended_at=trial.get("trial_ended_at"),
-            # The agents of most runs did not report tokens; their 0 says nothing.
+            # Most agents did not report tokens, and a missing count is written as 0.
             input_tokens=count(trial.get("total_input_tokens")) or None,
             output_tokens=count(trial.get("total_output_tokens")) or None,
         )
@@ -131,7 +131,7 @@ class TerminalBenchReader(EvalReader):
 
 
 def _folder(trial: Mapping[str, object]) -> Path:
-    """Return a trial's folder relative to the results file; an empty path if a name could lead outside."""
+    """Return a trial's folder relative to the results file; an empty path if the folder could be elsewhere."""
     names = [text_of(trial.get("task_id")), text_of(trial.get("trial_name"))]
     return Path(*names) if all(map(is_entry, names)) else Path()
 

@@ -37,7 +37,7 @@ from evalscribe.store.tables import documents, evals, runs, steps, texts, transc
 from evalscribe.store.tables import evidence as table
 
 FAILED = ("failed", "error")
-"""Statuses of failures in a run whose evals were imported."""
+"""Statuses of an imported eval that make it a failure."""
 
 _RUN = TypeAdapter(Run)
 _PUT_RUN = upsert(runs)
@@ -73,7 +73,7 @@ _LEFT_OVER = (_left_of(steps), _left_of(transcripts), _left_of(documents).where(
 
 
 class EvalCounts(Frozen):
-    """Numbers of a run's evals by outcome, as in `Run`; negative in a difference of counts."""
+    """Numbers of a run's evals by outcome, as in `Run`; negative if they stand for a decrease."""
 
     passed: int = 0
     failed: int = 0
@@ -86,12 +86,12 @@ class EvalCounts(Frozen):
 
 
 def counts_of_status(status: str, n: int = 1) -> EvalCounts:
-    """Return the counts that `n` evals with this status add."""
+    """Return the counts of `n` evals with this status."""
     return EvalCounts(passed=n * (status == "passed"), failed=n * (status in FAILED), total=n)
 
 
 def save_run(connection: Connection, database: Database, run: Run) -> None:
-    """Save a run as its source describes it, replacing the previous description. Imported evals stay."""
+    """Save a run as described by its source, replacing an earlier description. Imported evals stay."""
     before = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
     recorded = before.recorded if before else _come_back(connection, run.id)
     told = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
@@ -101,9 +101,9 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
 
 
 def _come_back(connection: Connection, run_id: str) -> int:
-    """Return the number of stored evals of a run that has no row, such as one that is imported again during deletion.
+    """Return the number of stored evals of a run whose row was deleted, and remove data of its deleted evals.
 
-    Leftovers of evals that are already deleted are removed, because these may be imported again too.
+    Such evals and data can remain if a run is imported again while `sweep` deletes it.
     """
     for statement in _LEFT_OVER:
         connection.execute(statement, {"run_id": run_id})
@@ -137,12 +137,12 @@ def without_failures(database: Database, row: Row[Any]) -> Run:
 
 
 def run_from_row(database: Database, row: Row[Any]) -> Run:
-    """Load a run as its source describes it. Raises `DataError` for a damaged row."""
+    """Load a run as described by its source, from a row. Raises `DataError` for a damaged row."""
     return database.unpacked(row.body, _RUN, f"runs {row.run_id}")
 
 
 def add_counts(connection: Connection, database: Database, run_id: str, recorded: int, change: EvalCounts) -> None:
-    """Add newly imported evals to a run's counts: `recorded` more evals, and `change` in the counts by status."""
+    """Update a run's counts after an import: `recorded` more evals; `change` is added to the counts by status."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     counted = _complete(row.recorded, run_from_row(database, row))
     now = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
@@ -152,7 +152,7 @@ def add_counts(connection: Connection, database: Database, run_id: str, recorded
 
 
 def recount(connection: Connection, database: Database, run_id: str) -> None:
-    """Recompute a run's counts: from its evals if all that the source counts are imported, else from the source."""
+    """Recompute a run's counts: from its evals if the import is complete, else from the source's counts."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     said = run_from_row(database, row)
     counts = EvalCounts(passed=said.passed, failed=said.failed, total=said.total)
@@ -181,7 +181,7 @@ def eval_in(row: Row[Any]) -> Eval:
 
 
 def eval_values(run_id: str, eval: Eval) -> dict[str, Any]:
-    """Return the row of an eval that is only listed, without its number."""
+    """Return the row, without `number`, of a failed eval that the source lists but that was not imported."""
     return {
         "run_id": run_id,
         "eval_id": eval.id,
@@ -262,7 +262,7 @@ def _body(evidence: Evidence | UnreadableEvidence) -> dict[str, Any]:
 _LABEL = TypeAdapter(HumanLabel)
 _LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
 _ROWS = 500
-"""Rows of one statement, so that those of a large run are not all in memory."""
+"""Maximum rows of one statement, so that a large run need not fit into memory."""
 _CLEAR = {
     table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (tables.findings, tables.labels)
 }
@@ -277,7 +277,7 @@ def save_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]
 
 
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
-    """Load labels by run, in the order they were stored. Raises `DataError` for a damaged one."""
+    """Load human labels by run, in the order in which they were stored. Raises `DataError` for a damaged one."""
     try:
         return tuple(_LABEL.validate_python(said) for said in connection.scalars(_LABELS))
     except (ValidationError, ValueError) as error:
@@ -326,7 +326,7 @@ _BY_KEY = (
 )
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
-"""Stored names of the classes. They stay, even if the classes are renamed."""
+"""Stored names of the classes; must not change, even if the classes are renamed."""
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
 _NAMED = (
     select(tables.runs.c.run_id)
@@ -346,7 +346,7 @@ _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
 
 class _Sightings(RootModel[tuple[FailureFingerprint, ...]]):
-    """All rows of a run."""
+    """The fingerprints of all failures of a run."""
 
 
 _SIGHTINGS = TypeAdapter(_Sightings)
@@ -360,14 +360,14 @@ def open_store(place: Path | str) -> "AnalysisStore":
 class AnalysisStore:
     """Analysed runs with their evidence, verdicts, findings, reports and human labels, by content id.
 
-    Many processes may use it at once. Every operation is short and atomic.
+    Many processes may use the store at once. Every operation is short and atomic.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put_run(self, run: Run) -> None:
-        """Store a run; its imported evals stay."""
+        """Store a run; evals that were already imported stay."""
         with self._database.writing() as connection:
             save_run(connection, self._database, run)
             save_failures(connection, run)
@@ -420,7 +420,7 @@ class AnalysisStore:
         self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(sightings))))
 
     def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
-        """Return the fingerprints in the order they were stored; empty if none are."""
+        """Return the fingerprints in the order in which they were stored; empty if there are none."""
         found = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
         return found.root if found else ()
 
@@ -443,18 +443,18 @@ class AnalysisStore:
         return self._get(tables.proposals, _PROPOSAL, key=key)
 
     def put_replay(self, key: str, attempt: int, replay: Replay) -> None:
-        """Store what one replay showed, by the content id of all that it depends on; nothing is run twice."""
+        """Store a replay's result by the content id of everything that it depends on, so that it never runs twice."""
         self._put(tables.replays, key=key, attempt=attempt, body=pack(replay))
 
     def replay(self, key: str, attempt: int) -> Replay | None:
         return self._get(tables.replays, _REPLAY, key=key, attempt=attempt)
 
     def put_proof(self, run_id: str, proof: Proof) -> None:
-        """Store what is known of a failure from replays, in place of what was known before."""
+        """Store what replays prove about a failure, replacing any earlier proof."""
         self._put(tables.proofs, run_id=run_id, eval_id=proof.eval_id, body=pack(proof))
 
     def proofs(self, run_id: str) -> tuple[Proof, ...]:
-        """Return the proofs about a run's failures. Their evidence may have changed since."""
+        """Return the proofs about a run's failures. The failures' evidence may have changed since the proof."""
         with self._database.reading() as connection:
             rows = connection.execute(_PROOFS, {"run_id": run_id}).all()
         return tuple(self._database.unpacked(row.body, _PROOF, f"proofs {run_id} {row.eval_id}") for row in rows)
@@ -463,7 +463,7 @@ class AnalysisStore:
         """Record that a person is asked to approve a patch.
 
         Returns:
-            Whether this replaces an unanswered request for another patch of the same recommendation.
+            True if this replaced an unanswered request for another patch of the same recommendation.
         """
         subject = {"run_id": patch.run, "recommendation": patch.recommendation}
         with self._database.writing() as connection:
@@ -472,13 +472,13 @@ class AnalysisStore:
         return before not in (None, patch.digest)
 
     def take_approval(self, patch: Patch) -> bool:
-        """Close the request for exactly this patch; False if there is none. Each request is answered once."""
+        """Close the request to approve exactly this patch; False if there is none, such as after an answer."""
         values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
         with self._database.writing() as connection:
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
 
     def drop_approval(self, patch: Patch) -> None:
-        """Delete any request about the patch's recommendation."""
+        """Delete any request to approve a patch of the same recommendation."""
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:

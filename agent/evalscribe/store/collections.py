@@ -43,7 +43,7 @@ _HELD = {
         ("result set", tables.result_sets.c.id),
     )
 }
-"""Count of each kind in a collection."""
+"""Statement that counts the objects of each kind in a collection."""
 _OF: BindParameter[str] = bindparam("of_id")
 _SETS = tables.result_sets
 _EMPTY = (
@@ -75,7 +75,7 @@ def open_collections(place: Path | str) -> "CollectionStore":
 class CollectionStore:
     """Collections with their rubrics, label sets and judge results. Stored objects never change; new ones may be added.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:
@@ -112,10 +112,10 @@ class CollectionStore:
         """Remove a collection with its rubrics, label sets and result sets; its runs stay until `RunStore.sweep`.
 
         Raises:
-            UsageError: An experiment stores its runs there.
+            UsageError: An experiment stores its runs in this collection.
             NotFoundError: It does not exist.
         """
-        # A concurrent import or rubric waits, and then finds no collection.
+        # A concurrent import, or addition of a rubric, waits and then fails because the collection is missing.
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             _require_no_experiment(connection, collection_id)
@@ -158,7 +158,7 @@ class CollectionStore:
             return tuple(self._rubric(row) for row in rows)
 
     def remove_rubric(self, collection_id: str, rubric_id: str) -> None:
-        """Delete all versions of a rubric. Results of judges that used it stay."""
+        """Delete all versions of a rubric. Results of judges that used the rubric stay."""
         self._database.execute(_REMOVE_RUBRIC, {"of_id": collection_id, "rubric_id": rubric_id})
 
     def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
@@ -187,7 +187,7 @@ class CollectionStore:
         self._database.execute(statement, {"key": key, **_result_row(result)})
 
     def get_result(self, key: str) -> JudgeResult | None:
-        """Return the result of the same question: rubric, prompt, model, parameters and subject."""
+        """Return the stored result for this key, the content id of rubric, prompt, model, parameters and subject."""
         row = self._database.row(tables.judge_results, key=key)
         return self._database.unpacked(row["body"], _RESULT, f"judge result {key}") if row else None
 
@@ -228,7 +228,7 @@ def _held(connection: Connection, collection_id: str) -> str:
 
 def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
     key = {"collection_id": latest["collection_id"], "id": latest["id"]}
-    # The number is arbitrary, and SQLite takes 64 bits.
+    # The user chose the number, which may not fit into the 64 bits of SQLite.
     row = _first(connection, _VERSION, version=version, **key) if 1 <= version <= latest["version"] else None
     if row is None:
         raise _missing(f"version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])

@@ -73,7 +73,7 @@ class Texts:
         return digest
 
     def put(self, connection: Connection) -> None:
-        # In order of keys, so that concurrent writers of the same texts never deadlock.
+        # Sorted by key, so that concurrent writers of the same texts never deadlock.
         execute_many(
             connection, _KEEP, [{"digest": digest, "body": self._bodies[digest]} for digest in sorted(self._bodies)]
         )
@@ -115,7 +115,7 @@ def _packed(text: str) -> bytes:
 
 
 SHORT = 4_000
-"""Maximum characters of a text that is likely to repeat: the task of many trials."""
+"""Maximum characters of a text whose digest is cached, because it may repeat: such as the task of many trials."""
 _digest_of_short = lru_cache(1_000)(_digest)
 _packed_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
@@ -163,7 +163,7 @@ def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: S
 
 
 def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *, recorded: bool) -> None:
-    """Delete the documents imported with these evals, or those gathered as their evidence."""
+    """Delete the imported documents of these evals if `recorded`, else the documents gathered as their evidence."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
         connection.execute(_CLEAR[recorded], values)
 
@@ -179,22 +179,22 @@ def load_documents(
 
 
 AT_ONCE = 500
-"""Rows deleted in one transaction."""
+"""Maximum rows deleted in one transaction."""
 ROUND = 50_000
-"""Rows whose keys are in memory at once."""
+"""Maximum rows whose keys are in memory at once."""
 
 _Condition = ColumnElement[bool]
 _What = tuple[str, Table, _Condition, tuple[str, ...]]
-"""Name, table and condition of unneeded rows, with the columns that take up the space."""
+"""A kind of unneeded rows: its name, table and condition, and the columns whose size is reported."""
 
 
 def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
-    """Delete what is not needed, kind by kind, unless this is a dry run. Returns the counts."""
+    """Delete unneeded rows, or with `dry_run` only count them. Returns the counts by kind of row."""
     return tuple(_swept(database, what, dry_run=dry_run) for what in _unneeded(dry_run=dry_run))
 
 
 def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
-    """Return the kinds in order: deleting one may make the next unneeded, which a dry run predicts."""
+    """Return the kinds of unneeded rows in order of deletion: deleting one kind may make rows of the next unneeded."""
     kept = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
 
     def gone(table: Table) -> _Condition:
@@ -204,7 +204,7 @@ def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
         listed = exists().where(evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id)
         return or_(gone(table), ~listed)
 
-    # After documents are deleted, every remaining one refers to its text, including texts just written.
+    # Unneeded documents are deleted before, so every remaining document protects its text, even a new one.
     refers = (documents.c.digest == texts.c.digest, *([~unlisted(documents)] if dry_run else []))
     referred = exists().where(*refers)
     return (
@@ -229,14 +229,14 @@ _OF_EXPERIMENTS = or_(
     *(exists().where(run_items.c[name] == texts.c.digest) for name in ("output", "transcript", "state", "log")),
     *(exists().where(scores.c[name] == texts.c.digest) for name in ("input", "output", "evidence")),
 )
-"""Texts of datasets and trials, which are kept whether or not they are archived."""
+"""Texts of datasets and trials, which are kept even if the trials are not in a collection yet."""
 _JUDGED = exists().where(evals.c.run_id == runs.c.run_id, judge_results.c.agent_run_id == evals.c.eval_id)
 _UNUSED = and_(
     runs.c.recorded > 0,
     *(~_of_run(table) for table in (collection_runs, reports, findings, labels, evidence)),
     ~_JUDGED,
 )
-"""Imported runs that no collection has and that nothing refers to."""
+"""Imported runs that no collection contains and that nothing refers to."""
 
 
 def _swept(database: Database, what: _What, *, dry_run: bool) -> SweptRows:

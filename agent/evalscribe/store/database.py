@@ -19,7 +19,7 @@ from evalscribe.store.tables import HEAD, revisions, verdicts
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _OURS = frozenset((revisions.name, verdicts.name))
-"""Tables of every revision. Other programs may also use alembic's version table."""
+"""Tables that a store has in every revision; alembic's table alone may belong to another program."""
 
 
 class DatabasePlace(Protocol):
@@ -34,17 +34,17 @@ class DatabasePlace(Protocol):
         """Return the name and version of the database engine."""
 
     def explained(self) -> AbstractContextManager[None]:
-        """Translate errors inside into an `EvalscribeError`."""
+        """Translate database errors in the `with` block into an `EvalscribeError`."""
 
     def damaged(self, what: str) -> DataError: ...
     def foreign(self) -> DataError:
-        """Return the error that the database belongs to another program."""
+        """Return the error for a database that belongs to another program."""
 
     def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
         """Wait for an exclusive transaction to create or upgrade the database."""
 
     def begin_reading(self, connection: Connection) -> None:
-        """Begin a transaction that does not see later writes of others."""
+        """Begin a read transaction that does not see later writes of other processes."""
 
     def begin_writing(self, connection: Connection) -> None:
         """Begin a write transaction; only one exists at a time."""
@@ -62,7 +62,7 @@ class DatabasePlace(Protocol):
         """Read the whole database and describe the first problem; None if there is none."""
 
     def check(self) -> None:
-        """Raise `UnavailableError` if another process has taken over a lock of this one."""
+        """Raise `UnavailableError` if another process has taken over a lock of this process."""
 
 
 def upgrade(place: DatabasePlace, engine: Engine) -> None:
@@ -91,7 +91,7 @@ def _refuse_foreign(place: DatabasePlace, connection: Connection) -> None:
 
 
 def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
-    """Refuse a store without a revision: alembic would create all tables again beside the existing ones."""
+    """Refuse a store whose revision is unknown: alembic would create all tables again beside the existing ones."""
     if not inspect(connection).has_table(revisions.name):
         return
     numbers = connection.scalars(select(revisions.c.version_num)).all()
@@ -125,16 +125,16 @@ _GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 
 
 _opened: dict[DatabasePlace, None] = {}
-"""Stores that this process has opened, latest last."""
+"""Stores that this process has opened, the latest last."""
 
 
 def open_database(place: Path | str) -> "Database":
     """Open the database in a folder or at a postgresql:// URL. A missing folder is created, private and ignored by git.
 
     Raises:
-        AccessError: Nothing may be written there.
+        AccessError: The folder or database may not be written.
         UnavailableError: The disk is full, or no server answers.
-        DataError: The database is damaged, another program's, or newer than this evalscribe.
+        DataError: The database is damaged, belongs to another program, or was written by a newer evalscribe.
     """
     found = _place(place)
     with found.explained():
@@ -151,17 +151,16 @@ def open_database(place: Path | str) -> "Database":
 
 
 def damage() -> DataError | None:
-    """Return the damage of a store that this process has opened, to distinguish damage from a bug; None if there is
-    none.
+    """Return the error for a damaged store, to distinguish damage from a bug; None if no opened store is damaged.
 
-    The store that was opened last is examined first: a process that serves many calls may have opened others before.
+    Checks every store that this process has opened, the latest first, because a server may have opened several.
     """
     found = ((place, place.problem()) for place in reversed(_opened))
     return next((place.damaged(problem) for place, problem in found if problem), None)
 
 
 class Database:
-    """Rows by their keys, with packed values."""
+    """An open database: transactions, rows by primary key, packed values and locks."""
 
     def __init__(self, place: DatabasePlace, engine: Engine) -> None:
         self.place = place
@@ -187,7 +186,7 @@ class Database:
 
     @contextmanager
     def readable(self) -> Iterator[None]:
-        """Context for turning rows into values. Raises `DataError` for a row that evalscribe cannot have written.
+        """Raise `DataError` if the `with` block cannot turn a row into a value, because the row is damaged.
 
         SQLite lets any program put any value into any column.
         """
@@ -202,7 +201,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open an exclusive write transaction: data that it has read cannot change before it writes."""
+        """Open an exclusive write transaction: data that it reads cannot change before it writes."""
         with self.transaction() as connection:
             self.place.begin_writing(connection)
             yield connection
@@ -280,7 +279,7 @@ def _place(place: Path | str) -> DatabasePlace:
 def _without_nul(
     _connection: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool
 ) -> tuple[str, Any]:
-    """Replace NUL in everything written or looked up, on both engines alike, since Postgres texts cannot contain it."""
+    """Replace NUL characters, which Postgres texts cannot contain, in all parameters of statements on both engines."""
     return statement, [_clean(row) for row in parameters] if many else _clean(parameters)
 
 

@@ -33,7 +33,7 @@ _PUT = insert_or_change(tables.draft_items, "digest", "likeness", "content", "so
 
 
 def whole(table: Table) -> Select[Any]:
-    """Select items with their texts."""
+    """Select the items of a table together with their texts."""
     texts = tables.texts
     return select(table.c.item_key, table.c.number, table.c.source, texts.c.body).join(
         texts, texts.c.digest == table.c.digest
@@ -41,7 +41,7 @@ def whole(table: Table) -> Select[Any]:
 
 
 def in_order(table: Table, owner: str) -> Select[Any]:
-    """Select the items that belong to `of`, with numbers above `number`."""
+    """Select, in order, the items whose column `owner` is `:of` and whose number is above `:number`."""
     items = whole(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("number"))
     return items.order_by(table.c.number)
 
@@ -53,10 +53,10 @@ def item_in(database: Database, row: RowMapping) -> Item:
 
 
 class DraftItems:
-    """Items for a draft, converted into rows before anything is locked."""
+    """Dataset items for a draft, converted into rows before the database is locked."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        """Convert items; the last one with a key is used. Raises `DataError` naming an item that cannot be stored."""
+        """Convert items; the last one of each key is kept. Raises `DataError` for an item that cannot be stored."""
         self._texts = Texts()
         self._rows = [self._row(item) for item in {item.key: item for item in items}.values()]
         self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}
@@ -81,9 +81,9 @@ class DraftItems:
 
 
 MOST_USERS = 10
-"""Experiments that an error lists."""
+"""Maximum experiments that an error lists."""
 AT_ONCE = 500
-"""Items read or looked up at once."""
+"""Maximum items read or looked up at once."""
 
 _datasets, _drafts, _versions, _items = (
     tables.datasets,
@@ -115,11 +115,11 @@ _USERS = (
     .order_by(tables.experiments.c.name)
 )
 _SAME = ("item_key", "digest", "likeness", "content", "source")
-"""Columns that an item has in both a draft and a version."""
+"""Columns that drafts and versions share."""
 
 
 class DatasetStore:
-    """Datasets with their drafts and versions. Many processes may use it at once."""
+    """Datasets with their drafts and versions. Many processes may use the store at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -149,7 +149,7 @@ class DatasetStore:
             return connection.scalar(_SIZE, {"of": dataset_id}) or 0
 
     def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
-        """Put items into the draft, all or nothing. An existing key is replaced in its place; others are appended."""
+        """Put items into the draft, all or nothing. Items with existing keys replace the old ones in place."""
         given = DraftItems(items)
         with self._database.writing() as connection:
             there = _contents(connection, dataset_id, list(given.contents))
@@ -159,14 +159,14 @@ class DatasetStore:
         return AddedCounts(new=len(given.contents) - len(there), changed=len(there) - same, same=same)
 
     def drop(self, dataset_id: str, keys: Sequence[str]) -> int:
-        """Remove items from the draft. Returns how many there were."""
+        """Remove items from the draft. Returns the number of removed items."""
         with self._database.writing() as connection:
             return sum(
                 connection.execute(_DROP, {"of": dataset_id, "keys": some}).rowcount for some in in_parts(keys, AT_ONCE)
             )
 
     def restore(self, version_id: str) -> None:
-        """Replace the draft's content with that of a version."""
+        """Replace the draft's content with the content of a version."""
         with self._database.writing() as connection:
             row = _required(connection, version_id)
             connection.execute(_CLEAR, {"of": row["dataset_id"]})
@@ -210,7 +210,7 @@ class DatasetStore:
     def publish_items(self, dataset_id: str, items: Sequence[Item], now: str) -> DatasetVersion | None:
         """Store these items as a version and as the draft, or return the existing version with the same content.
 
-        Returns None, changing nothing, if the draft has changes that no version has.
+        Returns None, changing nothing, if the draft contains unpublished changes.
         """
         given = DraftItems(items)
         version_id = DatasetVersion.id_of(dataset_id, tuple(given.contents.values()))
@@ -270,7 +270,7 @@ class DatasetStore:
         with self._database.writing() as connection:
             _require_unused(connection, dataset_id)
             versions = [row["id"] for row in all_rows(connection, _VERSIONS, dataset_id=dataset_id)]
-            # Triggers let a row go only after the row that it belongs to.
+            # Triggers allow deleting a row only after the row that it belongs to.
             connection.execute(delete(_datasets).where(_datasets.c.id == dataset_id))
             for table in (_drafts, _versions):
                 connection.execute(delete(table).where(table.c.dataset_id == dataset_id))

@@ -81,7 +81,7 @@ _RUNS_OF = (
 _COLLECTION = tables.collections
 _REMOVE = (
     delete(_experiments).where(_experiments.c.id == bindparam("of_id")),
-    # After the experiment: triggers let a row go only after the row that it belongs to.
+    # After the experiment: triggers allow deleting a row only after the row that it belongs to.
     delete(_versions).where(_versions.c.experiment_id == bindparam("of_id")),
     delete(_COLLECTION).where(
         _COLLECTION.c.id == bindparam("of_id"),
@@ -95,7 +95,7 @@ _CHANGE = update(_experiments).where(_experiments.c.id == bindparam("of_id"))
 
 
 class ExperimentStore:
-    """Deployments, prompts, scorers and experiments. Versions never change. Many processes may use it at once."""
+    """Deployments, prompts, scorers and experiments. Versions never change. Many processes may use them at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -117,7 +117,7 @@ class ExperimentStore:
             return tuple(self._read(row, _DEPLOYMENT) for row in all_rows(connection, _DEPLOYMENTS))
 
     def put_prompt(self, name: str, version: TargetPromptVersion) -> TargetPrompt:
-        """Store the next version of a prompt, numbered here, unless its latest version has the same id.
+        """Store a version of a prompt under the next number, unless the latest version has the same id.
 
         A missing prompt is created with `version.prompt_id` as its id.
         """
@@ -142,7 +142,7 @@ class ExperimentStore:
             return tuple(self._prompt(connection, head) for head in all_rows(connection, PROMPTS.all))
 
     def put_scorer(self, scorer: Scorer) -> Scorer:
-        """Create a scorer, or the next version of the one with this name. Returns it as stored, numbered here."""
+        """Create a scorer, or the next version of the scorer with this name. Returns the scorer as stored."""
         with self._database.writing() as connection:
             made = {"id": scorer.id, "name": scorer.name, "created_at": scorer.created_at}
             head = SCORERS.head(connection, made)
@@ -172,7 +172,7 @@ class ExperimentStore:
             _insert_version(connection, version)
 
     def put_version(self, version: ExperimentVersion, *, latest: bool = True) -> ExperimentVersion:
-        """Store the next version, numbered here, unless it exists, and make it the latest if `latest`."""
+        """Store a version under the next number, unless it exists; with `latest`, make it the latest version."""
         with self._database.writing() as connection:
             row = first_row(connection, _EXPERIMENT_VERSION, id=version.id)
             if row is not None:
@@ -253,7 +253,7 @@ def _insert_version(connection: Connection, version: ExperimentVersion) -> None:
 
 
 def _rubrics(version: ExperimentVersion) -> set[str]:
-    """Return the ids of the rubrics that a version judges by."""
+    """Return the ids of the rubrics that a version's judge uses."""
     target = version.target
     if target.type != "judge":
         return set()
@@ -262,7 +262,7 @@ def _rubrics(version: ExperimentVersion) -> set[str]:
 
 
 def _same(there: Scorer, given: Scorer) -> bool:
-    """Compare two scorers. The import folder may change while the source does not."""
+    """Return True if two scorers are equal. Compares the import folder too, which can change without the source."""
     return (there.spec.id, there.folder, there.description) == (given.spec.id, given.folder, given.description)
 
 

@@ -15,7 +15,7 @@ FOR_NOW = (
     *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
     "SQLITE_CONSTRAINT",
 )
-"""Errors that may pass. The last means that two processes wrote the same row and one of them lost."""
+"""Temporary errors. SQLITE_CONSTRAINT means that another process wrote the same row first."""
 NEVER = "SQLITE_CONSTRAINT_TRIGGER"
 """Error of a trigger that protects rows that never change."""
 ROOM = 1 << 20

@@ -46,7 +46,7 @@ _EMPTY = StoredJson("{}")
 
 
 class AttemptRows:
-    """Trials and scores to be stored, converted into rows before anything is locked."""
+    """Trials and scores to be stored, converted into rows before the database is locked."""
 
     def __init__(self) -> None:
         self._texts = Texts()
@@ -69,7 +69,7 @@ class AttemptRows:
         """Convert a score. Raises `DataError` naming scorer and item if it cannot be stored."""
         of = f"of scorer {score.scorer!r} for item {score.item_key!r}"
         row = {**vars(score)}
-        if evidence.scorer_input is not self._input[0]:  # Scorers of one trial share it, and it is most of their text.
+        if evidence.scorer_input is not self._input[0]:  # Render the input once per trial: it is long.
             self._input = evidence.scorer_input, self._json(evidence.scorer_input, f"the input {of}")
         row["input"] = self._input[1]
         row["output"] = self._json(evidence.scorer_output, f"the output {of}")
@@ -90,7 +90,7 @@ class AttemptRows:
 
 
 def put_item(connection: Connection, row: dict[str, Any]) -> bool:
-    """Store a run item. Returns whether it is new."""
+    """Store a run item unless it exists. Returns whether the item is new."""
     return execute_many(connection, _PUT_ITEM, [row]) > 0
 
 
@@ -151,13 +151,13 @@ _scores_table, _items_table, _versions = tables.scores, tables.run_items, tables
 
 
 def select_scores(query: ScoreQuery) -> Select[Any]:
-    """Select the scores of the run `run_id` after `place`, the number of their item, `repetition` and `number`."""
+    """Select the scores of a run in order of item number, repetition and score number, after a given score."""
     place = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     after = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
     found = (
         select(_scores_table, _items_table.c.number.label("place"))
         .join(_items_table, _items_table.c.id == _scores_table.c.run_item_id)
-        # The second condition implies the first, which lets an index be used.
+        # `place > after` implies the condition on `number`, which lets the database use an index.
         .where(_items_table.c.run_id == bindparam("run_id"), _items_table.c.number >= bindparam("place"), place > after)
         .order_by(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     )
@@ -181,9 +181,9 @@ def _filtered(found: Select[Any], query: ScoreQuery) -> Select[Any]:
 
 
 PAGE = 500
-"""Items or scores read at once."""
+"""Maximum items or scores read at once."""
 WHOLE_PAGE = 50
-"""Trials read at once: each may be large."""
+"""Maximum whole trials read at once: each may be large."""
 
 _runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
 _NAMED = (
@@ -228,7 +228,7 @@ _NOT_ARCHIVED_ANY_MORE = delete(tables.collection_runs).where(
 _REMOVE = (
     _NOT_ARCHIVED_ANY_MORE,
     delete(_runs).where(_runs.c.id == bindparam("of_id")),
-    # After the run: triggers let a score go only after its run.
+    # After the run: triggers allow deleting a score only after its run.
     *(delete(table).where(table.c.run_id == bindparam("of_id")) for table in (_scores, _items)),
 )
 _SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(verdict=bindparam("new"))
@@ -237,7 +237,7 @@ _SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(ve
 class ExperimentRunStore:
     """Runs of experiments with their items and scores. Every operation is short and atomic.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:
@@ -261,7 +261,7 @@ class ExperimentRunStore:
             if exact := next((one for one in found if one.id == named), None):
                 return exact
             beginning = [] if found else [_run(row) for row in _beginning(connection, named)]
-        if len(found) > 1:  # written before names were unique
+        if len(found) > 1:  # older stores can have several runs with one name
             ids = join_last([f"{one.id} ({one.created_at[:16].replace('T', ' ')})" for one in found], MOST_NAMED)
             raise UsageError(f"several runs are called {named!r}, the newest last: {ids}.\nUse an id.")
         if len(beginning) > 1:
@@ -298,7 +298,7 @@ class ExperimentRunStore:
         return self._change(run_id, **began, **fresh)
 
     def beat(self, run_id: str, now: str) -> bool:
-        """Record a heartbeat. Returns whether the run is to be cancelled.
+        """Record a heartbeat. Returns True if someone asked to cancel the run.
 
         Raises `UnavailableError` if the store is gone or another process has taken over the run.
         """
@@ -340,7 +340,7 @@ class ExperimentRunStore:
     def rescore(
         self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
     ) -> None:
-        """Add scores, which supersede those they name, and set the verdicts of run items by id, in one transaction.
+        """Add scores, replacing the scores that they supersede, and set verdicts by run item id, in one transaction.
 
         Raises, changing nothing, `UnavailableError` if another process superseded the same scores meanwhile, and
         `NotFoundError` if the run was deleted.
@@ -374,7 +374,7 @@ class ExperimentRunStore:
             return sum(connection.scalar(statement, {"run_id": run_id}) or 0.0 for statement in _SPENT)
 
     def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
-        """Yield items in the dataset's order, then by repetition; with `verdicts`, only those with one of them."""
+        """Yield items in the dataset's order, then by repetition; with `verdicts`, only items with these verdicts."""
         statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
         after = {"number": 0, "repetition": 0}
         return read_pages(

@@ -30,7 +30,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Try to claim a file; false if another process has it. The holder removes the file at the end."""
+    """Try to lock a file; yield False if another process has locked it. The holder removes the file at the end."""
     descriptor = _open(path)
     try:
         mine = _taken(descriptor, path)
@@ -45,7 +45,7 @@ def claimed(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Wait for a short lock: one process at a time creates or upgrades the database."""
+    """Lock a file, waiting for other processes: only one at a time may create or upgrade the database."""
     descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -64,7 +64,7 @@ def _taken(descriptor: int, path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    """Open a lock file without following links: a planted link would have us truncate its target."""
+    """Open a lock file without following links: with a planted link, we would truncate the link's target."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 

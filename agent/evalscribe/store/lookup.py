@@ -1,7 +1,7 @@
 """Find stored objects by what users call them: an id, the beginning of an id, or a name.
 
-The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. A name
-that matches several objects gives an error that lists their ids; one that matches none lists the nearest names.
+The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. If several
+objects match, the error lists their ids; if none matches, the error lists the nearest names.
 """
 
 import re
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LATEST = "latest"
 MOST_NAMED = 10
 SHORTEST_PREFIX = 4
-"""Minimum characters of the beginning of an id, behind the word for its kind, such as `exp-`."""
+"""Minimum characters of the beginning of an id, not counting a prefix such as `exp-`."""
 KINDS = {
     "ds": "a dataset",
     "dsv": "a dataset version",
@@ -46,7 +46,7 @@ V = TypeVar("V", bound="DatasetVersion | ExperimentVersion | TargetPromptVersion
 
 
 def is_prefix(named: str) -> bool:
-    """Return whether this is long enough for the beginning of an id."""
+    """Return whether `named` is long enough to be looked up as the beginning of an id."""
     kind, dash, rest = named.partition("-")
     return len(rest if dash and kind in KINDS else named) >= SHORTEST_PREFIX
 
@@ -60,7 +60,7 @@ def find_by_prefix(what: str, named: str, ids: Iterable[str]) -> str | None:
 
 
 def ambiguous(what: str, named: str, ids: Sequence[str]) -> UsageError:
-    """Return the error for a name or prefix of several objects."""
+    """Return the error for a name, or beginning of an id, that matches several objects."""
     return UsageError(f"{named[:80]!r} matches {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
 
 
@@ -70,13 +70,13 @@ def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Seq
     Args:
         what: Kind of object, such as `dataset`.
         named: The name or id that the user gave.
-        stored: The object with this id or name, as the store finds it.
+        stored: The object that the store found by exact id or name; None if it found none.
         known: Returns all objects of the kind, the newest last.
-        maker: The command that creates one.
+        maker: The command that creates such an object.
 
     Raises:
-        NotFoundError: There is none; lists the nearest.
-        UsageError: Several ids begin so.
+        NotFoundError: No object matches; the message lists the nearest names.
+        UsageError: Several ids begin with `named`.
     """
     if stored is not None:
         return stored
@@ -88,7 +88,7 @@ def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Seq
 
 
 def nearest(named: str, known: Sequence[str]) -> str:
-    """List the known names that are most like this one, else the newest. `known`: the newest last."""
+    """List the known names that are most similar to `named`, else the newest. `known`: the newest last."""
     near = get_close_matches(named, dict.fromkeys(known), n=3, cutoff=0.6)
     return f"nearest: {', '.join(near)}" if near else f"available: {join_last(list(dict.fromkeys(known)), MOST_NAMED)}"
 
@@ -96,7 +96,7 @@ def nearest(named: str, known: Sequence[str]) -> str:
 def find_version(versions: Sequence[V], named: str) -> V | None:
     """Find a version by id, by number (`2`, `v2`), as `latest`, or by the beginning of its id.
 
-    `versions`: in order of creation. Raises `UsageError` if several ids begin so.
+    `versions`: in order of creation. Raises `UsageError` if several ids begin with `named`.
     """
     if named == LATEST:
         return versions[-1] if versions else None
@@ -107,7 +107,7 @@ def find_version(versions: Sequence[V], named: str) -> V | None:
 
 
 def version_not_found(of: str, named: str, versions: Sequence[V]) -> NotFoundError:
-    """Return the error for an unknown version. `of`: such as `prompt answer`. `versions` must not be empty."""
+    """Return the error for an unknown version of an object, such as `prompt answer`. `versions` must not be empty."""
     there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
     return NotFoundError(f"{of} has no version {named!r}; versions: {there}")
 
@@ -119,26 +119,26 @@ def not_found(what: str, named: str, there: Sequence[str], maker: str) -> NotFou
 
 
 def kind_of(named: str) -> str | None:
-    """Return the kind of object that an id names, such as `a dataset`."""
+    """Return the kind of object that an id belongs to, such as `a dataset`, by the id's prefix."""
     match = _ID.fullmatch(named)
     return KINDS.get(match[1]) if match else None
 
 
 def _of_another(what: str, named: str) -> str:
-    """Explain that the id belongs to another kind of object."""
+    """Return a note if `named` looks like the id of another kind of object; else an empty text."""
     kind = kind_of(named)
     return f" (which looks like the id of {kind})" if kind and kind.partition(" ")[2] != what else ""
 
 
 def find_dataset(datasets: "DatasetStore", named: str) -> "Dataset":
-    """Find a dataset as in `find_stored`."""
+    """Find a dataset as `find_stored` does."""
     return find_stored("dataset", named, datasets.find(named), datasets.all, "datasets create")
 
 
 def find_dataset_version(datasets: "DatasetStore", dataset: "Dataset | None", named: str) -> "DatasetVersion":
-    """Find a version by id or its beginning; in a given dataset also by number (`2`, `v2`) or as `latest`.
+    """Find a dataset version by id or its beginning; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
-    Raises `NotFoundError` listing the known ones.
+    Raises `NotFoundError` listing the known versions.
     """
     if dataset is None:
         if version := datasets.version(named):

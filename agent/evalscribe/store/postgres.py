@@ -28,18 +28,18 @@ from evalscribe.store.statements import json_text, load_sorted
 FORBIDDEN = ("28", "42501", "25006")
 """SQLSTATE prefixes of denied access: authentication, permissions, read-only."""
 FOR_NOW = ("08", "23", "40", "53", "55", "57", "58")
-"""SQLSTATE prefixes of errors that may pass: connections, conflicts, other transactions, space, locks, stops, I/O."""
+"""SQLSTATE prefixes of temporary errors: connections, conflicts, other transactions, space, locks, stops, I/O."""
 NEVER = "P0001"
 """SQLSTATE of a trigger that protects rows that never change."""
 TOO_MUCH = ("22", "54")
 """SQLSTATE prefixes of values that cannot be stored."""
 REFUSED = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
-"""Words of a refused connection, which has no SQLSTATE."""
+"""Words in the error of a refused connection, which has no SQLSTATE."""
 
 
 @contextmanager
 def translate_server_errors(shown: str) -> Iterator[None]:
-    """Translate database errors inside into an `EvalscribeError` about the database named `shown`."""
+    """Translate database errors in the `with` block into an `EvalscribeError` about the database named `shown`."""
     try:
         yield
     except DBAPIError as error:
@@ -69,7 +69,7 @@ def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
 
 
 def _without_state(shown: str, error: BaseException | None, words: str) -> EvalscribeError:
-    """Translate an error by its words, some in the server's language: libpq has no SQLSTATE before it connects."""
+    """Translate an error without SQLSTATE by its words, which may be in the server's language."""
     connection = getattr(error, "pgconn", None)
     if "database" in words and "does not exist" in words:
         return NotFoundError(f"database {shown} does not exist.\nCreate it on that server: createdb NAME.")
@@ -90,7 +90,7 @@ def _gone(shown: str, words: str) -> UnavailableError:
 
 
 def _words(error: BaseException | None) -> str:
-    """Return the first line, without the value that may follow."""
+    """Return the first line of an error, without details, which may contain stored values."""
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
     return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")
@@ -106,17 +106,17 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND (classid::bigint << 32) | objid::bigint = %s
 """
 _END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
-"""End a connection of our own that the server does not know to be broken yet."""
+"""Ends a broken connection of our own if the server has not noticed yet that it is broken."""
 NOTICED_S = 5
-"""Seconds for a server to end the session of a dead process; takes milliseconds unless it is busy."""
+"""Maximum seconds until a server ends the session of a dead process; takes milliseconds unless the server is busy."""
 LOCK_PAUSE_S = 0.01
 
 
 class ServerLock:
-    """A lock that is tried once. If its connection breaks it is taken again, unless another process was quicker."""
+    """A lock on the server. If its connection breaks, `check` takes the lock again unless another process has it."""
 
     def __init__(self, name: str, connect: Callable[[str], psycopg.Connection]) -> None:
-        """Try to take the lock. `connect`: opens an autocommit session with a given name."""
+        """Try once to take the lock. `connect`: opens an autocommit session with a given name."""
         self.name = name
         self._connect = connect
         self._signed = _signature()
@@ -130,7 +130,7 @@ class ServerLock:
             raise
 
     def holder(self) -> str | None:
-        """Return the other holder; None if it is gone, or its name is not one of ours."""
+        """Describe the process that holds the lock; None if there is none or it is not an evalscribe process."""
         signed = _HOLDER.fullmatch(self._holding() or "")
         if signed is None:
             return None
@@ -138,7 +138,7 @@ class ServerLock:
         return f"process {signed[1]} on {signed[2]} since {since}"
 
     def check(self) -> None:
-        """Raise `UnavailableError` if another process has taken the lock. Free while the server has sent nothing."""
+        """Raise `UnavailableError` if another process has taken the lock. Sends no query while the connection works."""
         with self._guard:
             if self._broken():
                 self.mine = self._taken_again()
@@ -149,7 +149,7 @@ class ServerLock:
                 )
 
     def close(self) -> None:
-        """Release the lock, then close: the server notices a closed connection only later."""
+        """Release the lock before closing the connection, because a server may notice a closed connection late."""
         with suppress(psycopg.Error):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
@@ -166,12 +166,12 @@ class ServerLock:
         return self._connection.execute("SELECT pg_try_advisory_lock(%s)", [key(self.name)]).fetchone() == (True,)
 
     def _holding(self) -> str | None:
-        """Return the name of the connection that has the lock."""
+        """Return the name of the connection that holds the lock; None if there is none."""
         row = self._connection.execute(_WHO_HOLDS, [key(self.name)]).fetchone()
         return str(row[0]) if row else None
 
     def _abandoned(self) -> bool:
-        """True if the lock was released, or its holder is a dead process of this machine."""
+        """Return True if nobody holds the lock, or a dead process of this machine holds it."""
         name = self._holding()
         signed = _HOLDER.fullmatch(name or "")
         return name is None or (signed is not None and signed[2] == _host() and not _alive(int(signed[1])))
@@ -184,7 +184,7 @@ class ServerLock:
         return self._taken()
 
     def _broken(self) -> bool:
-        """True if the connection is broken: the server announces an end, or the kernel reports it."""
+        """Return True if the connection is broken. Queries the server only if it has sent something."""
         if self._connection.closed:
             return True
         watched = select.poll()
@@ -197,7 +197,7 @@ class ServerLock:
 
 
 def key(name: str) -> int:
-    """Return the number of a lock. Numbers are per database."""
+    """Return the number that Postgres uses for the lock of this name. Numbers are per database."""
     digest = hashlib.sha256(f"{NAME} {name}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
@@ -220,16 +220,16 @@ def _alive(pid: int) -> bool:
 
 
 BUSY_S = 120
-"""Seconds that an operation waits for other writers: there may be many machines."""
+"""Seconds that an operation waits for other writers, which may be on many machines."""
 OLDEST = 14
 """Oldest supported server version."""
 GONE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
-"""Seconds after which the server drops a silent machine and releases its locks."""
+"""Keepalive settings in seconds, with which the server drops a silent machine and releases its locks."""
 GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
-"""The same limits for a silent server, on the client's side; the last is in milliseconds."""
+"""The same settings for the client, to notice a silent server; `tcp_user_timeout` is in milliseconds."""
 PAUSE_S = 0.25
 PATIENCE_S = 30
-"""Seconds to wait for a server that answered before, such as during a restart: the data was paid for."""
+"""Seconds to wait for a server that answered before, such as during a restart: data to be stored was paid for."""
 _BY_CODE_POINT = """
 SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
   'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
@@ -237,7 +237,7 @@ FROM information_schema.columns
 WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
 GROUP BY table_name
 """
-"""Compare and sort texts as SQLite does, whatever the server's language."""
+"""Makes text columns compare and sort as in SQLite, whatever the server's language."""
 
 
 def server_at(url: str) -> "DatabaseServer":
@@ -358,13 +358,13 @@ class DatabaseServer:
 
 
 def options(url: str) -> dict[str, Any]:
-    """Return connection options; the address takes precedence. Raises `psycopg.Error` if it is invalid."""
+    """Return connection options, with those in the address first. Raises `psycopg.Error` for an invalid address."""
     ours = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **GONE_HERE}
     return {**ours, **conninfo_to_dict(url)}
 
 
 class _Patient:
-    """Connector that, after its first success, waits for a server that is away."""
+    """Connector that waits for an unreachable server if it has connected before."""
 
     def __init__(self, connect: Callable[..., psycopg.Connection]) -> None:
         self._connect = connect

@@ -35,16 +35,16 @@ SETTINGS = {
 }
 OWNERS_SETTINGS = {"lc_messages": "C", "temp_file_limit": "1GB"}
 MOST_DIGITS = 300
-"""Maximum digits of a number that a float can hold."""
+"""Maximum digits of a number that becomes an `int`; every number with fewer digits also fits a float."""
 _JSON = (114, 3802)
-"""Object ids of json and jsonb."""
+"""Type ids of json and jsonb in Postgres."""
 _AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz", "date", "time", "interval")
 _USERS_FAULT = ("22", "21", "42", "0A", "54")
 """SQLSTATE prefixes of errors in the user's query: values, names and types, unsupported features, limits."""
 
 
 class _Number(Loader):
-    """Loads numeric, the type of sums and averages, as a plain number."""
+    """Loads `numeric`, the type of sums and averages, as `int` or `float`."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -97,7 +97,7 @@ class PostgresTables:
 
 
 def _only_reading(connection: psycopg.Connection, timeout_s: float) -> None:
-    """Restrict the session to reading, with a search path of our schema and the server's own only."""
+    """Make the session read-only, and find names only in our schema and the server's own."""
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
@@ -115,7 +115,7 @@ def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
 
 
 def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings if permitted. Without them, the checked statement and read-only transaction protect."""
+    """Apply settings if permitted; they add to the protection by the checked statement and read-only transaction."""
     try:
         with connection.transaction():
             _set(connection, settings)

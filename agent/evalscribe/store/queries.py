@@ -15,12 +15,12 @@ from evalscribe.store.errors import overdue
 from evalscribe.store.sqlite import FILE
 
 GRACE_S = 5.0
-"""Seconds to wait for the query's process beyond the query's own timeout."""
+"""Seconds to wait for the query's process after the query's own timeout."""
 _QUIET = ("LD_PRELOAD", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS")
 
 
 class SqliteTables:
-    """A `Tables`. It reads the state of the database at the start of the query, beside writers."""
+    """Tables of a SQLite store (a `Tables`). A query sees the state at its start, even if others write meanwhile."""
 
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 

@@ -1,6 +1,6 @@
 """Run one query of a user on SQLite in this process, with functions of Postgres that SQLite lacks.
 
-Standard library only: every query starts a process that imports this. Numbers and texts follow Python.
+Imports only the standard library, because every query starts a new process. Numbers and texts are as in Python.
 """
 
 import json
@@ -34,7 +34,7 @@ def _strict(function: Function) -> Function:
 
 @lru_cache(maxsize=32)
 def _read(text: str) -> Any:
-    """Parse JSON. Callers do not change the value."""
+    """Parse JSON. Callers must not change the value, which is cached."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -191,7 +191,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 class _Collected:
-    """Values with their sort keys. `ways`: `distinct` or nothing, then an order per key (`asc-first`)."""
+    """Values of an aggregate with sort keys. `ways`: `distinct` or nothing, then an order per key (`asc-first`)."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[Any, tuple[Any, ...]]] = []
@@ -296,7 +296,7 @@ def add(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def overheard() -> Iterator[list[BaseException]]:
-    """Collect the exceptions of functions: SQLite reports only that one failed."""
+    """Collect the exceptions of our SQL functions: SQLite reports only that a function failed."""
     errors: list[BaseException] = []
 
     def hear(told: "sys.UnraisableHookArgs") -> None:
@@ -341,7 +341,7 @@ TABLES = _words(
     "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
-"""Names in the statement's own WITH, which SQLite reports where only rows are counted; no table has such a name."""
+"""Names that our statement defines by WITH, which SQLite reports as read if rows are only counted."""
 HIDDEN = frozenset({"body"})
 """Columns that queries must not read."""
 ALLOWED_FUNCTIONS = NAMES | _words(
@@ -353,7 +353,7 @@ ALLOWED_FUNCTIONS = NAMES | _words(
 
 
 def cut(text: str) -> str:
-    """Return the start of a value that is too long, with a note."""
+    """Return the start of a text that is too long, with a note about its length."""
     return f"{text[:LONGEST_CELL]}… (cut: {len(text):,} characters in all)"
 
 
@@ -392,7 +392,7 @@ def _selected(connection: sqlite3.Connection, asked: dict[str, Any]) -> dict[str
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Open the database read-only. With concurrent writers, it reads the state at the start."""
+    """Open the database read-only; a query sees the state at its start, even if others write meanwhile."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
     )
@@ -409,7 +409,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA {pragma}").close()
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
-    # SQLite declares a table-valued function at its first use, which the authorizer would refuse.
+    # SQLite declares a table-valued function when it is first used; later, the authorizer would refuse that.
     connection.execute("SELECT key FROM json_each('[]')").close()
     return connection
 

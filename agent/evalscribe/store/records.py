@@ -56,7 +56,7 @@ _DOCUMENTS = _of_several(
 
 
 class RecordRows:
-    """A record converted into rows, before anything is locked."""
+    """A record converted into rows, before the database is locked."""
 
     def __init__(self, record: Record) -> None:
         self.key: Key = (record.run_id, record.eval.id)
@@ -71,7 +71,7 @@ class RecordRows:
 
 
 def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
-    """Insert every record at its number. Earlier imports of the same evals are already deleted."""
+    """Insert records with their numbers in the run. The caller has deleted earlier imports of the same evals."""
     execute_many(connection, _PUT, [{**one.eval, "number": numbers[one.key]} for one in records])
     execute_many(connection, _PUT_STEP, _numbered((one.key, one.steps) for one in records))
     execute_many(connection, _PUT_TRANSCRIPT, _numbered((one.key, one.transcripts) for one in records))
@@ -90,7 +90,7 @@ def _numbered(rows: Iterable[tuple[Key, list[dict[str, Any]]]]) -> list[dict[str
 
 
 def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
-    """Delete what was imported of these evals, except the evals themselves."""
+    """Delete the imported data of these evals, except their rows in `evals`."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
         for statement in _FORGET:
             connection.execute(statement, values)
@@ -177,7 +177,7 @@ def _hashed(text: str) -> str:
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> StoredJson:
-    """Render JSON with sorted keys, because Postgres keeps no order: one text and one digest on both engines.
+    """Render JSON with sorted keys: Postgres keeps no order, and text and digest must be the same on both engines.
 
     Raises `DataError` for an unpaired surrogate.
     """
@@ -213,7 +213,7 @@ class Addition:
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
     def made(self) -> AddedCounts:
-        """Add all of it or nothing. Raises the errors of `RunStore.add`."""
+        """Add the whole batch or nothing, and return the counts. Raises the errors of `RunStore.add`."""
         with self._database.writing() as connection:
             if self._collection_id is not None:
                 require_collection(connection, self._collection_id)
@@ -249,7 +249,7 @@ class Addition:
             analyses.add_counts(connection, self._database, run_id, recorded, change)
 
     def _forget_evidence(self, connection: Connection, replaced: Sequence[Key]) -> None:
-        """Delete evidence gathered from records that have changed."""
+        """Delete evidence that was gathered from records that are now replaced."""
         if replaced:
             connection.execute(
                 _FORGET_EVIDENCE, [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in replaced]
@@ -257,7 +257,7 @@ class Addition:
             contents.delete_documents(connection, replaced, recorded=False)
 
     def _numbers(self, connection: Connection, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[Key, int]:
-        """Number the records. An existing one keeps its number; new ones follow in the order of their file."""
+        """Number the records: existing records keep their numbers; new records follow in the order of the file."""
         numbers: dict[Key, int] = {}
         following: dict[str, int] = {}
         for key in written:
@@ -272,7 +272,7 @@ class Addition:
         return numbers
 
     def _changes(self, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[str, tuple[int, EvalCounts]]:
-        """Return per run the number of added records, and the change of its counts."""
+        """Return for each run how many records are new, and by how much its counts change."""
         more: dict[str, Counter[str]] = defaultdict(Counter)
         recorded: Counter[str] = Counter()
         for key in written:
@@ -290,7 +290,7 @@ class Addition:
         }
 
     def _states(self, connection: Connection) -> dict[Key, Row[Any]]:
-        """Return the state of the existing evals. Runs while nobody else writes or deletes."""
+        """Return the rows of the batch's evals that already exist. The caller holds the write lock."""
         wanted: dict[str, list[str]] = defaultdict(list)
         for run_id, eval_id in self._records:
             wanted[run_id].append(eval_id)
@@ -350,16 +350,16 @@ def open_collection_records(place: Path | str) -> "RunStore":
 
 
 class RunStore:
-    """Whole imported runs. A run is stored once, however many collections contain it.
+    """Imported runs with all their evals. A run is stored once, even if several collections contain it.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, collection_id: str | None, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
-        """Add runs and records to a collection, or to none, all or nothing.
+        """Add the runs and records, and put the runs into a collection unless its id is None; all or nothing.
 
         Unchanged content is not written again; changed content is replaced.
 
@@ -404,7 +404,7 @@ class RunStore:
             return next(iter(load_records(connection, self._database, rows)), None)
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
-        """Yield records one at a time in the source's order, possibly including ones imported meanwhile."""
+        """Yield records one at a time in the source's order, possibly with records that are imported meanwhile."""
         statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
         after, more = -1, True
         while more:
@@ -416,7 +416,7 @@ class RunStore:
             after = rows[-1].number if rows else after
 
     def transcript(self, transcript_id: str, collection_id: str | None = None) -> Record | None:
-        """Return the record of a transcript, with only this transcript."""
+        """Return the record that contains a transcript, without its other transcripts."""
         statement = _within(_TRANSCRIPT, transcripts.c.run_id, collection_id)
         with self._database.reading() as connection:
             values = {"id": transcript_id, "collection_id": collection_id}
@@ -444,15 +444,15 @@ class RunStore:
             connection.execute(_LEAVE, {"collection_id": collection_id, "run_id": run_id})
 
     def sweep(self, *, dry_run: bool) -> tuple[SweptRows, ...]:
-        """Delete unused rows; a dry run only counts them. Others may read and write meanwhile.
+        """Delete unused rows; a dry run only counts them. Other processes may read and write meanwhile.
 
-        Unused are runs in no collection that were neither analysed nor judged, evidence of deleted evals, and texts
-        without references.
+        Deletes runs that are in no collection and were neither analysed nor judged, evidence of deleted evals, and
+        texts without references.
         """
         return sweep(self._database, dry_run=dry_run)
 
     def give_back(self) -> int:
-        """Return unused space to the disk if no other process is at work. Returns bytes."""
+        """Return unused space to the disk if no other process is at work. Returns the number of bytes."""
         return self._database.give_back()
 
     def close(self) -> None:
@@ -460,12 +460,12 @@ class RunStore:
 
 
 def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> Select[Any]:
-    """Restrict a statement to the runs of the collection."""
+    """Restrict a statement to the runs of the collection; unchanged if the id is None."""
     return statement if collection_id is None else statement.where(run_id.in_(_ITS_RUNS))
 
 
 def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
-    """Build a graded eval. If the failure was only listed, its task and grader come from its evidence."""
+    """Build a graded eval. Task and grader of a failure that was not imported come from its fingerprint."""
     listed = row.digest is None
     return GradedEval(
         run_id=row.run_id,

@@ -55,7 +55,7 @@ def open_result_sets(place: Path | str) -> "ResultSetStore":
 class ResultSetStore:
     """Result sets of all collections. A result that was paid for is never replaced by an error.
 
-    Many processes may use it at once.
+    Many processes may use the store at once.
     """
 
     def __init__(self, database: Database) -> None:
@@ -141,17 +141,17 @@ def open_batches(place: Path | str) -> "BatchStore":
 
 
 class BatchStore:
-    """Batches that were sent or will be, and their answers; shared by processes."""
+    """Batches, before and after sending, and their answers; shared by processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
-        """Try to claim an intent, to submit it or look for its batch; False if another process has it."""
+        """Try to claim an intent before submitting it or looking for its batch; False if another process has it."""
         return self._database.claimed(f"batch-{intent_id}")
 
     def add(self, intent: BatchIntent) -> BatchIntent:
-        """Store an intent with those of its keys that no other intent has. Without any such key, nothing is stored."""
+        """Store an intent with only the keys that no other intent has; store nothing if there are none."""
         with self._database.writing() as connection:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
             taken = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
@@ -203,7 +203,7 @@ class BatchStore:
         return self._database.unpacked(row["body"], _OUTCOME, f"batch item {key}")
 
     def take(self, key: str) -> bool:
-        """Take a request's answer; False if it was taken before, so that it is billed once."""
+        """Mark a request's answer as taken; False if it was taken before, so that it is billed only once."""
         row = update(batch_items).where(batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken)
         with self._database.transaction() as connection:
             return connection.execute(row.values(taken=True)).rowcount == 1

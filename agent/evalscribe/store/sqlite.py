@@ -34,7 +34,7 @@ from evalscribe.store import errors, lock, tables
 from evalscribe.store.statements import json_text
 
 PAGES = 2_000
-"""Pages released at once, so that others wait only briefly."""
+"""Maximum pages released at once, so that other processes wait only briefly."""
 INCREMENTAL = 2
 """Value of `auto_vacuum` for a file that can shrink page by page."""
 
@@ -57,7 +57,7 @@ def give_back(engine: Engine, path: Path) -> int:
 
 def _shrink(cursor: Any) -> None:
     if _number(cursor, "auto_vacuum") != INCREMENTAL:
-        # Made by an earlier evalscribe. A full rewrite lets it shrink page by page from then on.
+        # An earlier evalscribe made the file. After a full rewrite, it can shrink page by page.
         cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
         cursor.execute("VACUUM")
     while free := _number(cursor, "freelist_count"):
@@ -71,7 +71,7 @@ def _number(cursor: Any, pragma: str) -> int:
 
 
 def _size(path: Path) -> int:
-    """Return the size with the log of what is not in the file yet."""
+    """Return the size of the file and its write-ahead log."""
     files = (path, path.with_name(f"{path.name}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
@@ -140,7 +140,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _misshapen(table: Table, row: sqlite3.Row) -> str:
-    """Describe a problem in rows that are not validated when read, because there are very many."""
+    """Describe a problem in a row of a table whose rows are not validated when read, because there are very many."""
     try:
         if table is tables.evals:
             Eval(id=row["eval_id"], **{name: row[name] for name in Eval.model_fields if name != "id"})
@@ -236,7 +236,7 @@ class DatabaseFile:
     def check(self) -> None:
         """Raise `UnavailableError` if the database file was removed: further writes would be lost.
 
-        The kernel does not take a lock away from a live process.
+        Locks need no check: the kernel does not take a lock away from a live process.
         """
         if not self.path.exists():
             raise UnavailableError(f"{self.path} was removed while in use: nothing more can be stored.")
@@ -257,7 +257,7 @@ def _make(folder: Path) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    """Refuse a symbolic link: whoever made the folder may have planted a link to a file that is not the store's."""
+    """Refuse a symbolic link, which may have been planted to make us write to another file."""
     if path.is_symlink():
         raise AccessError(
             f"{path} is a symbolic link, which may point anywhere, so the store is not used.\nRemove the link."
@@ -267,7 +267,8 @@ def _refuse_link(path: Path) -> None:
 def _tune(connection: DBAPIConnection, _record: object) -> None:
     """Set the pragmas.
 
-    In WAL mode, NORMAL never damages the database; a power cut may lose the last moment, a kill nothing.
+    With `synchronous=NORMAL` in WAL mode, a power cut may lose the last writes, a kill loses nothing, and neither
+    damages the database.
     """
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")

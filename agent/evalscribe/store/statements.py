@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 
 def by_key(table: Table) -> Select[Any]:
-    """Select the row with this primary key."""
+    """Select a row by its primary key."""
     return matching(table, *_keys(table))
 
 
 def matching(table: Table, *names: str) -> Select[Any]:
-    """Select the rows with these values in the named columns."""
+    """Select rows by the values of the named columns, which are the statement's parameters."""
     return select(table).where(*(table.c[name] == bindparam(name) for name in names))
 
 
 def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
-    """Insert a row, or replace the one with its key unless `unless` holds."""
+    """Insert a row; replace an existing row with the same key, except if `unless` holds for that row."""
     insertion = insert(table)
     new = {name: insertion.excluded[name] for name in _values(table)}
     where = None if unless is None else ~unless
@@ -37,7 +37,7 @@ def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
 
 
 def insert_or_change(table: Table, *names: str) -> Insert:
-    """Insert a row, or change these columns of the one with its key."""
+    """Insert a row, or change the named columns of an existing row with the same key."""
     insertion = insert(table)
     return insertion.on_conflict_do_update(
         index_elements=_keys(table), set_={name: insertion.excluded[name] for name in names}
@@ -45,7 +45,7 @@ def insert_or_change(table: Table, *names: str) -> Insert:
 
 
 def unless_there(table: Table, *, unique: bool = False) -> Insert:
-    """Insert a row, unless there is one with its key; `rowcount` says how many were inserted.
+    """Insert a row unless a row with the same key exists; `rowcount` is the number of inserted rows.
 
     `unique`: also skip a row that violates any other unique constraint.
     """
@@ -56,8 +56,8 @@ def unless_there(table: Table, *, unique: bool = False) -> Insert:
 def execute_many(connection: Connection, statement: StandardInsert, rows: Sequence[Mapping[str, Any]]) -> int:
     """Execute one statement for many rows and return the number written.
 
-    Rows are in the driver's form, with JSON as text: with thousands of rows, converting each value takes longer than
-    storing it.
+    Rows must be in the driver's form, with JSON as text: converting the values of thousands of rows takes longer than
+    storing them.
     """
     if not rows:
         return 0
@@ -68,7 +68,7 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
 
 @lru_cache(64)
 def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Compile a statement for the driver, with the order of its values if the driver takes them by position."""
+    """Compile a statement for the driver, and return it with the order of its values; empty if they have names."""
     compiled = statement.compile(dialect=dialect, column_keys=list(columns))
     return str(compiled), compiled.positiontup or ()
 
@@ -101,7 +101,7 @@ def without_nul(text: str) -> StoredJson:
 
 
 def load_sorted(text: str | bytes) -> object:
-    """Parse JSON with sorted keys, because Postgres returns them in an order of its own."""
+    """Parse JSON and sort its keys, which Postgres returns in another order than SQLite."""
     return json.loads(text, object_pairs_hook=lambda pairs: dict(sorted(pairs)))
 
 
@@ -121,13 +121,13 @@ def by_id_or_name(table: Table) -> Select[Any]:
 
 
 def next_number(connection: Connection, table: Table, owner: str, of: str) -> int:
-    """Return the next version number of an owner, from 1."""
+    """Return the next version number, from 1, of the object `of`, whose id is in the column `owner`."""
     last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == of))
     return 1 if last is None else last + 1
 
 
 def require_free(connection: Connection, statement: Select[Any], what: str, name: str) -> None:
-    """Raise `UsageError` if `by_id_or_name` finds an object of this name."""
+    """Raise `UsageError` if the statement, of `by_id_or_name`, finds an object with this name."""
     row = first_row(connection, statement, named=name)
     if row is not None:
         raise UsageError(
@@ -137,7 +137,7 @@ def require_free(connection: Connection, statement: Select[Any], what: str, name
 
 
 def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield distinct keys in lists of at most `size`."""
+    """Yield the distinct keys in lists of at most `size` keys."""
     left = iter(dict.fromkeys(keys))
     while some := list(islice(left, size)):
         yield some
@@ -155,10 +155,10 @@ def read_pages(
 
     Args:
         reading: Opens a transaction that reads.
-        statement: Select rows after the bound values of `after`, in the order of these columns.
+        statement: Selects rows above the bound values of the columns `after`, in the order of these columns.
         size: Maximum rows of a page.
-        decode: Called with the connection and the rows of a page.
-        after: Columns that order the rows, with values below those of the first row.
+        decode: Converts the rows of a page.
+        after: The columns that order the rows, each with a value below that of the first row.
         values: The other bound values.
     """
     more = True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Storage:
-    """One connection pool, shared by all stores of the database."""
+    """All stores of one database, which share a connection pool."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -82,8 +82,8 @@ def open_storage(place: Path | str) -> Storage:
     """Open the database in a folder, which is created if missing, or at a postgresql:// URL.
 
     Raises:
-        AccessError: Nothing may be written there.
+        AccessError: The folder or database may not be written.
         UnavailableError: The disk is full, or no server answers.
-        DataError: The database is damaged, another program's, or newer than this evalscribe.
+        DataError: The database is damaged, belongs to another program, or was written by a newer evalscribe.
     """
     return Storage(open_database(place))

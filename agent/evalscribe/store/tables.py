@@ -19,11 +19,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 HEAD = "0012"
-"""Newest revision; a test compares it with the scripts."""
+"""Newest revision; a test compares it with the migration scripts."""
 
 metadata = MetaData()
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
-"""Text on SQLite. Users read these columns in SQL."""
+"""Type of JSON columns that users read in SQL: `jsonb` on Postgres, text on SQLite."""
 
 JSON_OR_NULL = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 """JSON column in which a missing value is NULL to SQL too."""
@@ -46,10 +46,10 @@ runs = Table(
     Column("url", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` is the run as its source describes it, without its failures, which are rows of `evals`.
+"""`body` is the run as described by its source, without the failures, which are rows of `evals`.
 
-`recorded` is how many of these were imported: once all evals that the source counts are imported, the counts are
-theirs; until then they are the source's.
+`recorded` is the number of imported evals. `passed`, `failed` and `total` are the source's counts until all evals are
+imported, then those of the imported evals.
 """
 
 evals = Table(
@@ -87,7 +87,7 @@ steps = Table(
     Column("status", String, nullable=False),
     Column("error", Text),
 )
-"""Steps of imported evals; those of a failure that was only listed are in its evidence."""
+"""Steps of imported evals; for a failure that was not imported, the evidence contains the steps."""
 
 transcripts = Table(
     "transcripts",
@@ -113,7 +113,7 @@ documents = Table(
 )
 """Documents of an eval.
 
-`number` counts from 0 for imported documents; those gathered as evidence end at -1, so that the two do not collide.
+`number` counts from 0 for imported documents and is negative for documents gathered as evidence, up to -1.
 """
 
 texts = Table(
@@ -131,7 +131,7 @@ collection_runs = Table(
     Column("run_id", String, primary_key=True),
     Column("number", Integer, nullable=False),
 )
-"""The runs of a collection, in the order they were added."""
+"""The runs of a collection, in the order in which they were added."""
 
 evidence = Table(
     "evidence",
@@ -245,7 +245,7 @@ judge_results = Table(
     Column("cost_usd", Float, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""`kind` is the result's type: one that was paid for is never replaced by a failure."""
+"""`kind` is the result's type: a result that was paid for is never replaced by a failure."""
 
 batch_intents = Table(
     "batch_intents",
@@ -254,7 +254,7 @@ batch_intents = Table(
     Column("created", String, nullable=False),
     Column("batch_id", String),
 )
-"""`created` is in ISO 8601 with its zone; `batch_id` is null until the service has named the batch."""
+"""`created` is in ISO 8601 with time zone; `batch_id` is null until the provider has accepted the batch."""
 
 batch_items = Table(
     "batch_items",
@@ -264,7 +264,7 @@ batch_items = Table(
     Column("body", LargeBinary),
     Column("taken", Boolean, nullable=False, server_default=false()),
 )
-"""`body` is the batch's answer to the question, null until then; `taken` is set once it was used and counted."""
+"""`body` is the answer, null until the batch ends; `taken` is true once the answer was used and its cost counted."""
 
 sightings = Table(
     "sightings",
@@ -272,9 +272,9 @@ sightings = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""All failures of a run as they are compared with those of other models.
+"""`body` has the fingerprints of all failures of a run, by which they are compared with failures of other models.
 
-They are never read one by one, and one row is read ten times as fast as ten thousand.
+Fingerprints are always read together, and one row is read ten times as fast as ten thousand.
 """
 
 labels = Table(
@@ -295,7 +295,7 @@ proposals = Table(
     Column("key", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Changes proposed by models, by the request."""
+"""Changes proposed by models; `key` is the content id of the request."""
 
 approvals = Table(
     "approvals",
@@ -304,7 +304,7 @@ approvals = Table(
     Column("recommendation", String, primary_key=True),
     Column("patch", String, nullable=False),
 )
-"""Patches shown to a person who has not answered yet: one for each recommendation, by its digest."""
+"""Patches that wait for a person's approval, one for each recommendation; `patch` is the patch's digest."""
 
 result_sets = Table(
     "result_sets",
@@ -340,7 +340,7 @@ results = Table(
 )
 """A request and its outcome: neither output nor error while it is pending.
 
-`key` is the content id of the whole question, set when it is asked; `created_at` is in ISO 8601, UTC.
+`key` is the content id of the whole question, set when the request is sent; `created_at` is in ISO 8601, UTC.
 """
 
 
@@ -367,10 +367,10 @@ draft_items = Table(
     Column("source", JSON_TEXT, nullable=False),
     Index("draft_items_in_order", "dataset_id", "number"),
 )
-"""The only items that change.
+"""Items of drafts, which may change, unlike items of versions.
 
-`digest` names the text (`texts`) that contains the item without its source; `likeness` and `content` are the item's own
-content ids.
+`digest` refers to the text (`texts`) with the item, without its source; `likeness` and `content` are the item's content
+ids.
 """
 
 dataset_versions = Table(
@@ -386,8 +386,8 @@ dataset_versions = Table(
     Column("created_at", String, nullable=False),
     UniqueConstraint("dataset_id", "number"),
 )
-"""Triggers refuse to change rows of this table, of `version_items`, `deployments`, `prompt_versions`, `scorer_versions`
-and `experiment_versions`, and to delete them before what they belong to."""
+"""Triggers refuse changes of rows in this table and in `version_items`, `deployments`, `prompt_versions`,
+`scorer_versions` and `experiment_versions`. Such a row can be deleted only after the object that it belongs to."""
 
 version_items = Table(
     "version_items",
@@ -504,7 +504,7 @@ experiment_runs = Table(
 
 
 def _texts_of(table: str, *columns: str) -> list[Index]:
-    """Finds texts that nothing refers to."""
+    """Return indexes on columns that refer to texts, for finding texts without references."""
     there = {column: text(f"{column} IS NOT NULL") for column in columns}
     return [
         Index(f"{table}_by_{column}", column, sqlite_where=where, postgresql_where=where)
@@ -535,7 +535,7 @@ run_items = Table(
     UniqueConstraint("run_id", "number", "repetition"),
     *_texts_of("run_items", "output", "transcript", "state", "log"),
 )
-"""One row for each finished trial. `output`, `transcript`, `state` and `log` name texts; null if there is none."""
+"""One row for each finished trial. `output`, `transcript`, `state` and `log` are digests of texts, or null."""
 
 scores = Table(
     "scores",
@@ -567,5 +567,5 @@ scores = Table(
     Index("scores_of_run", "run_id", "current"),
     *_texts_of("scores", "input", "output", "evidence"),
 )
-"""`input`, `output` and `evidence` name texts. A trigger refuses every change except of `current`,
-and to delete a score before its run."""
+"""`input`, `output` and `evidence` are digests of texts. A trigger refuses all changes except of `current`, and
+refuses to delete a score before its run."""

@@ -102,7 +102,7 @@ def test_endings_of_requests(tmp_path: Path) -> None:
         ("failed", "answered 'one', the target is 'two'"),
         ("failed", "the answer is empty"),
         ("error", "429 Too Many Requests"),
-        ("incomplete", "no metric of it was measured"),
+        ("incomplete", "no metric was measured"),
     ]
     assert records[1].metadata["scores"] == {"exact_match": 0.0, "f1_score": 0.4}
     assert cause(records[3]) == "model-not-reachable"
