@@ -31,7 +31,7 @@ MAX_KEYS_NAMED = 10
 
 @dataclass(frozen=True)
 class NewItem:
-    """An example as entered: texts, some of which may be JSON."""
+    """An example as a user entered it; texts such as `input` may be JSON."""
 
     input: str
     expected: str | None = None
@@ -48,11 +48,11 @@ class AddedItem(Frozen):
     item: Item
     added: AddedCounts
     hidden: int = 0
-    """Number of secrets redacted from it."""
+    """Number of secrets redacted from the example."""
 
 
 class RemovedItems(Frozen):
-    """Number of items that left the draft."""
+    """Result of removing items from a draft."""
 
     dataset: str
     items: int
@@ -177,7 +177,7 @@ def upload_items(
 
 
 def upload_problems(done: UploadResult) -> Iterator[str]:
-    """Render the problems of an upload, one per line, which may name the field `map`."""
+    """Yield the problems of an upload, one per line."""
     yield from _problems(done.problems, done.skipped)
     if done.stopped:
         yield f"reading stopped early: {done.stopped}"
@@ -216,7 +216,7 @@ MAX_DUPLICATES_NAMED = 10
 
 
 class DuplicateItem(Frozen):
-    """An item that may be removed."""
+    """An item that equals another item of the draft."""
 
     key: str
     split: str | None = None
@@ -229,7 +229,7 @@ class Duplicates(Frozen):
     kept: DuplicateItem
     """The first of the equal items."""
     others: tuple[DuplicateItem, ...]
-    """In the order of the draft."""
+    """The other equal items, in the order of the draft."""
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Delete experiments and their runs. Not in `control`, which is slow to import."""
+"""Delete experiments and their runs. This module is separate from `control`, which is slow to import."""
 
 from collections.abc import Sequence
 
