@@ -258,6 +258,8 @@ class PeopleLabels(Frozen):
     """Number of failures left out because a failure with the same cause and label is included."""
     contradicted: int
     """Number of failures left out because two reports of the same run label them differently."""
+
+
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
     """Select one failure from each group with the same cause and label."""
     given = tuple(labels)

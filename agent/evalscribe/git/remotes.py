@@ -57,10 +57,9 @@ def parse_address(url: str | None) -> RemoteAddress | None:
 
 
 def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
-    """Return the page that opens a pull request: the server's own link if it is on its host, else the forge's usual
-    one.
+    """Return the address of the page that opens a pull request; empty if the remote is a folder.
 
-    Empty if the remote is a folder.
+    The link that the server printed is preferred if it is on the server's host.
     """
     there = parse_address(url)
     if there is None:
@@ -112,7 +111,7 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
-"""A valid branch name. A name with a colon, sent by a server, would be a refspec that writes a local branch."""
+"""Valid branch names. Git would read a name with a colon, sent by a server, as an order to write a local branch."""
 _NO_FETCH_EFFECTS = (
     "--no-tags",
     "--no-prune",
@@ -150,7 +149,7 @@ class Remotes:
         return str(wanted[0])
 
     def url(self, remote: str) -> str | None:
-        """Return the push address; if the user's rewriting rule maps it to a folder, the address before the rule."""
+        """Return the address for pushes, or, if the user's git config maps it to a folder, the configured address."""
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         if url and not parse_address(url):
             url = self.git.ask("config", "--get", f"remote.{remote}.url") or url
@@ -167,7 +166,7 @@ class Remotes:
             ended = self.git.run("fetch", *options, "--", there, ref, at_most_s=TRANSFER_S)
             if ended.code:
                 raise _refused(f"fetch {found[0]} from {remote}", ended)
-            if self._has(found[1]):  # else the branch moved in the meantime
+            if self._has(found[1]):  # False if the branch moved in the meantime
                 return found
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
@@ -179,9 +178,7 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Return where a push goes, so that reading shows what it will meet: the push address if a `pushurl` sets
-        another than the fetch address, else the remote's name.
-        """
+        """Return where a push goes, so that branches are read there too: a different `pushurl`, or the remote."""
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
@@ -208,16 +205,16 @@ class Remotes:
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
-        """Return True if the commit is here with its history, and is not left over from an interrupted fetch.
+        """Return True if the commit and its whole history exist locally; an interrupted fetch leaves only a part.
 
-        Objects that a partial clone left on the remote are not required; they would be fetched one by one.
+        Objects that a partial clone left on the remote may be missing; they would be fetched one by one.
         """
         options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
         return self.git.run("rev-list", *options, commit, "--").code == 0
 
 
 def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
-    """Return the error of a failed push, distinguishing a refusal by the server from a network failure."""
+    """Return the error of a failed push, which says whether the server rejected it or the network failed."""
     rejected = re.search(r"^!\t\S+\t(.+)$", ended.text, re.MULTILINE)
     if rejected is None:
         return _refused(f"push {branch} to {remote}", ended)
@@ -227,7 +224,7 @@ def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
 
 def _refused(what: str, ended: GitResult) -> EvalscribeError:
     if _NO_ACCESS.search(ended.err):
-        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works there")
+        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works in this repository")
     return UnavailableError(f"git cannot {what}: {ended.said}")
 
 

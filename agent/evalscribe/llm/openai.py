@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
-"""Efforts to try when a model rejects one; if it rejects these too, send none."""
+"""Efforts to try after a model rejected an effort; if the model rejects them too, no effort is sent."""
 NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
 """Phrases in the error of a model that cannot reason, or cannot reason at this effort."""
 NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
@@ -50,7 +50,7 @@ class NotStreamed(CallFailed):
 
 
 class OpenAIModel:
-    """A `Model` that makes one attempt; retries and budgets belong to the models that wrap it."""
+    """A `Model` that makes one attempt per call; the models that wrap it add retries and budgets."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class OpenAIModel:
         self._refused: set[Effort] = set()
         self._streams = True
         self._counted: dict[str, Any] = {"stream_options": {"include_usage": True}}
-        """Parameters that make a stream report its usage; services that reject them may report it anyway."""
+        """Parameters that make a stream report its usage; left out for services that reject them."""
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -132,7 +132,7 @@ class OpenAIModel:
     async def _create(self, request: Request, *, streamed: bool = False) -> Any:
         """Create the completion.
 
-        Retry at once, free of charge, if the service rejects a parameter that can be left out.
+        If the service rejects a parameter that can be left out, retry at once, which costs nothing.
         """
         from openai import BadRequestError, NotFoundError, UnprocessableEntityError
 
@@ -170,15 +170,14 @@ class OpenAIModel:
         return {**params, "extra_body": extra} if extra else params
 
     def _effort(self, wanted: Effort | None) -> Effort | None:
-        """Return the effort to send: a service or a model may support fewer levels, or none."""
+        """Return the effort to send; None if the model supports none. Some models support only a few levels."""
         if wanted is None:
             return None
         known = self._dialect.effort(wanted)
         return next((effort for effort in (known, *FALLBACK.get(known, ())) if effort not in self._refused), None)
 
     def _gives_way(self, params: dict[str, Any], said: str) -> bool:
-        """Adapt the parameters after a rejection, for all calls of this model; return whether there is anything to
-        adapt.
+        """Adapt the parameters for all further calls after the service rejected one; return whether any was adapted.
 
         Raises `NotStreamed` if the service only accepts calls without streaming.
         """
