@@ -1,4 +1,4 @@
-"""Show untrusted text in prompts as delimited data, and estimate what a text costs in tokens."""
+"""Show untrusted text in prompts as delimited data, and estimate the number of tokens of a text."""
 
 import json
 import re
@@ -18,7 +18,7 @@ class Delimiter:
     """A delimiter that is derived from a question's content and does not occur in it."""
 
     def __init__(self, digest: str, contents: Sequence[str]) -> None:
-        """Derive the delimiter from `digest`, so that it is stable for the same content and not part of `contents`."""
+        """Derive a delimiter from `digest` that no text of `contents` contains; it is the same for equal arguments."""
         self.tag = _tag(digest, contents)
 
     def block(self, about: str, lines: str) -> str:
@@ -45,7 +45,7 @@ def bar_lines(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line: line breaks become spaces, invisible characters visible."""
+    """Return the text on one short line: line breaks become spaces, and invisible characters become visible."""
     line = whole_line(text)
     if len(line) <= LONGEST_LINE:
         return line
@@ -63,7 +63,7 @@ def whole_line(text: str) -> str:
 
 
 def show_invisible(text: str) -> str:
-    """Make invisible characters of a multi-line text visible; only a line feed ends a line."""
+    """Make invisible characters of a multi-line text visible; the result has no line breaks but line feeds."""
     if _UNSEEN_OR_BREAK.search(text) is None:
         return text
     return replace_invisible(text.removesuffix("\r").replace("\r\n", "\n").translate(_BREAKS))
@@ -80,7 +80,7 @@ def quote_json(text: str) -> str:
 
 
 BYTES_PER_TOKEN = 3
-"""Code and tool output have three to four bytes per token; the lower figure keeps a budget safe."""
+"""Bytes per token of code and tool output: three to four, of which the lower keeps estimates high enough."""
 
 
 def estimate_tokens(text: str) -> int:

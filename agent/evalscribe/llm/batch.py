@@ -49,7 +49,7 @@ class BatchPacing(Frozen):
     """Maximum consecutive failures of calls to the service."""
 
     def wait(self, times: int, asked: float | None = None) -> float:
-        """Return the seconds to wait after `times` attempts, at least the `asked` seconds of the service if possible."""
+        """Return the seconds to wait after `times` attempts. `asked`: seconds that the service asks to wait."""
         return min(self.longest_poll_s, max(asked or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
 

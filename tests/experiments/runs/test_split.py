@@ -93,7 +93,9 @@ def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Experiment
     wanted = dealt.wanted.model_copy(
         update={"dataset_version_id": version.id, "config": ExperimentConfig(split="test")}
     )
-    with pytest.raises(UsageError, match="the dataset is not split; to split it, run `evalscribe datasets split letters`"):
+    with pytest.raises(
+        UsageError, match="the dataset is not split; to split it, run `evalscribe datasets split letters`"
+    ):
         update_experiment(dealt.workspace, dealt.experiment, wanted)
 
 
