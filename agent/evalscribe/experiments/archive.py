@@ -1,4 +1,4 @@
-"""Store a run of an experiment as an ordinary run, so that it can be analysed and compared."""
+"""Archive a run of an experiment as an ordinary run, so that `analyze` and other commands can read it."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ _JSON = TypeAdapter(object)
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
     """Build the grader documents of a run from its scorers.
 
-    They leave out the scorers' results, so runs with the same scorers have equal grader documents.
+    The documents leave out the scorers' results, so runs with the same scorers have equal documents.
     """
     return tuple(
         _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
@@ -154,7 +154,7 @@ def _line(score: Score) -> str:
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:
-    """Build a document of text, or of JSON with one member per line, so that each can be cited."""
+    """Build a document of text, or of JSON with one member per line, so that each member can be cited."""
     if isinstance(value, str):
         return Document(role=role, path=f"{name}.txt", text=value)
     return Document(role=role, path=f"{name}.json", text=_JSON.dump_json(value, indent=2).decode())
@@ -241,7 +241,7 @@ class ContinuousRunArchive:
         self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
 
     def done(self, attempt: ItemTrial, scores: tuple[Score, ...]) -> None:
-        """Archive a finished trial. To save memory, ignore the order if many trials wait for a slow one."""
+        """Archive a finished trial. To save memory, at most `MOST_RECORDS` trials wait for a slower one."""
         self._done[attempt.item.id] = StoredTrial(self._begun[attempt.item.id], attempt, scores)
         if len(self._done) > MOST_RECORDS:
             self._take(list(self._done))
@@ -271,6 +271,6 @@ def tried_model(workspace: Workspace, run: ExperimentRun, target: TargetSpec) ->
 
 
 def _collection(workspace: Workspace, experiment: Experiment) -> None:
-    """Create the experiment's collection with its first run."""
+    """Create the experiment's collection when its first run is archived."""
     if experiment.collection_id not in {one.id for one in workspace.store.collections.collections()}:
         workspace.store.collections.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

@@ -111,7 +111,7 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Return whether the function is async. If a plain function returns an awaitable, it is awaited too."""
+    """Return whether the function is async. An awaitable that a plain function returns is awaited too."""
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates if one)
 

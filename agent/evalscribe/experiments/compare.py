@@ -118,13 +118,13 @@ def build_compared_run(
 
 
 def with_scorers(side: ComparedRun, bindings: Sequence[Binding]) -> ComparedRun:
-    """Return the run with verdicts recomputed from only these scorers."""
+    """Return the run with its verdicts recomputed from the given scorers alone."""
     tries = {key: [one._replace(verdict=_verdict(one, bindings)) for one in own] for key, own in side.tries.items()}
     return ComparedRun(side.run, side.version, side.experiment, side.build, side.items, tries)
 
 
 def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
-    """Summarise one side over these items."""
+    """Summarise one side of a comparison over the given items."""
     verdicts = [one.verdict for key in keys for one in side.of(key)]
     tries = len(keys) * side.run.repetitions
     return RunSide(
@@ -410,7 +410,7 @@ def _mean(of: Callable[[int, int, int], float | None], counts: Sequence[tuple[in
 
 
 LEAST_COVERAGE = 0.8
-"""Minimum share of trials with a verdict. Below it the comparison is inconclusive."""
+"""Minimum share of trials with a verdict. With a smaller share, the comparison is inconclusive."""
 
 
 class ComparisonOutcome(NamedTuple):
@@ -461,7 +461,7 @@ def _uncovered(coverage: float) -> str:
 
 
 def _one_way(found: Paired) -> int | None:
-    """Return the number of changed items or clusters if all changed alike but too few for significance; else None."""
+    """Return how many items or clusters changed if all changed in one direction, too few to be significant; or None."""
     ups = sum(group.balanced > 0 for group in found.clusters)
     downs = sum(group.balanced < 0 for group in found.clusters)
     moved = ups + downs
@@ -727,7 +727,7 @@ def _explained(
 
 
 def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
-    """Add the output and explanations of one trial: the first that passed (or failed, as `passed` says), if any."""
+    """Add output and explanations of the first trial that passed (not `passed`: did not), else of the first trial."""
     tries = side.scored(change.item)
     seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))

@@ -282,7 +282,7 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
 
     Raises:
         UsageError: Nothing is left to do.
-        UnavailableError: A worker is already running it.
+        UnavailableError: A worker is already running the run.
     """
     if run.state == "completed" and run.archived:
         raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")

@@ -238,7 +238,7 @@ class Duplicates(Frozen):
 
 
 def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
-    """Find duplicate items, in the order of the first of each. Memory grows with the keys, not with the items."""
+    """Find groups of duplicate items, ordered by their first items. Memory grows with the keys, not with the items."""
     first: dict[str, DuplicateItem] = {}
     others: dict[str, list[DuplicateItem]] = {}
     for item in items:
@@ -249,7 +249,7 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
 
 
 def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
-    """Remove all but the first of each set of duplicates, or only the chosen ones.
+    """Remove all duplicates except the first item of each group, or only the chosen duplicates.
 
     Raises `UsageError` if a chosen item is not a later duplicate.
     """
@@ -392,7 +392,7 @@ class SplitCounts(Frozen):
 
 
 def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the share of each split, without those that are 0; the default shares if none is given.
+    """Return the shares of all splits with a share above 0; the default shares if no share is given.
 
     Raises `UsageError` unless they sum to 1.
     """
@@ -477,7 +477,7 @@ class VersionSide(Frozen):
 class ChangedItem(Frozen):
     key: str
     fields: tuple[str, ...]
-    """Names of the fields that differ, in their order."""
+    """Names of the fields that differ, in the order in which an item has them."""
 
 
 class VersionComparison(Frozen):
@@ -485,11 +485,11 @@ class VersionComparison(Frozen):
     base: VersionSide
     other: VersionSide
     added: tuple[str, ...] = ()
-    """Keys, in the order of `other`."""
+    """Keys of the items that only `other` has, in its order."""
     removed: tuple[str, ...] = ()
-    """Keys, in the order of `base`."""
+    """Keys of the items that only `base` has, in its order."""
     changed: tuple[ChangedItem, ...] = ()
-    """In the order of `other`."""
+    """Items that both versions have with different fields, in the order of `other`."""
     moved: bool = False
     """Whether the items of both versions are in a different order, which also makes a new version."""
 

@@ -53,7 +53,7 @@ class NewExperiment(Frozen):
     dataset_id: str
     dataset_version_id: str
     bindings: tuple[Binding, ...]
-    """At least one binding, with unique names, in topological order of their dependencies."""
+    """The scorers: at least one, with unique names, in topological order of their dependencies."""
     config: ExperimentConfig = ExperimentConfig()
 
 
@@ -341,7 +341,7 @@ def apply_options(workspace: Workspace, before: NewExperiment, asked: Experiment
 
 
 def _dataset(workspace: Workspace, asked: ExperimentOptions) -> tuple[str, str]:
-    """Return the ids of the dataset and its version; the latest version if none is named."""
+    """Return the ids of the dataset and of the named version, by default the latest version."""
     dataset = dataset_named(workspace.store.datasets, asked.dataset_id) if asked.dataset_id else None
     version = find_dataset_version(workspace.store.datasets, dataset, asked.dataset_version_id or LATEST)
     return version.dataset_id, version.id

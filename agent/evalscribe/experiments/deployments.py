@@ -71,7 +71,7 @@ async def create_deployment(
 
     Args:
         workspace: Workspace to record the build in.
-        components: At least one, their names unique.
+        components: At least one component; names must be unique.
         folder: Folder to import Python from and run commands in.
         name: Name of the build; empty for none.
         smoke: Whether to call each component once, with `smoke_input`.

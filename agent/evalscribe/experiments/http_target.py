@@ -39,7 +39,7 @@ class RetryableError(Exception):
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
         self.after = after
-        """Seconds that the service asks to wait."""
+        """Seconds that the service asks to wait; None if it does not say."""
 
 
 class HttpTarget:
@@ -162,7 +162,7 @@ def _body(call: TargetCall) -> dict[str, object]:
 
 
 def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
-    """Return the error if every trial would get the same one; else None."""
+    """Return the error of a response that all other trials would get too; None for any other response."""
     status = response.status_code
     if status in (401, 403):
         return AccessError(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ItemParts(Frozen):
-    """Parts of one eval from which an item can be made."""
+    """Parts of an eval, from which an item can be made."""
 
     names: tuple[str, ...]
     """Names that select this eval."""
@@ -48,7 +48,7 @@ class ItemParts(Frozen):
     """The recorded expected output."""
 
     def expecting(self, given: tuple[JsonValue] | None) -> Item | None:
-        """Set the expected output: the given one, else the output of a passed eval, else the recorded expected one."""
+        """Return the item with the given expected output, else the output of a passed eval, else the recorded one."""
         if self.item is None:
             return None
         expected = given[0] if given else self.output if self.passed else self.expected
@@ -389,7 +389,7 @@ def _unreviewed(library: ReportsFolder, reviewed: Iterable[LabelledFailure]) -> 
 
 @dataclass
 class _Chosen:
-    """Builds items from labelled failures and counts those left out."""
+    """Builds items from labelled failures, and counts the failures that are left out."""
 
     store: "AnalysisStore"
     archive: "RunStore"

@@ -163,7 +163,7 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
 
 
 def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
-    """Return whether the rubric is the one that `analyze` uses for failed evals."""
+    """Return whether `analyze` uses this rubric for failed evals."""
     return rubric.id == DEFAULT_RUBRIC if target.judge == RULES else _labels_failures(rubric)
 
 

@@ -121,7 +121,7 @@ def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersio
 
 
 MOST_SPLITS = 10
-"""Maximum splits listed when the wanted one does not exist."""
+"""Maximum splits that are listed if the wanted split does not exist."""
 
 
 def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:

@@ -122,7 +122,7 @@ class PipeReader:
 
 
 class ProcessGroup:
-    """A process in its own process group. It does not use asyncio's pipes, for whose end asyncio's `wait` waits."""
+    """A process in its own process group. It has its own pipes, because `wait` would wait until asyncio's close."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.out = PipeReader()
@@ -241,7 +241,7 @@ class ProcessGroup:
         self._readers.append(asyncio.create_task(_copy(stream, written)))
 
     async def _sweep(self) -> None:
-        """Kill descendants that outlive the process: nothing uses them any more, and they hold its pipes open."""
+        """Kill descendants that outlive the process, because they hold its pipes open although nothing uses them."""
         await self._process.wait()
         self.kill()
 

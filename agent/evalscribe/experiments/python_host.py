@@ -202,7 +202,7 @@ def _ending(code: int) -> str:
 
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
-"""Number of timed-out calls still running in threads, which cannot be ended, after which a new process takes over."""
+"""Number of timed-out calls after which a new process takes over, since their threads cannot be ended."""
 IMPORT_S = 120.0
 """Seconds for importing a module."""
 ALONE = 4
@@ -222,7 +222,7 @@ class FunctionDescription(Frozen):
     description: str = ""
     depends_on: tuple[str, ...] = ()
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """Its settings with their defaults."""
+    """The scorer's settings with their defaults."""
 
 
 class HostReply(Frozen):
@@ -230,10 +230,10 @@ class HostReply(Frozen):
 
     value: JsonValue = None
     error: str | None = None
-    """One line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
+    """The error on one line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
     traceback: str = ""
     log: str = ""
-    """The end of its printed output."""
+    """The end of what the function printed."""
     timed_out: bool = False
     duration_ms: float = 0.0
 
@@ -401,7 +401,7 @@ def _host_reply(said: Mapping[str, Any]) -> HostReply:
 
 
 class PythonTarget:
-    """`Target` of one function in a host. Closing the target closes the host."""
+    """`Target` that calls one function in a host. Closing the target closes the host."""
 
     def __init__(self, address: str, host: PythonHost) -> None:
         self._address = address

@@ -51,7 +51,7 @@ class FailedTrial(NamedTuple):
     """One trial that did not pass."""
 
     key: str
-    """Key of the item built from it; the trials of one item share it."""
+    """Key of the item that is built from this trial; all trials of an item have the same key."""
     path: str
     """Path of the eval, as printed in the run's report."""
     id: str
@@ -76,7 +76,7 @@ class SelectedFailures(NamedTuple):
 def select_failures(
     failures: Iterable[FailedTrial], findings: Mapping[str, FindingSummary], label: LabelFilter | None
 ) -> SelectedFailures:
-    """Select failures by label; without a filter, all of them.
+    """Select failures by label; without a filter, select all failures.
 
     Args:
         findings: Findings by printed path. A human label takes precedence over the judge's.
@@ -106,18 +106,18 @@ def _why_not(finding: FindingSummary | None, label: LabelFilter) -> str | None:
 
 @dataclass(frozen=True)
 class FailedItem:
-    """The failures of one run, with a way to build an item from each."""
+    """The failures of one run, and a function that builds items from them."""
 
     run_id: str
     failures: Sequence[FailedTrial]
     item: Callable[[FailedTrial], Item | None]
-    """Build the item; None if the run does not record its input."""
+    """Function that builds the item of a failure; None if the run does not record the input."""
     broken: int = 0
     """Number of items that did not fail, but have a trial without output or one that could not be scored."""
 
 
 def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
-    """Collect every failed trial, or the named ones, which may also lack output or a verdict.
+    """Collect every failed trial, or only the named trials, which may also lack an output or a verdict.
 
     Raises:
         NotFoundError: The run has no such trial.

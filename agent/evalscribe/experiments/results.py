@@ -209,7 +209,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
 
 
 def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
-    """Yield the trials that did not pass, in dataset order. `flaky`: only those whose item passed in another trial."""
+    """Yield the trials that did not pass, in dataset order. `flaky`: only trials of items that passed another trial."""
     wanted = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
     return (
         describe_trial(workspace, run, attempt)

@@ -108,7 +108,7 @@ def _state(found: RunSummary) -> str:
 
 
 def target_line(found: RunSummary) -> str:
-    """Render the target of the version, and the build that replaced it, if any."""
+    """Render the target of the version, and the build that the run used instead of the target's, if any."""
     other = found.deployment_id if found.deployment_id and found.deployment_id not in found.target else None
     return f"{found.target}{f', run with {other}' if other else ''}"
 

@@ -49,10 +49,10 @@ INTERPRETERS = frozenset({"bash", "bun", "deno", "node", "npx", "python", "pytho
 
 
 class ExperimentSpec(Frozen):
-    """Description of an experiment. None keeps the value that an existing experiment of this name has."""
+    """Description of an experiment. Fields that are None keep the values of an existing experiment of this name."""
 
     name: str | None = None
-    """Name of the experiment; None for one that is made of target and data, such as `answer-items`."""
+    """Name of the experiment; None to derive it from target and data, as in `answer-items`."""
     target: str | None = None
     """`python:module:function`, also `module.py:function`; an address; or `cmd:…`."""
     data: str | None = None

@@ -186,7 +186,7 @@ def summarise_run(
 def _by_place(
     places: Iterable[DatasetPlace], tries: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
-    """Yield every item with its trials; no trials if the run ended before it."""
+    """Yield every item with its trials; an item that the run did not reach has no trials."""
     groups = groupby(tries, key=lambda one: one.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:

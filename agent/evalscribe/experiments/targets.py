@@ -45,7 +45,7 @@ MOST_USED = 10**12
 
 
 def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
-    """Parse a reply from a JSON value, with secrets redacted. Return a failure if it cannot be read."""
+    """Parse a reply from a JSON value, with secrets redacted. Return a failure if the value is no valid reply."""
     try:
         return _reply(redact_json(clean_json(value)), log, duration_ms)
     except DataError as error:
@@ -63,7 +63,7 @@ def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
 
 
 def parse_output(text: str) -> object:
-    """Parse a text as JSON; if it is not JSON, return it without its last line end."""
+    """Parse a text as JSON; return a text that is not JSON unchanged, but without its last line end."""
     try:
         return StrictJson().decode(text)
     except DataError:

@@ -123,7 +123,7 @@ class ScorerPanel:
     """The scorers of an experiment, in topological order of their dependencies."""
 
     def __init__(self, bindings: Sequence[Binding], runners: Sequence[ScorerRunner]) -> None:
-        """Create the panel. Each runner has the name of its binding."""
+        """Create the panel. A runner belongs to the binding with the same name."""
         by_name = {binding.spec.name: binding for binding in bindings}
         self._members = [(by_name[runner.name], runner) for runner in runners]
 

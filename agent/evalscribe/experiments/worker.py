@@ -466,7 +466,7 @@ async def rescore_run(
         runners: Opens the scorers of a version.
 
     Raises:
-        UsageError: The run has not ended, or there is no such scorer.
+        UsageError: The run has not ended, or a named scorer does not exist.
         UnavailableError: Another process is working on the run.
     """
     require_ended(run, "it can be scored again once it has ended")

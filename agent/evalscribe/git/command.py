@@ -41,7 +41,7 @@ REPOSITORY_VARIABLES = (
 """Environment variables that select a repository (see `git rev-parse --local-env-vars`). If a git hook runs evalscribe,
 they select the hook's repository.
 
-The last three change how git interprets path names.
+The last three variables change how git interprets path names.
 """
 
 
@@ -94,7 +94,7 @@ class Git:
     ) -> CompletedCommand:
         """Run one command to completion, with `feed` on its standard input.
 
-        After `at_most_s` seconds it is ended and counts as failed. Raises `UsageError` if git cannot be started.
+        After `at_most_s` seconds the command is killed, and fails. Raises `UsageError` if git cannot be started.
         """
         command = ["git", *self._options, *arguments]
         try:
@@ -221,5 +221,5 @@ class GitFolder(Git):
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> GitResult:
-        """Run a command like `Git.run`, redacting messages: a remote may repeat its URL with a token."""
+        """Run a command like `Git.run`, and redact messages, because a remote may repeat a URL with a token."""
         return GitResult(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

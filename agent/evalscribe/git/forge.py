@@ -69,11 +69,13 @@ def advice(settings: Settings, remote_url: str | None) -> str | None:
             None if access.key else "Next time, set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
         )
     if access.key and access.url != GITHUB_API:
-        return f"evalscribe did not open the pull request: the API {access.url} is not {there.host}'s. Set --api-url."
+        return (
+            f"evalscribe opened no pull request: the API {access.url} does not belong to {there.host}. Set --api-url."
+        )
     return None
 
 
 def _belongs(host: str, access: Access) -> bool:
-    """Return True if the API belongs to the remote's host: they are equal, or `github.com` and `api.github.com`."""
+    """Return True if the API belongs to the remote's host: the same host, or `api.github.com` for `github.com`."""
     api = (urlsplit(access.url).hostname or "").lower()
     return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def wrap_section(mark: str, text: str) -> str:
-    """Wrap the text in its marks, escaping any marks inside: evidence may quote them."""
+    """Wrap a section's text in its marks, and escape any marks in the text, because evidence may quote them."""
     return f"{_begin(mark)}\n{text.strip().replace('<!--', '<! --')}\n{_end(mark)}"
 
 
@@ -83,7 +83,7 @@ def _limited(error: GithubException, said: str) -> bool:
 
 
 def _said(error: GithubException) -> Iterable[str]:
-    """Yield the short messages of a response; a proxy's HTML page has none."""
+    """Yield the short messages in a response; the HTML page of a proxy has no such messages."""
     data = error.data if isinstance(error.data, dict) else {}
     parts = [data.get("message"), *(part.get("message") for part in data.get("errors") or () if isinstance(part, dict))]
     said = [" ".join(str(part).split())[:200] for part in parts if part]

@@ -35,7 +35,7 @@ _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSig
 class Commit(NamedTuple):
     id: str
     parents: tuple[str, ...]
-    """Parents that touch markdown; git omits the others."""
+    """Parents that touch markdown; git leaves out other parents."""
     author: str
     email: str
     date: str
@@ -45,7 +45,7 @@ class CommitChange(NamedTuple):
     """A commit's change to one file, relative to one parent."""
 
     blob: str | None
-    """None if the file was deleted."""
+    """Id of the file's content; None if the commit deleted the file."""
     was: str | None
     """Path of the file in the parent; None if the parent has no such file."""
     same: bool
@@ -174,9 +174,9 @@ def read_blob(repo: ReportRepository, blob: str) -> str | None:
 
 
 def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list[str | None]:
-    """Return the texts of files, each given by commit and path; None for a missing or too large one.
+    """Return the texts of files, each given by commit and path; None for a file that is missing or too large.
 
-    One process reads them all.
+    A single process reads all files.
     """
     named = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
     names = list(dict.fromkeys(named.values()))

@@ -17,9 +17,9 @@ class RemoteAddress(NamedTuple):
     """A repository on a server."""
 
     host: str
-    """In lower case, without a port."""
+    """Name of the server in lower case, without a port."""
     path: str
-    """`owner/name`, maybe with more folders before it."""
+    """Path of the repository on the server: `owner/name`, perhaps below further folders."""
     web: str
     """The page of the repository."""
 
@@ -100,7 +100,7 @@ def _host(address: str) -> str | None:
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3
 ANSWER_S = 120
-"""Seconds that a server may take to list its branches: a hanging ssh server would block forever."""
+"""Maximum seconds for a server to list its branches, since an ssh server that hangs would block forever."""
 TRANSFER_S = 1800
 # Git exits with 128 for every failure of a remote; only its message says which. Forges report a repository that the
 # user may not see as "not found", so both count as no access.
@@ -129,7 +129,7 @@ class Remotes:
         self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
-        """Return the named remote, else that of the branch's upstream, `origin`, or the only one.
+        """Return the named remote, else the remote of the branch's upstream, else `origin`, else the only remote.
 
         Raises `UsageError`.
         """
@@ -196,8 +196,8 @@ class Remotes:
         return (branch, tips[branch]) if branch in tips else None
 
     def _main(self, remote: str, heads: list[str], tips: dict[str, str]) -> str | None:
-        """Return the main branch: the remote's HEAD, else the local record of it, else a usual name, else the only
-        branch.
+        """Return the main branch: the remote's HEAD, else the HEAD recorded locally, else a branch with a usual name,
+        else the only branch.
         """
         noted = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
         names = [name.removeprefix("refs/heads/") for name in heads]

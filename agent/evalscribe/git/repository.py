@@ -330,7 +330,7 @@ def _digest(top: Path, paths: Iterable[Path]) -> str:
 
 
 def _content(path: Path) -> str | int | None:
-    """Return a hash of a file's content, or its size; None if it is no longer a regular file."""
+    """Return a hash of a file's content, or the size of a large file; None if the path is no regular file any more."""
     try:
         if not path.is_file():
             return None

@@ -39,7 +39,7 @@ class JsonSpan(NamedTuple):
 
 
 def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
-    """Yield the top-level objects in `text[start:stop]`, in order; an unterminated one comes last."""
+    """Yield the top-level objects in `text[start:stop]`, in order; only the last object may be unterminated."""
     while match := _START.search(text, start, stop):
         end = _end(text, match.start(), stop)
         if not isinstance(end, int):

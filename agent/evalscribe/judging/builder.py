@@ -72,7 +72,7 @@ WorkerAnswer = Verdict | Unclassified | PanelDecision
 
 @dataclass(frozen=True)
 class JudgeRecipe:
-    """Data from which a worker builds its judges. The only secrets in it are the models' keys."""
+    """Data from which a worker builds its judges. The only secrets in the data are the models' keys."""
 
     access: dict[str, Access]
     """Host and key of each provider."""
@@ -228,7 +228,7 @@ class FailureJudge:
     own_prompts: bool = False
     """Whether the workspace has its own versions of the judge's prompts or rubric."""
     notes: tuple[str, ...] = ()
-    """Notes about the judge's rubrics for the user."""
+    """Notes for the user about the judge's rubrics."""
 
     @property
     def judges(self) -> tuple[str, ...]:

@@ -219,7 +219,7 @@ def _locate(mark: Mark, subject: Subject) -> _Location:
 
 
 def _named(mark: Mark, subject: Subject) -> _Location:
-    """Locate a citation without quotation: it is verified if the named item exists."""
+    """Locate a citation without a quotation, which is verified if the named item exists."""
     item = mark.item
     if item is None:
         return _UNVERIFIED

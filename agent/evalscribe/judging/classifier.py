@@ -453,6 +453,6 @@ class FirstPass:
 
     @cached_property
     def _system(self) -> str:
-        """System prompt. It is equal for all cases, so that the provider can cache it."""
+        """System prompt, which is the same for all failures, so that the provider can cache it."""
         words = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
         return render_instructions(self._prompts, self._rubric, first_pass=words)

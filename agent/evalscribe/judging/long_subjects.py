@@ -1,6 +1,6 @@
 """Read a subject that exceeds the context window in parts, and condense it to observations.
 
-Every citation in an observation is checked against the whole subject, so a judge that repeats it cites the original.
+Citations in observations are checked against the whole subject, so judges that repeat them cite the original.
 A part that cannot be read is reported to the judge as a gap.
 """
 
@@ -95,7 +95,7 @@ def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, 
 
 
 def _end(item: SubjectItem, start: int, room: int) -> int:
-    """Return the end of a span from `start`: the item's end, else the last line end that fits, else inside the line."""
+    """Return the end of a span from `start`: the item's end, else the last line end that fits, else within a line."""
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
     while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
         end = start + max(1, min(end - start - 1, (end - start) * room // weight))
@@ -259,7 +259,7 @@ class PartReader:
         return Subject.of(self._subject.id, items).text()
 
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
-        """Return the observations of some items; None if none of them could be read."""
+        """Return the observations of some items; None if no item could be read."""
         if room > self.room:
             return await self._smaller(items, number, self.room)
         if self._hopeless:
@@ -328,7 +328,7 @@ WORDS_PER_TOKEN = 0.5
 
 
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
-    """Merge the observations into at most `room` tokens; omitted ones are recorded as a gap of the reader."""
+    """Merge the observations into at most `room` tokens; the reader records omitted observations as a gap."""
     for _ in range(ROUNDS):
         before = total_tokens(observed)
         if before <= room:
@@ -359,7 +359,7 @@ async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tupl
 
 
 async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
-    """Merge a batch; return it unchanged if the model returns nothing or the call fails."""
+    """Merge a batch of observations; return the batch unchanged if the model returns nothing or the call fails."""
     shown = reader.shown((observation_item("observations", batch),))
     question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=shown, words=words)
     try:
@@ -385,7 +385,7 @@ def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[
 
 
 def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
-    """Batch neighbours into at most `room` tokens; a longer observation gets its own batch."""
+    """Put neighbouring observations in batches of at most `room` tokens; a longer observation gets its own batch."""
     batch: list[str] = []
     left = room
     for text in observed:
@@ -406,7 +406,7 @@ AROUND = 150
 
 
 class CondensedSubject(Frozen):
-    """Items for a judge's prompt that replace a subject too long for it."""
+    """Items that replace a subject which is too long for a judge's prompt."""
 
     subject: Subject
     """Observations and gaps as items. Citations in them and in judges' answers refer to the original subject."""

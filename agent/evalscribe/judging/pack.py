@@ -35,7 +35,7 @@ BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npm
 GENERATED = (".lock", ".lockb", "-lock.json", "-lock.yaml", ".map", ".min.js", ".snap", ".sqlite3", ".blob")
 
 Range = tuple[int, int]
-"""First and last line, from 1."""
+"""First and last line of a selection, counted from 1."""
 
 
 def is_boilerplate(path: str) -> bool:
@@ -219,7 +219,7 @@ def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
 
 
 MAX_BLOCK = 120
-"""Maximum lines of one test."""
+"""Maximum lines shown of one test."""
 MOST_TESTS = 20
 UNNAMED_BUDGET = 500
 """Maximum tokens of the grader's beginning, which is shown if no failed test is found in the grader."""
@@ -309,7 +309,7 @@ def _errors(located: Sequence[evidence.LocatedError]) -> Iterator[Range]:
 
 LAST_TURNS = 3
 MOST_OF_TURN = 25
-"""Maximum lines of one turn."""
+"""Maximum lines shown of one turn of a transcript."""
 MOST_OF_CALL = 14
 MOST_OF_ANSWER = 3
 MOST_RANGES = 500

@@ -35,7 +35,7 @@ def _tag(digest: str, contents: Sequence[str]) -> str:
 
 
 def number_lines(first: int, text: str) -> str:
-    """Prefix each line with its number (`12| return 1`), so that none can pass for a heading."""
+    """Prefix each line with its number (`12| return 1`), so that no line looks like a heading of the prompt."""
     return "\n".join(f"{n}| {one_line(line)}" for n, line in enumerate(text.split("\n"), first))
 
 
@@ -53,12 +53,12 @@ def one_line(text: str) -> str:
 
 
 def number_whole_lines(first: int, text: str) -> str:
-    """Number lines like `number_lines`, without shortening them."""
+    """Number lines like `number_lines`, but do not shorten long lines."""
     return "\n".join(f"{n}| {show_invisible(line)}" for n, line in enumerate(text.split("\n"), first))
 
 
 def whole_line(text: str) -> str:
-    """Return the text on one line like `one_line`, without shortening it."""
+    """Return the text on one line like `one_line`, but do not shorten it."""
     return show_invisible(text).replace("\n", " ")
 
 
@@ -80,7 +80,7 @@ def quote_json(text: str) -> str:
 
 
 BYTES_PER_TOKEN = 3
-"""Bytes per token of code and tool output: three to four, of which the lower keeps estimates high enough."""
+"""Bytes per token. Code and tool output have three to four; the lower number keeps estimates high enough."""
 
 
 def estimate_tokens(text: str) -> int:

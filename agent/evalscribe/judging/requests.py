@@ -275,7 +275,7 @@ FREE = {
 
 
 class RequestAnswer(Frozen):
-    """Answer to a question, or the reason why there is none."""
+    """Answer to a question, or the reason why it has no answer."""
 
     output: dict[str, Any] | None = None
     """Output with resolved citations; without a schema `{"output": text, "citations": […]}`."""
@@ -324,7 +324,7 @@ class RequestModel:
         return content_id([VERSION, "request", self._model.id, schema, request])
 
     def too_long(self, request: Request) -> str | None:
-        """Return a sentence that says by how much a question exceeds the window; None if it fits."""
+        """Return a sentence that says by how much a question exceeds the context window; None if the question fits."""
         window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
         over = prompt + LEAST_ANSWER - window
         if over <= 0:

@@ -27,7 +27,7 @@ def _named(label: Mapping[str, Any]) -> Iterator[str]:
 
 
 def result_text(result: JudgeResult, label: Mapping[str, Any]) -> str:
-    """Render a result in full. Its cited strings must be `CitedText` as a dict."""
+    """Render a result in full. Strings with citations must be `CitedText` dicts."""
     lines = [headline(result, label)]
     if result.result_type == ResultType.DIRECT_RESULT:
         lines += [line for name, value in result.output.items() if value != "" for line in render_field(name, value)]
@@ -108,7 +108,7 @@ def set_line(made: ResultSet, counts: ResultCounts) -> str:
 
 
 def stored_result_text(result: Result) -> str:
-    """Render the number and metadata of a result, such as `7  task: 3`, and its answer or why there is none."""
+    """Render the number and metadata of a result, such as `7  task: 3`, and its answer or why it has none."""
     return "\n".join(_lines(result))
 
 

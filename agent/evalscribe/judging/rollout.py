@@ -85,7 +85,7 @@ MOST_NAMED = 10
 
 
 class Rollout(Frozen):
-    """Result of one conversation: an output, or the reason why there is none."""
+    """Result of one conversation: an output, or the reason why it has no output."""
 
     number: int
     """Number of the rollout, from 0. The same question is asked once per number."""
@@ -279,7 +279,7 @@ class Vote(Frozen):
     agreement: dict[str, float]
     """Share of outputs that agree with the winner, by agreement key."""
     tie: bool
-    """Whether several outputs had the most votes, so that other criteria decided."""
+    """Whether votes were tied, so that other criteria decided."""
     confidence: float | None
     """Share of all rollouts, including failed ones, that agree with the winner under every key.
 
@@ -399,7 +399,7 @@ def _with(subject: Subject, items: Sequence[SubjectItem]) -> Subject:
 
 
 def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[SubjectItem, ...]:
-    """Return the answers as items. Their marks continue the numbers of earlier results."""
+    """Return the answers as items, whose marks continue the numbers of earlier results."""
     first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
     succeeded = [answer for answer in answers if answer.output is not None]
     return tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))

@@ -64,7 +64,7 @@ NO_ROOM = "the rubric leaves no room for a subject in the model's window"
 
 
 def whole_request(rubric: Rubric, subject: Subject, max_tokens: int, window: int) -> Request:
-    """Return the question with the whole subject, even if it does not fit."""
+    """Return the question with the whole subject, even if it exceeds the context window."""
     return build_request(rubric, subject, min(max_tokens, int(ANSWER_SHARE * window)))
 
 
@@ -158,7 +158,7 @@ OBSERVED = 10
 
 
 class RecordedResults:
-    """Stores judge results and records which of them are new."""
+    """Stores judge results, and records which results are new."""
 
     def __init__(self, results: "CollectionStore") -> None:
         self._results = results

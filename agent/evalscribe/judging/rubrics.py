@@ -91,7 +91,7 @@ def _fields(value: object) -> dict[str, Any]:
             raise RubricError(name, f"does not belong in a file: {why}")
     for name in value:
         if not isinstance(name, str):
-            raise RubricError(join_path("", str(name)), "is unknown: names of fields are text")
+            raise RubricError(join_path("", str(name)), "is unknown: the name of a field must be text")
     return dict(value)
 
 
@@ -166,7 +166,7 @@ def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
     if unknown:
         raise UsageError(
             f"rubric {rubric.id} judges no failures: {LABEL_FIELD} may be {unknown[0]!r}; "
-            f"an analysis knows {', '.join(CLASSIFICATIONS)}"
+            f"an analysis accepts {', '.join(CLASSIFICATIONS)}"
         )
     return tuple(label for label in CLASSIFICATIONS if label in given)
 
@@ -203,7 +203,7 @@ class ListedRubric(Frozen):
     digest: str | None = None
     """Content id of the latest stored version, or of the file if no version is stored."""
     file: Literal["shipped", "workspace"] | None = None
-    """Origin of the file; None if there is no file."""
+    """Origin of the rubric's file; None if there is no file."""
     changed: bool = False
     """Whether the file differs from the latest version."""
     problem: str | None = None
@@ -236,7 +236,7 @@ def create_rubric(
 
 
 def store_rubric(shelf: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
-    """Return the stored rubric `NAME@2`, or the latest version of `NAME`. If none is stored, store the file first.
+    """Return the stored rubric `NAME@2`, or the latest version of `NAME`. If none is stored, first store the file.
 
     Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
     """

@@ -162,7 +162,7 @@ class Subject(Frozen):
         return cls(id=id, digest=content_id(seen), items=tuple(items))
 
     def text(self, items: Sequence[SubjectItem] | None = None) -> str:
-        """Render these items, or all if None, between delimiters for a prompt."""
+        """Render the given items, or all items if None, between delimiters for a prompt."""
         return "\n".join(self._block(item) for item in (self.items if items is None else items))
 
     @property
@@ -176,7 +176,7 @@ class Subject(Frozen):
         return None if number is None else self.items[number]
 
     def text_of(self, target: CitationTarget) -> str | None:
-        """Return the text in which a target's offsets count: the item's, or that of a cited metadata value."""
+        """Return the text to which a target's offsets refer: the item's text, or that of a cited metadata value."""
         key = target.metadata_key
         item = self.item(target.item.removesuffix(f".{key}") if key else target.item)
         if item is None or not key:
@@ -185,7 +185,7 @@ class Subject(Frozen):
         return value_text(value.value) if value and value.end == len(key) else None
 
     def __copy__(self) -> "Subject":
-        """Copy without cached properties, because `model_copy` may change the items afterwards."""
+        """Copy the subject without cached properties, because `model_copy` may change the items afterwards."""
         return Subject.model_construct(id=self.id, digest=self.digest, items=self.items)
 
     @cached_property

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
-"""Loads what the judge is given; a verdict where it was proved, so that no judge is asked."""
-"""Builds the case of a group's first member when a worker needs it.
+"""Builds the case of a group's first failure when a worker needs it; cases are not cached, because evidence is large.
 
-Cases are not cached, because evidence may be large.
+If the cause was proved, it returns the verdict instead, so that no judge is asked.
 """
 WORKERS = 4
 TIMEOUT_S = 660.0
@@ -233,7 +232,7 @@ class JudgeQueue:
         return min(max(1, self.concurrency), len(self.groups))
 
     async def work(self, stream: Callable[[JudgedGroup], None] = _ignore) -> Counts:
-        """Answer groups until none is left, as one worker.
+        """Answer groups as one worker, until no group is left.
 
         Args:
             stream: Receives this worker's answers, after `on_event`.
@@ -355,4 +354,4 @@ class AnalysisWatcher(Protocol):
         """Report an answered group."""
 
     def say(self, line: str, fields: Sequence[str] = ()) -> None:
-        """Show one line to the user; `fields` are those that it names in backticks."""
+        """Show one line to the user; `fields` are the option names that the line has in backticks."""

@@ -119,7 +119,7 @@ class StreamedMessage:
 
 
 def _input(text: str) -> Any:
-    """Parse the input of a tool call; return the text itself if it was cut off."""
+    """Parse the JSON input of a tool call; return the text itself if it is incomplete."""
     if not text:
         return {}
     try:
@@ -232,7 +232,7 @@ class AnthropicModel:
         return params
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Map an exception of the SDK to one of ours, without the key."""
+        """Map an exception of the SDK to an exception that does not contain the key."""
         from evalscribe.llm.anthropic_errors import map_anthropic_error
 
         return without_key(
@@ -242,7 +242,7 @@ class AnthropicModel:
     def client(self) -> "AsyncAnthropic":
         """Return the client of this process, created on the first call.
 
-        All its settings are passed explicitly, so that it reads none from the environment.
+        All settings are passed explicitly, so that the SDK reads none from the environment.
         """
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 

@@ -64,7 +64,7 @@ class BatchDelivery:
     async def submit(self, intent: BatchIntent, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
         """Submit a stored intent as a batch; store and return the batch's id.
 
-        Call it once, from the process that claimed the intent.
+        Call this method once, from the process that claimed the intent.
 
         If a batch may have been created without a response, search for it before the next attempt. Raises `CallFailed`
         and `EvalscribeError`; the intent is then dropped, unless a batch of it may exist.
@@ -227,7 +227,7 @@ class BatchModel:
             intents: Stores batches before they are submitted, and their results.
             price: Price of a single call; batches are counted at the batch price.
             pace: Waiting times; None for the defaults.
-            fresh: Ask again for answers that were used before, but not for those that a killed process left unused.
+            fresh: Ask again if an answer was used before; use answers that a killed process left unused.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens

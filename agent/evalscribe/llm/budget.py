@@ -129,7 +129,7 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
-        """Reserve the worst case of a call while it runs. If it does not fit yet, wait for calls in progress.
+        """Reserve the maximum cost of a call while it runs. If the call does not fit yet, wait for calls in progress.
 
         A waiting call reserves nothing. Raises `CallFailed` once the call cannot fit beside what is already spent, and
         `ConsentError` if the model may not be called. Every call of a model uses this method.
@@ -205,7 +205,7 @@ class BudgetedModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Make the call within the budget.
 
-        A reply or failure without usage is counted, and returned, with its worst case.
+        If a reply or failure has no usage, it is counted, and returned, with the maximum usage of the call.
 
         A reply that was billed before keeps its recorded usage and is not counted again.
         """

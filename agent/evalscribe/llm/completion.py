@@ -168,7 +168,7 @@ def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
 
 
 def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
-    """Convert the usage; it has no calls if the service reports none.
+    """Convert the usage; the result is empty if the service reports no usage.
 
     Raises `TypeError` or `ValueError` if it is invalid.
     """

@@ -63,7 +63,7 @@ class OpenAIModel:
         context_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        """Initialise the model. `key` is empty if the server needs none; `dialect` defaults to that of the address.
+        """Initialise the model. `key`: empty if none is needed; `dialect`: None for the dialect of the address.
 
         Raises `UsageError` if the package `openai` is not installed.
         """
@@ -151,7 +151,7 @@ class OpenAIModel:
         return await self.client().chat.completions.create(**params, timeout=timeout)
 
     def params(self, request: Request, *, streamed: bool = False) -> dict[str, Any]:
-        """Return the body of the call."""
+        """Return the body of the request."""
         params: dict[str, Any] = {
             "model": self._name,
             "messages": messages(request),
@@ -199,7 +199,7 @@ class OpenAIModel:
     def client(self) -> "AsyncOpenAI":
         """Return the client of this model, created on the first call.
 
-        All its settings are passed explicitly, so that it reads none from the environment.
+        All settings are passed explicitly, so that the SDK reads none from the environment.
         """
         if self._client is None:
             from evalscribe.llm.openai_sdk import open_client
@@ -208,7 +208,7 @@ class OpenAIModel:
         return self._client
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Map an exception of the SDK to one of ours, without the key."""
+        """Map an exception of the SDK to an exception that does not contain the key."""
         from evalscribe.llm.openai_sdk import map_openai_error
 
         if isinstance(error, CallFailed):

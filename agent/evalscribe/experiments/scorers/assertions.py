@@ -288,7 +288,7 @@ class _Parser:
         return self._words[self._at - 1]
 
     def _took(self, operator: str) -> bool:
-        """Consume this token if it is next, and return whether it was."""
+        """Consume the given token if it is next; return whether it was consumed."""
         if self.next.kind != "operator" or self.next.text != operator:
             return False
         self._at += 1

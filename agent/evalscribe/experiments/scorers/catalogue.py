@@ -56,7 +56,7 @@ class ToolParams(ScorerConfig):
     tool: ToolName
     """Name of the tool."""
     params: dict[str, JsonValue]
-    """Arguments that one call must have; it may have others."""
+    """Arguments that one call must have; the call may have other arguments too."""
 
 
 class Most(ScorerConfig):
@@ -98,7 +98,7 @@ ALIASES: Mapping[str, AnyAlias] = {
             "tool_sequence", "in_order", "whether tools were called in this order, with others allowed between them"
         ),
         _tools("tool_sequence_in_order", "in_order", "the same as tool_sequence"),
-        _tools("tool_sequence_exact", "exact", "whether these calls were made, in this order, and no others"),
+        _tools("tool_sequence_exact", "exact", "whether exactly these calls were made, in this order"),
         _tools(
             "tool_sequence_any_order", "any_order", "whether each tool was called, in any order, with others allowed"
         ),
@@ -271,7 +271,7 @@ class AttachedScorer(ScorerConfig):
     """Name of the scorer."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     as_: str | None = Field(default=None, alias="as", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")
-    """Name of its scores, needed if one scorer is attached twice."""
+    """Name of the scorer in this experiment, needed if one scorer is attached twice."""
     required: bool = True
     """Whether an item must pass this scorer."""
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -62,7 +62,7 @@ TRUTH = {"true": 1.0, "false": 0.0}
 
 
 def label_key(schema: Mapping[str, Any], whose: str) -> str:
-    """Return `label`, else the first field that is a boolean or has an enum. Raises `UsageError` if there is none."""
+    """Return the field with the label: `label`, else the first boolean or enum field. Else raises `UsageError`."""
     keys = agreement_keys(dict(schema))
     if not keys:
         raise UsageError(f"{whose} cannot score: its output_schema has no field with an enum and no boolean")
@@ -135,7 +135,7 @@ class LlmJudgeConfig(ModelConfig):
     include_transcript: bool | None = None
     """Whether the judge sees the transcript. None: only with a stored rubric, and if a transcript was recorded."""
     citations: bool = True
-    """Whether the explanation must cite its evidence; ignored for a stored rubric, whose schema defines it."""
+    """Whether the explanation must cite its evidence; not allowed with a stored rubric, whose schema defines it."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "LlmJudgeConfig":
@@ -256,7 +256,7 @@ class RubricSources:
 
     prompts: Prompts
     stored: Callable[[str], Rubric]
-    """Function that returns version 2 for `NAME@2`, the latest for `NAME`. Raises `NotFoundError`."""
+    """Function that returns a stored rubric: `NAME@2`, or the latest version for `NAME`. Raises `NotFoundError`."""
 
 
 def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:

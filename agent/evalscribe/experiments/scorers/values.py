@@ -107,7 +107,7 @@ def text_of(value: JsonValue) -> str | None:
 
 
 def as_evidence(value: object) -> JsonValue:
-    """Prepare a value for evidence: cut it if it is large; make it text if it is not JSON or nested too deeply."""
+    """Prepare a value for evidence: cut large values; convert values that are no JSON or nested too deeply to text."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:

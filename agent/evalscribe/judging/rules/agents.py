@@ -26,7 +26,7 @@ MOST_ARGUMENTS = 2
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
-    """The calls differ from the expected ones: some are missing, different or superfluous."""
+    """The model's calls differ from the expected calls: some are missing, different or superfluous."""
     spoken = facts.spoken
     if not spoken.turns or (not spoken.expected and "actions" not in _failed_steps(facts)):
         return None
@@ -225,7 +225,7 @@ def _knowable(known: tuple[str, Citation | None] | None) -> str:
     text, place = known
     if place is None:
         return f"`{text}` does not occur in the transcript before that."
-    return f"`{text}` occurred before it, in line {place.first}."
+    return f"`{text}` occurred before the call, in line {place.first}."
 
 
 def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
@@ -308,7 +308,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def never_says(facts: Facts) -> RuleDecision | None:
-    """A reference lists required statements, and the model never makes one of them."""
+    """A reference lists required statements, and the model does not make all of them."""
     document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
     if document is None or not facts.spoken.words:
         return None

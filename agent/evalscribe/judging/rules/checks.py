@@ -66,7 +66,7 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
 
 
 def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
-    """The remaining violations concern correctness and types, and the reference has none: the model's fault."""
+    """The lint violations concern correctness or types, and the reference has none, so the model is at fault."""
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
         return None
@@ -212,7 +212,7 @@ def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
 
 
 def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
-    """The reference has the same code that the check rejects, so it would fail too."""
+    """The reference has the same code that the check rejects, so the reference would fail too."""
     return reference_breaks_it_too(facts) or _check_looks_elsewhere(facts)
 
 
@@ -234,7 +234,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=why,
-        reasoning=f"{quote.sentence(why)} It compares structure; the {facts.outcome.passed} other tests pass.{also}",
+        reasoning=f"{quote.sentence(why)} The test compares structure; {facts.outcome.passed} other tests pass.{also}",
         citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
         fix=f"drop the test `{failures[0].title}`, or say in the task that `{missing[0]}` is required",
         would_pass=True,
@@ -300,7 +300,7 @@ def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str) -> Ru
         cause="check-misses-" + code.kebab(sought, 34),
         confidence=0.65,
         why=why,
-        reasoning=f"{quote.sentence(why)} It is written as in the reference, so the check reads the wrong thing.",
+        reasoning=f"{quote.sentence(why)} The text is written as in the reference, so the check reads the wrong thing.",
         citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
         fix=f"let `{test.title}` look for `{sought}` where the code puts it",
         would_pass=True,

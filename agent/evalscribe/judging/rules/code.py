@@ -20,7 +20,7 @@ DECLARED = re.compile(
 )
 CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 LONGEST = 200_000
-"""Maximum characters read of one file; longer ones are generated or hostile."""
+"""Maximum characters read of one file, since longer files are generated or hostile."""
 
 
 def without_comments(text: str, path: str) -> str:

@@ -16,7 +16,7 @@ from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
 from evalscribe.model.run import TARGET
 
 MOST_FRAMES = 20
-"""Maximum frames that `signature` keeps of one failure."""
+"""Maximum frames of one failure that `signature` keeps."""
 FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
@@ -124,14 +124,14 @@ def stopped_in_grader(facts: Facts) -> bool:
 
 
 def ran_elsewhere(facts: Facts) -> bool:
-    """Return whether the code was deployed before the tests, which then only call it, so that it cannot end them."""
+    """Return whether the code was deployed before the tests: they only call it, so it cannot end their process."""
     return any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
 
 
 def only_runner_marks(facts: Facts) -> bool:
     """Return whether only the runner can have written the headings in the log.
 
-    The code under test must have run elsewhere, and every line except those about the reference must be tagged.
+    The code under test must have run elsewhere, and every line except lines about the reference must have a tag.
     """
     if not ran_elsewhere(facts):
         return False
@@ -211,7 +211,7 @@ def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
 
 
 def _names(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether a grader contains the test's title; a forged failure may have a title of its own."""
+    """Return whether a grader contains the test's title, since a forged failure may have any title."""
     title = test.title.split("[")[0]
     return bool(title) and title in facts.grader.replace("\\", "")
 

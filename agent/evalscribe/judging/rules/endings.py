@@ -290,7 +290,7 @@ FRAME = re.compile(r'\s*File "[^"]+", line \d+')
 
 
 def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
-    """The target raised, timed out or returned nothing readable, so no scorer could judge it."""
+    """The target raised, timed out or returned no readable output, so no scorer could judge an output."""
     eval = facts.evidence.eval
     if eval.status != "error" or eval.failed_step != TARGET:
         return None
@@ -314,7 +314,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         error=quote.cut(why, 200),
         why=quote.cut(why),
         reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170).rstrip('.')}. No rule "
-        f"can tell whether it is right.{_after_failed_call(facts.spoken)}",
+        f"can tell whether the answer is right.{_after_failed_call(facts.spoken)}",
         citations=(
             *quote.cells(facts, "task", "output", "expected"),
             *(_failed(facts.spoken.made[-1]) if _after_failed_call(facts.spoken) else ()),

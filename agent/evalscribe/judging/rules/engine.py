@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     agents.grader_says_why,
     model_faults.only_a_test_says,
 )
-"""Rules in the order in which they are tried: not judged, human precedent, known gap, too strict, ambiguous, model."""
+"""Rules in the order in which they are tried: not judged, precedent, known gap, too strict, ambiguous, model fault."""
 
 
 class RulesJudge:

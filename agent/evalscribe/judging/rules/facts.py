@@ -130,7 +130,7 @@ class Facts:
     def details(self, citation: Citation) -> list[tuple[int, str]]:
         """Return the numbered log lines of an error up to the first blank line, where tools start to show code.
 
-        For a build, indented lines above are included: compilers write the general first, and the citation is the end.
+        For a build, indented lines above the citation are included, because compilers write the general message first.
         """
         document = self.evidence.document(citation.role, citation.path)
         if document is None:
@@ -306,7 +306,7 @@ class RuleDecision:
     would_pass: bool = False
     uncertain: bool = False
     error: str | None = None
-    """The error on one line, used if no error was located."""
+    """The failure's error on one line, used if the log has no located error."""
     located: evidence.LocatedError | None = None
     """The located error on which the decision is based; None for the first located error."""
     by_error_text: bool = False
@@ -316,7 +316,7 @@ class RuleDecision:
 Rule = Callable[[Facts], RuleDecision | None]
 """Decides a failure; returns None if the rule does not apply.
 
-The function's name becomes `Verdict.rule`. Its docstring describes the failures to which it applies.
+The function's name becomes `Verdict.rule`. The docstring of a rule describes the failures to which it applies.
 """
 
 

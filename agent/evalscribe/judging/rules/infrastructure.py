@@ -165,7 +165,9 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
         why="the test runner did not start: the log has no output of it",
         reasoning="The tests step failed, and the log has no output below its heading, not even the test runner's "
         "banner. No test judged the model's work."
-        + ("" if proven else " But code that runs in the tests' process can end it before it prints anything."),
+        + (
+            "" if proven else " But code that runs in the tests' process can end the process before it prints anything."
+        ),
         citations=quote.log(facts),
         fix="record the exit code and stderr of the test runner, and end the eval as an outage when it does not start",
         would_pass=False,
@@ -451,7 +453,7 @@ _WHAT_FOLLOWS = {
     "provider": "The model's work was not judged; it may pass when the run is repeated.",
     "environment": "The agent never began; it may pass when the run is repeated.",
     "verifier": "The verifier may be broken, or the agent may have broken what the verifier needs.",
-    "agent": "Its log may tell whether the program that drives the model broke by itself or because of the model.",
+    "agent": "The agent's log may tell whether the agent's program broke by itself or because of the model.",
     "limit": "The exception does not say whether the limit was too low.",
     "refusal": "The agent or its provider refused the task for reasons of safety.",
 }

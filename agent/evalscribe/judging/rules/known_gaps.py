@@ -293,7 +293,7 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
         confidence=0.65 if proven else 0.5,
         uncertain=not proven,
         why=why,
-        reasoning=quote.sentence(why) + ("" if proven else " The log has no message that names it."),
+        reasoning=quote.sentence(why) + ("" if proven else " The log has no message that names the field."),
         citations=(*_ours(facts, name, line), *quote.log_naming(facts, name)),
         fix=f"list the field `{name}` of the returned value in the task",
         would_pass=False,

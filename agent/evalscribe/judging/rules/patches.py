@@ -153,11 +153,11 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
         + (f" {len(broken)} that passed before fail as well." if wanted and broken else "")
         + (f" No command of the agent names `{_name(unrun[0])}`, so it did not see that." if unrun else "")
         + (
-            " The reference passes them in the same environment."
+            " The reference patch passes these tests in the same environment."
             if proven
             else " Without a run of the reference, a broken environment or a flaky test cannot be excluded."
             if not wanted and theirs is None
-            else " No rule can tell whether they ask for more than the task says."
+            else " No rule can tell whether the tests ask for more than the task says."
         ),
         citations=(*quote.log(facts), *_failing(facts)),
         fix="evaluate the reference patches (model `gold`) in the same environment, and name that run as reference run"

@@ -38,7 +38,7 @@ VALUES = re.compile(
 MOST_VALUE = 40
 """Maximum characters of a value that a sentence quotes."""
 ABOVE = 8
-"""Maximum number of lines between a condition and the message that it prints."""
+"""Maximum number of lines from a condition down to the message that it prints."""
 CONDITION = re.compile(r"^\s*(?:\}?\s*(?:el)?if\b|elif\b|assert\b|case\b|while\b|\[\[? )")
 
 
@@ -109,7 +109,7 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
             f"This is the reference answer itself, which passes only {passes}: chance decides these tests."
             if reference.judged
             else f"The reference answer passes only {passes}, and fails with the same message. Chance decides these "
-            "tests, so they cannot tell whether this answer is right as well."
+            "tests, so they do not show whether this answer is right."
         ),
         citations=(
             *_deciding(facts),
@@ -136,7 +136,7 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=quote.cut(f"no test ran: {said}"),
-        reasoning="The file of the tests could not be loaded, so no test ran. Either it is broken, or it imports "
+        reasoning="The file of the tests could not be loaded, so no test ran. Either the file is broken, or it imports "
         f"something that the answer should have provided. {_fairness(_graded(facts, 'reference answer'))}",
         citations=(cite_lines(log, line, min(line + 2, len(log.lines))),) if log and line else (),
         fix="load the answer inside the tests, so that a broken answer fails a test, not the test file",
