@@ -138,7 +138,7 @@ class UploadResult(Frozen):
     skipped: int = 0
     """Number of lines without a valid item."""
     problems: tuple[str, ...] = ()
-    """The first problems, with their line numbers."""
+    """The first problems of the upload, with their line numbers."""
     hidden: int = 0
     """Number of secrets redacted."""
     stopped: str | None = None

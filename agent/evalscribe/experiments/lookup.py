@@ -161,7 +161,7 @@ class StoredTrial(NamedTuple):
     item: Item
     attempt: ItemTrial
     scores: tuple[Score, ...]
-    """Current scores, in order of creation."""
+    """The trial's current scores, in order of creation."""
 
 
 class PlannedTrial(NamedTuple):

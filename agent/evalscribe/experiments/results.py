@@ -196,7 +196,7 @@ def _labels(
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
     """Yield the expected and the given label of every trial; a trial without output gave none.
 
-    Trials of one item are one observation, and so are the items of a cluster.
+    Trials of one item count as one observation, and so do the items of one cluster.
     """
     expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
     for attempt in workspace.store.experiment_runs.attempts(run.id):

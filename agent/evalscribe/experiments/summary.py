@@ -32,7 +32,7 @@ from evalscribe.text import cut, one_line
 
 
 class PassRates:
-    """Pass rate with its interval. Trials of an item are one observation, as are items of a cluster."""
+    """Pass rate with its interval. Trials of one item count as one observation, and so do items of one cluster."""
 
     def __init__(self) -> None:
         self._alone: Counter[TrialCluster] = Counter()

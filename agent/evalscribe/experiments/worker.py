@@ -161,7 +161,7 @@ async def open_scorers(
 
 
 class _Makers:
-    """Creates scorer runners. What several of them share is opened once, and closed at the end."""
+    """Creates scorer runners. What several runners share is opened once, and closed at the end."""
 
     def __init__(
         self, workspace: Workspace, models: Models, opened: AsyncExitStack, timeout_s: float, concurrency: int

@@ -21,7 +21,7 @@ class RemoteAddress(NamedTuple):
     path: str
     """Path of the repository on the server: `owner/name`, perhaps below further folders."""
     web: str
-    """The page of the repository."""
+    """Address of the repository's web page."""
 
 
 def strip_credentials(url: str) -> str:

@@ -194,7 +194,7 @@ class PartReader:
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """`window` replaces a larger context window of the model. Raises `CallFailed` if the rubric alone fills it."""
+        """`window`: upper limit for the context window. Raises `CallFailed` if the rubric alone fills the window."""
         self.rubric = rubric
         self.prompts = prompts
         self.usage = Usage()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
 """Builds the case of a group's first failure when a worker needs it; cases are not cached, because evidence is large.
 
-If the cause was proved, it returns the verdict instead, so that no judge is asked.
+If the cause was proved, the function returns the verdict instead, so that no judge is asked.
 """
 WORKERS = 4
 TIMEOUT_S = 660.0

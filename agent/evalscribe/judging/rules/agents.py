@@ -396,7 +396,7 @@ def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, f
         error=quote.cut(f"answers {_short(answer.text)} instead of {_short(target.text)}", 200),
         why=quote.cut(f"the answer {form.how}"),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {form.how}. "
-        "Check whether it means the same.",
+        "Check whether both mean the same.",
         citations=(*_shown(facts, answer), target.citation),
         fix=form.fix,
     )

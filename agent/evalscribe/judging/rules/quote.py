@@ -194,7 +194,7 @@ def short(facts: Facts, citation: Citation) -> Citation:
 
 
 def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote the output lines to which the errors, or `error`, point, each with its counterpart in the reference.
+    """Quote the output lines that all errors, or only `error`, point to, each with its counterpart in the reference.
 
     Lines that only open a block are left out, because compilers report the first line of a function for any error in
     the function.
