@@ -15,9 +15,10 @@ from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, Us
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.openai import OpenAIModel
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, TransientFailure
+from support.loop_clock import LoopClock
 from support.provider_servers import KEY, VENDORS, Vendor
 from support.scripted_server import Answer, Script, page
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, until
 
 SCHEMA = {
     "type": "object",
@@ -226,7 +227,14 @@ async def test_an_error_inside_a_200_may_have_cost(vendor: Vendor) -> None:
 
 
 async def test_a_server_that_hangs_is_left(vendor: Vendor) -> None:
-    failure = await failed(vendor, replace(vendor.says("x"), held=True), timeout_s=0.3)
+    clock = LoopClock()
+    with vendor.server(replace(vendor.says("x"), held=True)) as server:
+        model = vendor.model(server.url, PATIENCE_S)
+        asking = asyncio.ensure_future(_failure(vendor, model))
+        await until(lambda: server.calls, "the request")
+        await until(lambda: asking.done() or clock.advance(PATIENCE_S), "the end of its patience")
+        failure = await asking
+        await model.close()
     assert isinstance(failure, TransientFailure)
     assert "in time" in failure.reason
     assert not failure.free

@@ -54,9 +54,16 @@ def asked(server: MessagesServer) -> Counter[str]:
 
 
 def workers() -> list[int]:
-    """Processes that judge."""
-    found = subprocess.run(["pgrep", "-f", "ray::WorkerHost"], capture_output=True, text=True, check=False)
-    return [int(pid) for pid in found.stdout.split()]
+    """Processes that judge in the cluster of this process; others' tests may have a cluster, too."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    processes = {
+        int(pid): (int(parent), name) for pid, parent, name in (ln.split(None, 2) for ln in listed.splitlines())
+    }
+
+    def is_own(pid: int) -> bool:
+        return pid == os.getpid() or (pid in processes and is_own(processes[pid][0]))
+
+    return [pid for pid, (_, name) in processes.items() if name.startswith("ray::WorkerHost") and is_own(pid)]
 
 
 def agent_run(number: int) -> dict[str, object]:

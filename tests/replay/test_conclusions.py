@@ -139,6 +139,16 @@ def test_the_deciding_log_is_quoted() -> None:
     )
 
 
+def test_an_error_that_the_log_names_with_another_form_of_its_test_is_quoted() -> None:
+    stored = failure()
+    error = "test_total: AssertionError: assert 3 == 5"
+    failed = Replay(answer="reference", passed=False, alike=True, error=error, log=LOG)
+    proof = conclude(stored, [failed, failed], same_grader=True)
+    assert proof.verdict
+    (citation,) = [one for one in proof.verdict.citations if one.path.startswith("replay-")]
+    assert citation.text == "FAILED test_grader.py::test_total - AssertionError: assert 3 == 5"
+
+
 @pytest.mark.parametrize(
     ("replayed", "alike"),
     [

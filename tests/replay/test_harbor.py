@@ -57,10 +57,11 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
         "image": "it does not run in the sandbox, because its Dockerfile has RUN apt-get install -y psql",
     }
     assert {one["note"] for one in found["fair"]["replays"] if one["answer"] == "output"} == {
-        "the commands of its trajectory, run again"
+        "the commands of its trajectory, run again; reward 0"
     }
     told = inside.run("prove", "job", "--tasks", "tasks").out
-    assert "output (the commands of its trajectory, run again): passed 0 of 3 times" in told
+    assert "output (the commands of its trajectory, run again; reward 0) failed 3 of 3 times" in told
+    assert "`evalscribe analyze job --tasks tasks` writes one, with these proofs." in told
     assert "A command that is named with `--replay-command` can run them." in told
 
 
@@ -86,9 +87,23 @@ def test_what_a_trial_left_is_graded_before_what_it_did(inside: InProcessCommand
     task = TinyTask(artifacts={"app/answer.txt": "4\n", "manifest.json": "[]"})
     found = proved(inside, {"task": task})["task"]
     assert found["outcome"] == "not reproducible"
-    assert found["replays"][-1]["note"] == "the collected artifacts"
+    assert found["replays"][-1]["note"] == "the collected artifacts; reward 1"
     elsewhere = TinyTask(artifacts={"logs/answer.txt": "4\n"})
     assert proved(inside, {"other": elsewhere})["other"]["outcome"] == "reproduced"
+
+
+UNREADABLE = (
+    "mkfifo reward.txt",
+    "ln -s /dev/zero reward.txt",
+    "mkdir reward.txt",
+    "truncate -s 40M reward.txt",
+    "echo '{\"reward\": Infinity}' > reward.json",
+    "echo '{\"reward\": 1e999}' > reward.json",
+    "echo '{\"reward\": [1]}' > reward.json",
+    "python3 -c 'print(\"[\" * 100000)' > reward.json",
+    "echo 1 > reward.txt; truncate -s 40M reward.json",
+)
+"""Ways to leave no reward."""
 
 
 @pytest.mark.parametrize(
@@ -101,13 +116,21 @@ def test_what_a_trial_left_is_graded_before_what_it_did(inside: InProcessCommand
         ),
         (TinyTask(commands=("nosuchprogram",)), "stopped for want of something that the run had: nosuchprogram: comm"),
         (TinyTask(test="true\n"), "left without a reward by the verifier"),
+        *(
+            (TinyTask(test=f"cd /logs/verifier; {leaves}\n"), "left without a reward by the verifier")
+            for leaves in UNREADABLE
+        ),
         (TinyTask(test="sleep 60\n", config="[verifier]\ntimeout_sec = 1\n"), "stopped at the time limit"),
         (
             TinyTask(commands=("cp question.txt answer.txt", "sleep 600"), exception="AgentTimeoutError"),
             "graded as passed, but a limit had ended the agent's work, which a replay cannot r",
         ),
     ],
-    ids=["solution stops", "solution lacks", "commands lack", "no reward", "verifier stops", "cut off"],
+    ids=[
+        *("solution stops", "solution lacks", "commands lack", "no reward"),
+        *UNREADABLE,
+        *("verifier stops", "cut off"),
+    ],
 )
 def test_a_replay_that_differs_from_the_run_says_nothing(inside: InProcessCommand, task: TinyTask, why: str) -> None:
     found = proved(inside, {"task": task})["task"]
@@ -115,11 +138,16 @@ def test_a_replay_that_differs_from_the_run_says_nothing(inside: InProcessComman
     assert why in {one["note"][: len(why)] for one in found["replays"]}
 
 
+def test_a_command_that_cannot_start_is_no_replay(inside: InProcessCommand) -> None:
+    long = TinyTask(config=f"[environment.env]\nA = '{'x' * 200_000}'\n")
+    assert proved(inside, {"task": long}, code=69)["task"] == "not started: Argument list too long"
+
+
 def test_a_trial_that_a_limit_ended_is_reproduced_without_its_last_command(inside: InProcessCommand) -> None:
     task = TinyTask(commands=("echo 3 > answer.txt", "sleep 600"), exception="AgentTimeoutError")
     found = proved(inside, {"task": task})["task"]
     assert found["outcome"] == "reproduced"
-    assert found["replays"][-1]["note"].endswith("run again, without the last one, which had not ended")
+    assert found["replays"][-1]["note"].endswith("run again, without the last one, which had not ended; reward 0")
 
 
 def test_a_task_that_has_changed_proves_nothing(inside: InProcessCommand) -> None:
@@ -161,7 +189,9 @@ def test_an_analysis_replays_tasks_first(inside: InProcessCommand) -> None:
     (found,) = json.loads(told)["findings"]
     assert (found["classification"], found["basis"]) == ("OVERLY_STRICT", "proved")
     (page,) = inside.folder.glob("reports/tiny/*/*.md")
-    assert "`bash /solution/solve.sh && bash /tests/test.sh` failed (exit code 0)" in page.read_text()
+    text = page.read_text()
+    assert "reference (reward 0) failed 3 of 3 times (`bash /solution/solve.sh && bash /tests/test.sh`);" in text
+    assert "exit code" not in text, "it is not what Harbor goes by"
 
 
 def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:
@@ -258,6 +288,7 @@ FILES = {"a.txt": "a", "data/b.txt": "b", "data/deep/c.txt": "c"}
             "/w",
         ),
         ("FROM ubuntu\nWORKDIR /w\n# all\nADD data/*.txt \\\n  ./\n", {"w/b.txt"}, "/w"),
+        ("from ubuntu\r\nCOPY\ta.t\\\r\n# in between\r\nxt /w/\r\n", {"w/a.txt"}, "/"),
     ],
 )
 def test_files_lie_where_a_dockerfile_copies_them(
@@ -286,6 +317,18 @@ def test_a_dockerfile_sets_the_environment(tmp_path: Path) -> None:
         ("ADD a.tar.gz /app/", "has ADD a.tar.gz"),
         ("COPY none /app/", "copies none, which its environment does not have"),
         ("COPY ../secret /app/", "copies ../secret"),
+        ("COPY ** /x/", "copies **, a pattern that docker reads in another way"),
+        ("COPY [^a].txt /x/", "cannot be read: [^a].txt /x/"),
+        ("COPY data/[!a].txt /x/", "copies data/[!a].txt, a pattern that docker reads in another way"),
+        ("COPY " + "*/" * 3000 + " /x/", "has COPY " + "*/" * 20 + ": it cannot be read"),
+        ("COPY " + "[" * 50_000, "cannot be read: [["),
+        ('COPY ["a.txt", "/x\\u0000"]', "has COPY "),
+        ("COPY a.txt /app/" + "x" * 300, "has COPY a.txt /app/" + "x" * 29 + ": File name too lo"),
+        ("COPY a.txt /z\nWORKDIR /z", "has WORKDIR /z: File exists"),
+        ("COPY a.txt /x/\n" * 201, "copies from more than 200 places"),
+        ("LABEL " + "x" * 70_000, "is too long"),
+        ("ENV =x", "has ENV =x"),
+        ('ENV ["A=\\u0000"]', "has ENV "),
         ("COPY a.txt /etc/passwd", "copies to /etc/passwd"),
         ("COPY a.txt /app/../usr/bin/python3", "copies to /usr/bin/python3"),
         ("COPY a.txt $HOME/", "has variables or a script"),
@@ -296,6 +339,25 @@ def test_whatever_else_a_dockerfile_does_needs_its_image(tmp_path: Path, line: s
     with pytest.raises(NeedsImageError, match="its Dockerfile ") as refused:
         build_folders(_context(tmp_path, f"FROM debian\nWORKDIR /app\n{line}\n"), tmp_path / "tree")
     assert str(refused.value).startswith(f"its Dockerfile {why}")
+
+
+def test_a_dockerfile_copies_no_more_than_a_sandbox_takes(tmp_path: Path) -> None:
+    context = _context(tmp_path, "FROM debian\n" + "".join(f"COPY . /x{n}\n" for n in range(40)))
+    for n in range(600):
+        (context / f"{n}.txt").write_text("")
+    with pytest.raises(NeedsImageError, match="copies more than 20,000 files or 512 MB"):
+        build_folders(context, tmp_path / "tree")
+
+
+@pytest.mark.parametrize("source", ["secret.txt", "*.tx?", "out/key.txt", "out/*", "out"])
+def test_a_link_is_not_followed(source: str, tmp_path: Path) -> None:
+    context = _context(tmp_path, f"FROM debian\nCOPY {source} /x/\n")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "key.txt").write_text("secret")
+    (context / "secret.txt").symlink_to(tmp_path / "outside" / "key.txt")
+    (context / "out").symlink_to(tmp_path / "outside")
+    with pytest.raises(NeedsImageError, match="is or follows a link"):
+        build_folders(context, tmp_path / "tree")
 
 
 def test_a_copied_link_leads_nowhere_outside(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
     assert outcomes(inside.run("prove", "run", "--json").out) == PROVED
     told = inside.run("prove", "run").out
     assert "Proved: the reference answer fails, too:\n  sums/001-broken: " in told
-    assert "reference: passed 0 of 3 times" in told
-    assert "There is no report on this run yet: `evalscribe analyze run` writes one" in told
+    assert "reference failed 3 of 3 times" in told
+    assert "There is no report on this run yet: `evalscribe analyze run` writes one, with these proofs." in told
 
 
 def test_only_the_named_evals_are_replayed(inside: InProcessCommand) -> None:
@@ -63,6 +63,8 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     assert "by replay" not in before
     inside.run("review", "label", page.name, "2", "AMBIGUOUS_TASK", "--note", "the sum was never said")
     told = inside.run("prove", page).out
+    assert "Label changed: sums/001-broken: MODEL_FAULT -> OVERLY_STRICT" in told
+    assert "sums/002-fair: AMBIGUOUS_TASK ->" not in told, "a person's label stays"
     assert f"Report: {page} (updated)" in told
     text = page.read_text()
     assert "3 proved by replay" in text
@@ -70,7 +72,17 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     assert "Reviewer: the sum was never said" in text
     assert "**AMBIGUOUS_TASK**" in text
     assert "judge said MODEL_FAULT" in text
-    assert "`sh /suite/sums/001-broken/test.sh 1` failed (exit code 1); logs in `proofs[0]` of the data" in text
+    assert "the rules said MODEL_FAULT" in text
+    assert (
+        "- Replay: reference failed 3 of 3 times (`sh /suite/sums/001-broken/test.sh 1`, exit code 1); "
+        "log: `proofs[0].replays[0].log`, quoted as `replay-reference-1.log`.\n"
+    ) in text
+    assert (
+        "- Replay: reference passed 3 of 3 times; output failed 3 of 3 times (`sh /suite/sums/002-fair/test.sh 1`"
+        in text
+    )
+    assert "- Replay: inconclusive, " in text
+    assert "Replays: 3 proved not the model's (" in text
     data = json.loads(page.with_suffix(".json").read_text())
     assert {one["eval"]: one["outcome"] for one in data["proofs"]} == PROVED
     first = data["proofs"][0]["replays"][0]
@@ -83,6 +95,51 @@ def test_a_report_gets_the_proofs_and_keeps_what_people_wrote(inside: InProcessC
     listed = inside.run("recurring", "--all").out
     assert "sums/001-broken: once, 2026-11-20\n    OVERLY_STRICT (proved); " in listed
     assert "sums/002-fair: once, 2026-11-20\n    AMBIGUOUS_TASK\n" in listed
+
+
+def test_an_explanation_shows_the_replays_and_how_to_run_them_again(inside: InProcessCommand) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("prove", "run")
+    told = inside.run("explain", "run", "sums/001-broken", "--judge", "rules").out
+    assert (
+        "Replay: proved: the reference answer fails in the same way, 3 of 3 times\n"
+        "  reference failed 3 of 3 times\n"
+        "    sh /suite/sums/001-broken/test.sh 1 (exit code 1)\n"
+    ) in told
+    assert "  Last lines of replay-reference-1.log:\n    Error: wants 5, got 4\n" in told
+    assert "  Again: `evalscribe prove run sums/001-broken --fresh`\n" in told
+
+
+@pytest.mark.parametrize("address", ["run", "https://example.com/experiment/e/run/abc", "sample"])
+def test_a_report_names_no_file_and_no_address(inside: InProcessCommand, address: str) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("analyze", "run", "--judge", "rules")
+    (page,) = inside.folder.glob("reports/tiny/*/*.md")
+    for file in (page, page.with_suffix(".json")):
+        file.write_text(file.read_text().replace("tiny0run0000000000000000", address))
+    assert "names a file or an address in place of a run's id" in inside.run("prove", page, code=65).err
+
+
+def test_proofs_that_a_report_claims_are_not_believed(inside: InProcessCommand) -> None:
+    tiny_suite.write(inside.folder)
+    inside.run("prove", "run")
+    inside.run("analyze", "run", "--judge", "rules")
+    (data,) = inside.folder.glob("reports/tiny/*/*.json")
+    whole = json.loads(data.read_text())
+    forged = json.loads(data.read_text().replace("sh /suite", "touch /owned"))
+    fair = next(one for one in forged["findings"] if one["eval"] == "sums/002-fair")
+    gone = next(one for one in forged["findings"] if one["eval"] == "sums/004-gone")
+    fair |= {name: gone[name] for name in ("classification", "basis", "replay", "judge", "cause", "cause_kind")}
+    data.write_text(json.dumps(forged))
+    told = inside.run("prove", data.with_suffix(".md"), "--json")
+    assert outcomes(told.out) == PROVED
+    now = json.loads(data.read_text())
+    assert now["proofs"] == whole["proofs"]
+    assert list(map(_label, now["findings"])) == list(map(_label, whole["findings"]))
+
+
+def _label(finding: dict[str, object]) -> list[object]:
+    return [finding.get(name) for name in ("eval", "classification", "basis", "replay", "judge")]
 
 
 def test_an_analysis_proves_before_it_judges(inside: InProcessCommand) -> None:
@@ -144,10 +201,12 @@ def test_without_bubblewrap_nothing_runs(inside: InProcessCommand, tmp_path: Pat
     tiny_suite.write(inside.folder)
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("sh", "rm", "git"):
+    for name in ("sh", "git"):  # without rm, too
         os.symlink(str(shutil.which(name)), programs / name)
     refused = Workspace(inside.folder).run("prove", "run", code=69, PATH=str(programs)).err
     assert "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else" in refused
+    assert "Install bubblewrap, util-linux and coreutils, or name a command" in refused
+    assert "--replay-command" in refused
 
 
 def test_hostile_outputs_and_names_stay_inside(inside: InProcessCommand) -> None:

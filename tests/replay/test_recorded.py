@@ -2,11 +2,12 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from support.command import InProcessCommand
+from support.command import InProcessCommand, Workspace
 
 REFERENCE_FAILS = ("astropy__astropy-7606", "psf__requests-2317", "pylint-dev__pylint-7277")
 """Of these the reference patch failed in the harness of the time."""
@@ -51,6 +52,20 @@ def test_instances_whose_reference_patch_fails_are_proved(inside: InProcessComma
         assert (verdicts[path]["classification"], verdicts[path]["basis"]) == ("OVERLY_STRICT", "proved")
 
 
+def test_recorded_trials_prove_without_a_sandbox(inside: InProcessCommand, real_data: Path) -> None:
+    shutil.copytree(real_data / "formats" / "harbor", inside.folder / "harbor")
+    (inside.folder / "evalscribe.toml").write_text("[replay]\ncommand = 'true'\nsuite = 'harbor/tasks'\n")
+    (programs := inside.folder / "bin").mkdir()
+    (programs / "git").symlink_to(str(shutil.which("git")))
+    workspace = Workspace(inside.folder)
+    told = workspace.run("prove", "harbor/jobs/model", "--json", PATH=str(programs))
+    counted = Counter(one["outcome"] for one in json.loads(told.out)["proofs"])
+    assert counted == {"reference fails": 3, "flaky": 1, "inconclusive": 3}
+    assert "Only recorded trials of the reference answers count: bubblewrap cannot" in told.err
+    with_tasks = ("prove", "harbor/jobs/model", "--tasks", "harbor/tasks")
+    assert "rm, chmod not found. Install" in workspace.run(*with_tasks, code=69, PATH=str(programs)).err
+
+
 def test_an_imported_run_is_proved_by_its_id(inside: InProcessCommand, real_data: Path) -> None:
     run, gold = swebench_run(inside.folder, real_data), inside.folder / "gold"
     reference_run(run, gold)
@@ -65,3 +80,11 @@ def test_without_a_reference_run_nothing_can_be_proved(inside: InProcessCommand,
     refused = inside.run("prove", swebench_run(inside.folder, real_data), code=64).err
     assert "--reference-run" in refused
     assert "--replay-command" in refused
+
+
+def test_a_task_stands_for_its_failed_trials(inside: InProcessCommand, real_data: Path) -> None:
+    shutil.copytree(real_data / "formats" / "harbor", inside.folder / "harbor")
+    told = json.loads(inside.run("prove", "harbor/jobs/model", "count-errors", "count-errors#2", "--json").out)
+    assert [one["eval"] for one in told["proofs"]] == ["count-errors#1", "count-errors#2", "count-errors#3"]
+    passed = inside.run("prove", "harbor/jobs/model", "dice-script#1", code=66)
+    assert "dice-script#1 passed, so there is nothing to prove" in passed.err

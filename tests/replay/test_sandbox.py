@@ -1,6 +1,7 @@
 """Code under test that tries to break out, to stay, or to use up the machine."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
+from evalscribe.replay import sandbox
 from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, open_folders
 from support.requirements import skip_or_fail
 from support.waiting import until
@@ -34,6 +36,7 @@ async def run(*command: str, limits: SandboxLimits | None = None, collect: tuple
 
 
 FILLS_THE_DISK = "while :; do head -c 9000000 /dev/zero > f$((n=n+1)); done"
+"""Ends only at a limit."""
 HOME = os.path.expanduser("~")
 
 
@@ -137,9 +140,17 @@ def _running(mark: str) -> bool:
         (shell("exec > /dev/null 2>&1; sleep 3600"), SandboxLimits(wall_s=1), "time limit"),
         (("yes",), SandboxLimits(output_bytes=MIB), "output limit"),
         (
-            shell("while :; do head -c 9000000 /dev/zero > f$((n=n+1)); done"),
+            shell(FILLS_THE_DISK),
             SandboxLimits(disk_bytes=50 * MIB),
             "disk limit",
+        ),
+        *(
+            (
+                shell(f"mkdir -p {folder}; cd {folder}; {FILLS_THE_DISK}"),
+                SandboxLimits(disk_bytes=50 * MIB),
+                "disk limit",
+            )
+            for folder in ("/tmp", "/var/lib", "/dev/shm")
         ),
         (python("for n in range(10**9): open(str(n), 'w').close()"), SandboxLimits(files=1000), "disk limit"),
         (
@@ -148,7 +159,10 @@ def _running(mark: str) -> bool:
             "memory limit",
         ),
     ],
-    ids=["endless loop", "silent", "endless output", "many large files", "many files", "memory of many processes"],
+    ids=[
+        *("endless loop", "silent", "endless output", "many large files", "/tmp", "/", "shared memory"),
+        *("many files", "memory of many processes"),
+    ],
 )
 async def test_a_limit_ends_it(command: tuple[str, ...], limits: SandboxLimits, ended: str) -> None:
     done = await run(*command, limits=limits)
@@ -205,6 +219,43 @@ async def test_a_deep_and_locked_tree_is_removed(passable: Path) -> None:
     code = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nos.chmod('/app/d', 0)"
     assert (await run(*python(code))).exit_code == 0
     assert os.listdir(passable) == []
+
+
+async def test_devices_and_shared_memory_work_and_have_no_room_beside_them() -> None:
+    done = await run(*shell("echo x > /dev/x; echo y > /dev/null; python3 -c 'import multiprocessing as m; m.Lock()'"))
+    assert (done.exit_code, done.output.count("Read-only file system"), done.output.count("\n")) == (0, 1, 1)
+
+
+async def test_only_own_folders_of_killed_processes_are_removed(passable: Path) -> None:
+    name = f"evalscribe-replay-{{}}-{os.uname().nodename}-x"
+    away = await asyncio.create_subprocess_exec("true")
+    await away.wait()
+    (passable / "other").mkdir(mode=0o500)
+    (passable / name.format(away.pid)).symlink_to(passable / "other")
+    (own := passable / f"{name.format(away.pid)}1").mkdir()
+    (others := passable / f"{name.format(away.pid)}2").mkdir()
+    if os.geteuid() == 0:
+        os.chown(others, 65_534, 65_534)
+    sandbox._remove_leftovers()
+    assert not own.exists()
+    assert others.exists() is (os.geteuid() == 0)
+    assert (passable / "other").stat().st_mode & 0o777 == 0o500
+    assert (passable / name.format(away.pid)).is_symlink()
+
+
+async def test_what_cannot_be_started_is_said() -> None:
+    done = await execute(("true",), (), environment={"LONG": "x" * 200_000})
+    assert (done.exit_code, done.ended, done.output) == (126, "exited", "Argument list too long")
+
+
+async def test_a_folder_that_is_too_deep_is_refused(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+    with pytest.raises(UsageError, match="too deeply nested"):
+        await execute(("true",), [Folder(tmp_path, "/app", writable=True)])
+    await (await asyncio.create_subprocess_exec("rm", "-rf", tmp_path / "d")).wait()  # pytest cannot
 
 
 async def test_it_ends_when_it_is_no_longer_waited_for(tmp_path: Path) -> None:

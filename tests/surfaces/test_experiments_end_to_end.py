@@ -19,11 +19,11 @@ from support.messages_server import Answer, Call, MessagesServer, says
 
 AGENT = "support_agent=python:evalscribe.sample.support_agent"
 SLOW = """\
-import time
+import threading
 
 
 def support_agent(question):
-    time.sleep(60)
+    threading.Event().wait()
 """
 PROMPT = {
     "model": "anthropic/claude-haiku-5-5",

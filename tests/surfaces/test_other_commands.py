@@ -169,16 +169,18 @@ def test_outages_are_one_line_of_recurring(workspace: Workspace) -> None:
 
 
 def test_doctor_with_nothing_set(workspace: Workspace) -> None:
-    out = workspace.run("doctor").out
+    (programs := workspace.folder / "bin").mkdir()
+    out = workspace.apart.run("doctor", PATH=str(programs)).out
     rows = {line.split("  ")[0]: line for line in out.splitlines()}
     assert rows["judge"].endswith("rules  (ANTHROPIC_API_KEY is not set)")
     assert str(workspace.folder / "reports") in rows["reports"]
     assert "5 USD" in rows["budget"]
     assert "can be written" in out
     missing = [line for line in out.splitlines() if line.startswith("not set")]
-    assert len(missing) == 2
+    assert len(missing) == 3
     assert out.count("no Convex deployment is set") == 1
     assert "no ANTHROPIC_API_KEY: the rules judge" in missing[1]
+    assert "sandbox: bubblewrap cannot make a sandbox here" in missing[2]
     assert "NOT OK" not in out, "nothing is wrong"
 
 

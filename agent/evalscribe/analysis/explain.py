@@ -15,8 +15,8 @@ from evalscribe.analysis.prepare import (
     usage_by_stage,
     with_context,
 )
-from evalscribe.collections.runs import find_failure
-from evalscribe.errors import DataError, NotFoundError
+from evalscribe.collections.runs import find_trials
+from evalscribe.errors import DataError
 from evalscribe.failures.collate import collate
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
@@ -75,10 +75,9 @@ async def explain(
     opened = open_run_source(workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model)
     async with opened as (analyst, source):
         whole = await source.run()
-        failure = await asyncio.to_thread(_failure_named, workspace, whole, eval)
-        others = [one.path for one in whole.failures if one.task == failure.task and one != failure]
-        if others and eval in (failure.task, failure.name):
-            watcher.say(f"This is {failure.path}; these failed, too: {join_first(others, 5)}")
+        failure, *others = await asyncio.to_thread(find_trials, workspace, whole, eval, "explain")
+        if others:
+            watcher.say(f"This is {failure.path}; these failed, too: {join_first([o.path for o in others], 5)}")
         only = whole.model_copy(update={"failures": (failure,)})
         watcher.started(whole)
         past = await asyncio.to_thread(past_reports, workspace, only)
@@ -102,23 +101,6 @@ async def explain(
         analysis=document.model_copy(update={"revision": None, "findings": _in_force(document.findings, reviewed)}),
         reviewed=reviewed,
     )
-
-
-def _failure_named(workspace: Workspace, run: Run, name: str) -> Eval:
-    """Find the failed eval by name. Raises `NotFoundError`, which tells a passed eval from an unknown one."""
-    trials = [one for one in run.failures if name in (one.task, one.name)]
-    if len({one.task for one in trials}) == 1:
-        return trials[0]
-    try:
-        return find_failure(run, name)
-    except NotFoundError as error:
-        for graded in workspace.store.runs.graded(run.id):
-            if name not in (graded.eval.id, graded.eval.path, graded.trial_name):
-                continue
-            if graded.eval.status == "passed":
-                raise NotFoundError(f"{graded.eval.path} passed, so there is no failure to explain") from None
-            return find_failure(run, graded.eval.id)
-        raise error
 
 
 def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | None:

@@ -13,6 +13,7 @@ from evalscribe.collections.runs import open_run
 from evalscribe.evidence.same_failure import OtherRuns, compact_failure
 from evalscribe.failures.human_labels import CurrentFailure, FailureRecords, add_labels, examples_from_labels
 from evalscribe.failures.prepare import fetch_evidence, group_failures
+from evalscribe.failures.trials import count_trials
 from evalscribe.ids import model_folder
 from evalscribe.judging.builder import FailureJudge, JudgeBuilder, open_engine_judge
 from evalscribe.judging.pack import case_of
@@ -28,6 +29,7 @@ from evalscribe.model.finding import (
     Finding,
     HumanLabel,
     Proof,
+    TrialCount,
     Verdict,
 )
 from evalscribe.model.protocols import RunSource
@@ -160,13 +162,27 @@ class PreparedRun:
             return found
         data = self.computed.get(eval.id)
         case = case_of(found, PreparedFailure.decompress(data) if data else None)
-        past = {"precedents": self.history.precedents.get(eval.path, ()), "across": self.across(group.eval_ids)}
+        past = {
+            "precedents": self.history.precedents.get(eval.path, ()),
+            "across": self.across(group.eval_ids),
+            "passable": all(map(self._passable, group.eval_ids)),
+        }
         return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
         """Return other models' results for failures with one verdict; None if they differ between the failures."""
         first, *others = (self._across(eval_id) for eval_id in eval_ids)
         return first if all(other == first for other in others) else None
+
+    def _passable(self, eval_id: str) -> bool:
+        proof, trials = self.proofs.get(eval_id), self._trials.get(self._evals[eval_id].task)
+        replayed = proof is not None and proof.outcome == "reproduced"
+        here = eval_id in self.passable or bool(trials and trials.passed)
+        return replayed or here or self.elsewhere.passed(self._sighted[eval_id].eval)
+
+    @cached_property
+    def _trials(self) -> Mapping[str, TrialCount]:
+        return count_trials(self.run)
 
     def _across(self, eval_id: str) -> CrossModelFailures | None:
         return self.elsewhere.across(compact_failure(self._sighted[eval_id]))

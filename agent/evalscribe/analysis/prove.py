@@ -11,16 +11,25 @@ from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import PreparedRun, past_reports, prepare, with_context
 from evalscribe.analysis.replay import prove_failures
 from evalscribe.analysis.write import report_target
-from evalscribe.collections.runs import find_failure, open_run
+from evalscribe.collections.runs import find_trials, is_file_of_runs, open_run, parse_run_address
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import AnalyzedRun, analyzed_run
-from evalscribe.model.finding import Failure, Finding, ReplayOptions, Unclassified, Verdict, by_rules
-from evalscribe.model.report import ProofSummary, summarise_proof
-from evalscribe.reports.reading import find_report, read_report
+from evalscribe.model.finding import (
+    Classification,
+    Failure,
+    Finding,
+    ReplayOptions,
+    Unclassified,
+    Verdict,
+    by_rules,
+    proves,
+)
+from evalscribe.model.report import ProofSummary, Report, summarise_proof
+from evalscribe.reports.reading import find_report, read_page, read_report
 from evalscribe.workspace import Workspace
 
 NOT_JUDGED = Unclassified(reason="not judged yet: `evalscribe analyze` judges it", judge="rules")
@@ -34,6 +43,14 @@ class NotReplayed(Frozen):
     why: str
 
 
+class ChangedLabel(Frozen):
+    """A label that the proofs changed in the report; null is no label."""
+
+    eval: str
+    before: Classification | None
+    after: Classification | None
+
+
 class ProvedRun(Frozen):
     """What the replays of a run's failures show."""
 
@@ -44,6 +61,8 @@ class ProvedRun(Frozen):
     """The run's report, with the proofs in it; null if there is none yet."""
     changed: bool = False
     """Whether the report was changed."""
+    relabelled: tuple[ChangedLabel, ...] = ()
+    """The labels that differ from those of the report before."""
     notes: tuple[str, ...] = ()
 
 
@@ -78,7 +97,8 @@ async def prove(
     named = _run_of_report(workspace, run) if run.endswith(".md") else run
     async with open_run(workspace, named, watcher, provider=provider, model=model, replays=True) as source:
         whole = await source.run()
-        chosen = [find_failure(whole, name) for name in evals] or list(whole.failures)
+        named_evals = {one.id: one for name in evals for one in find_trials(workspace, whole, name, "prove")}
+        chosen = list(named_evals.values() or whole.failures)
         store = workspace.store.analyses
         with store.lock(whole.id):
             watcher.started(whole)
@@ -88,7 +108,7 @@ async def prove(
             prepared = await prepare(workspace, judge, source, whole, past, watcher)
             prepared = await prove_failures(prepared, chosen, watcher, options or ReplayOptions())
             known = [prepared.proofs[eval.id] for eval in chosen if eval.id in prepared.proofs]
-            report = _with_proofs(prepared)
+            report, before = _with_proofs(prepared)
             return ProvedRun(
                 run=analyzed_run(whole),
                 proofs=tuple(map(summarise_proof, known)),
@@ -99,6 +119,7 @@ async def prove(
                 ),
                 report_path=str(report.path) if report else None,
                 changed=report is not None and report.state != "unchanged",
+                relabelled=tuple(_relabelled(before, report.report)) if before and report else (),
                 notes=report.notes if report else (),
             )
 
@@ -108,20 +129,38 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
     run_id = read_report(file.text, file.name, file.data).run.id
     if run_id is None:
         raise DataError(f"{file.name} does not say which run it is about")
+    if is_file_of_runs(run_id) or parse_run_address(run_id).kind != "id":
+        # A stranger may have edited the report, and a host or file that it names is not the user's choice.
+        raise DataError(
+            f"{file.name} names a file or an address in place of a run's id; if you trust it, give it itself"
+        )
     return run_id
 
 
-def _with_proofs(prepared: PreparedRun) -> AnalysisResult | None:
-    """Write the run's report again, with what is proved and otherwise the verdicts that it has."""
+def _relabelled(before: Report, after: Report) -> Iterator[ChangedLabel]:
+    old = {path: entry.classification for entry in before.entries for path in entry.paths}
+    for entry in after.entries:
+        for path in entry.paths:
+            if path in old and old[path] != entry.classification:
+                yield ChangedLabel(eval=path, before=old[path], after=entry.classification)
+
+
+def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report | None]:
+    """Write the run's report again, with what is proved and otherwise the verdicts that it has.
+
+    Returns:
+        The result, and the report before; None if there is none.
+    """
     today = date.today().isoformat()
     place = report_target(prepared.workspace, prepared.run, today)
     standing = place.standing()
-    if not standing:
-        return None
+    if not standing or place.where.current is None:
+        return None, None
+    before = read_page(place.where.current, place.bases()).report
     findings = list(_findings(prepared, standing))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in standing.values()))
     collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
-    return write_collated(replace(collated, kept=()), today, writes=True, judges=judges)
+    return write_collated(replace(collated, kept=()), today, writes=True, judges=judges), before
 
 
 def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterator[Finding]:
@@ -131,7 +170,11 @@ def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterato
         case = prepared.case(group)
         members = [evals[eval_id] for eval_id in group.eval_ids]
         for known, same in groupby(members, key=lambda eval: standing.get(eval.path)):
+            evals_alike = tuple(same)
             verdict: Verdict | Unclassified = known or NOT_JUDGED
-            if known and by_rules(known.judge) and isinstance(case, Failure):
+            proofs = [prepared.proofs[eval.id] for eval in evals_alike if eval.id in prepared.proofs]
+            # A report may claim a proof that replays do not confirm.
+            claimed = known and proves(known.judge) and any(proof.verdict is None for proof in proofs)
+            if known and (by_rules(known.judge) or claimed) and isinstance(case, Failure):
                 verdict = RulesJudge().decide(case)
-            yield Finding(group=group.id, evals=tuple(same), signature=group.signature, verdict=verdict)
+            yield Finding(group=group.id, evals=evals_alike, signature=group.signature, verdict=verdict)

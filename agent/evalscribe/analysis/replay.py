@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evalscribe.analysis.prepare import PreparedRun, known_proofs
-from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.errors import UnavailableError, UsageError, flag
 from evalscribe.ids import Frozen
 from evalscribe.judging.pack import case_of
 from evalscribe.judging.verdicts import AnalysisWatcher
@@ -46,7 +46,14 @@ async def prove_failures(
         case = prepared.case(group)
         return case if isinstance(case, Failure) else None
 
-    async with open_grader(workspace, run, watcher.say, options, evals) as grader:
+    async with AsyncExitStack() as opened:
+        grader, missing = None, None
+        try:
+            grader = await opened.enter_async_context(open_grader(workspace, run, watcher.say, options, evals))
+        except UnavailableError as error:
+            if workspace.options.tasks is not None:
+                raise
+            missing = error  # what the run's files recorded may still prove something
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -64,6 +71,11 @@ async def prove_failures(
             on_proof=proved,
         )
         found = await replays.prove([partial(load, eval) for eval in evals])
+    if missing and not found:
+        raise missing
+    if missing:
+        watcher.say(f"Only recorded trials of the reference answers count: {missing.text(flag)}")
+        replays.refused = dict.fromkeys(replays.refused, "nothing can be run here")
     if grader is None and not found:
         raise UsageError(
             f"nothing says how the evals of run {run.id} are graded: describe the command in `[replay]` of "
@@ -163,6 +175,7 @@ async def open_grader(
         with open_tau_bench(workspace.store.runs, run, evals, tasks, options.expectations) as trials:
             yield trials
     elif tasks is not None:
+        await require_sandbox()
         with open_harbor(tasks, workspace.options.threshold) as harbor:
             yield harbor
     elif table is not None:

@@ -283,7 +283,10 @@ def explain(
             explained = await explain_failure(
                 workspace, run, name, display, rubric=rubric, cascade=cascade, provider=provider, model=model
             )
-        print_explanation(explained, as_json=as_json)
+        again = ["evalscribe", "prove", run, explained.finding.evals[0].path, "--fresh"]
+        again += ["--tasks", str(tasks)] if tasks else []
+        again += ["--reports", str(reports)] if reports else []
+        print_explanation(explained, join(again), as_json=as_json)
         if transcript and not as_json and isinstance(explained.case, Failure):
             for document in explained.case.evidence.of("transcript"):
                 say(f"\n{document.path}")
@@ -294,8 +297,9 @@ def explain(
     return 0
 
 
-def print_explanation(explained: ExplainedFailure, *, as_json: bool) -> None:
+def print_explanation(explained: ExplainedFailure, again: str, *, as_json: bool) -> None:
+    """Print an explanation; `again` is the command that replays the failure again."""
     if as_json:
         print_json(explained.analysis)
     else:
-        say(explained_text(explained.finding, explained.case, explained.reviewed))
+        say(explained_text(explained.finding, explained.case, explained.reviewed, f"`{again}`"))

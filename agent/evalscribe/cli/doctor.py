@@ -13,6 +13,7 @@ from evalscribe.llm.service import open_adapter
 from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.redaction.redact import redact
 from evalscribe.remote.engine import LOCAL
+from evalscribe.replay.sandbox import require_sandbox
 from evalscribe.settings import RULES, SettingRow, Settings
 from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Provider
 from evalscribe.sources.convex import ConvexHttp, ConvexRetryPolicy, check_deployment
@@ -132,7 +133,7 @@ def list_checks(workspace: Workspace) -> dict[str, Attempt]:
     if settings.engine.value != LOCAL:
         made["engine"] = partial(_engine_is_known, workspace)
     made |= {"store": partial(_store_opens, settings), "Convex": partial(_convex_answers, settings)}
-    return {**made, **asked, **forges}
+    return {**made, **asked, **forges, "sandbox": _sandbox_starts}
 
 
 def _is_tried(settings: Settings, provider: Provider) -> bool:
@@ -147,6 +148,15 @@ def _has_token(settings: Settings) -> bool:
         return settings.github().key is not None
     except EvalscribeError:
         return True
+
+
+async def _sandbox_starts() -> str | NotConfigured:
+    """Check that replays can run; nothing else needs a sandbox."""
+    try:
+        await require_sandbox()
+    except UnavailableError as error:
+        return NotConfigured(detail=error.text(flag))
+    return "bubblewrap can run answers for `prove`"
 
 
 async def _store_opens(settings: Settings) -> str:

@@ -1,6 +1,6 @@
 """`evalscribe prove RUN [EVAL...]`."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -15,9 +15,8 @@ from evalscribe.cli.terminal import paying_workspace
 from evalscribe.errors import UnavailableError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.finding import REPEAT, ReplayOptions, ReplayOutcome
-from evalscribe.model.report import ProofSummary
 from evalscribe.replay.harbor import NOT_HERE
-from evalscribe.text import join_first, pluralise
+from evalscribe.text import join_first
 
 
 def prove(
@@ -72,23 +71,27 @@ def prove(
     if as_json:
         print_json(proved)
     else:
-        _print(proved, run)
+        named = [*(["--tasks", str(tasks)] if tasks else []), *(["--reports", str(reports)] if reports else [])]
+        _print(proved, [run, *named])
     return 0 if proved.proofs else UnavailableError.exit_code
 
 
 MOST_NAMED = 5
 
 
-def _print(proved: ProvedRun, run: str) -> None:
-    """Print a paragraph for each failure, what was proved first, and what to do next."""
+def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
+    """Print a paragraph for each failure, what was proved first, and what to do next.
+
+    `arguments` are those of `analyze` for the same run.
+    """
     for outcome, heading in HEADINGS.items():
         those = [proof for proof in proved.proofs if proof.outcome == outcome]
         if those:
             say(f"{heading}:")
         for proof in those:
             say(f"  {proof.eval}: {proof.why}")
-            for line in _commands(proof):
-                say(f"    {line}")
+            for count in proof.counts():
+                say(f"    {proof.count_text(count)}")
     for why in dict.fromkeys(one.why for one in proved.not_replayed):
         named = join_first([one.eval for one in proved.not_replayed if one.why == why], MOST_NAMED)
         say(f"Not replayed: {named}: {why}")
@@ -96,10 +99,14 @@ def _print(proved: ProvedRun, run: str) -> None:
         say("A command that is named with `--replay-command` can run them.")
     print_notes(proved.notes)
     if proved.report_path is None:
-        command = join(["evalscribe", "analyze", run])
-        say(f"There is no report on this run yet: `{command}` writes one, with these proofs.")
+        command = join(["evalscribe", "analyze", *arguments])
+        proofs = ", with these proofs" if proved.proofs else ""
+        say(f"There is no report on this run yet: `{command}` writes one{proofs}.")
     else:
-        say(f"Report: {proved.report_path} ({'updated' if proved.changed else 'unchanged'})")
+        for one in proved.relabelled:
+            say(f"Label changed: {one.eval}: {one.before or 'UNCLASSIFIED'} -> {one.after or 'UNCLASSIFIED'}")
+        kept = "" if proved.relabelled or not proved.changed else ", no label changed"
+        say(f"Report: {proved.report_path} ({'updated' if proved.changed else 'unchanged'}{kept})")
 
 
 HEADINGS: dict[ReplayOutcome, str] = {
@@ -110,18 +117,3 @@ HEADINGS: dict[ReplayOutcome, str] = {
     "reproduced": "Reproduced: the failure is real",
     "inconclusive": "Inconclusive",
 }
-
-
-def _commands(proof: ProofSummary) -> Iterator[str]:
-    """Yield how often each answer passed, with the command that ran it."""
-    for answer in ("reference", "output"):
-        of_it = [one for one in proof.replays if one.answer == answer]
-        for change in dict.fromkeys(one.change for one in of_it):
-            those = [one for one in of_it if one.change == change]
-            passed = sum(one.times for one in those if one.passed)
-            recorded = sum(one.times for one in those if one.recorded)
-            how = f", {recorded} of them recorded with the run" if recorded else ""
-            changed = f" with {change}" if change else ""
-            noted = join_first(tuple(dict.fromkeys(one.note for one in those if one.note and not one.recorded)), 2)
-            changed += f" ({noted})" if noted else ""
-            yield f"{answer}{changed}: passed {passed} of {pluralise(sum(one.times for one in those), 'time')}{how}"

@@ -472,6 +472,34 @@ def find_failure(run: Run, name: str) -> Eval:
     raise NotFoundError(f"run {run.id} has no failed eval {name!r}; failed evals: {_some(run.failures)}")
 
 
+def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tuple[Eval, ...]:
+    """Find the failed eval by name, or the failed trials of the task with this name.
+
+    Raises:
+        NotFoundError: No failed eval has the name; says so if the eval passed, so that nothing is to `purpose`.
+        UsageError: The name is ambiguous.
+    """
+    trials = tuple(one for one in run.failures if name in (one.task, one.name))
+    if len({one.task for one in trials}) == 1:
+        return trials
+    try:
+        return (find_failure(run, name),)
+    except NotFoundError:
+        graded = [
+            one
+            for one in workspace.store.runs.graded(run.id)
+            if name in (one.eval.id, one.eval.path, one.trial_name, one.eval.task, *_short_names(one.eval))
+        ]
+        passed = [one.eval.path for one in graded] if all(one.eval.status == "passed" for one in graded) else []
+        if not graded and name in (run.evals or ()) and name not in run.incomplete_evals:
+            passed = [name]
+        if passed:
+            raise NotFoundError(f"{passed[0]} passed, so there is nothing to {purpose}") from None
+        if len(graded) == 1:
+            return (find_failure(run, graded[0].eval.id),)
+        raise
+
+
 def _short_names(eval: Eval) -> tuple[str, ...]:
     """Return the names without category, without trial, and without both."""
     return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name

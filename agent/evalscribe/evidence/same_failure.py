@@ -170,6 +170,10 @@ class OtherRuns:
             return None
         return compare_across_models(mine, others, self._passed(mine.eval))
 
+    def passed(self, eval: str) -> bool:
+        """Return whether the eval passed in one of the runs."""
+        return bool(self._passed(eval).keys() - {other.run for other in self.failures.get(eval, ())})
+
     def _passed(self, eval: str) -> dict[str, str]:
         return {run: model for run, model, evals in self.passing if evals is None or eval in evals}
 

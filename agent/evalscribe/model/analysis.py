@@ -296,7 +296,9 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
     for n, entry in enumerate(report.entries, 1):
         group = content_id(sorted(entry.paths))
         for one in entry.each:
-            yield from (_finding(n, one, ref, group, outcomes.get(ref.path)) for ref in one.evals)
+            # A proof is kept once for the evals of a group, whose replays all have the same outcome.
+            shared = next((outcomes[path] for path in one.paths if path in outcomes), None)
+            yield from (_finding(n, one, ref, group, outcomes.get(ref.path, shared)) for ref in one.evals)
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:

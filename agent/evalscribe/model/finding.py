@@ -111,6 +111,9 @@ class Failure(Frozen):
     examples: tuple[LabelledExample, ...] = ()
     across: CrossModelFailures | None = None
     """None if no other model is known to fail in the same way."""
+    passable: bool | None = None
+    """Whether a trial of any model, or a reference answer, passed this task as it is graded; None if that was not
+    looked up."""
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]

@@ -1,9 +1,9 @@
 """The report of one run, and the result of checking reports."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator, model_validator
 
@@ -320,6 +320,51 @@ class ProofSummary(Frozen):
     same_grader: bool | None = None
     """Whether the grader is the run's; null if the run has no record of it."""
     replays: tuple[ReplaySummary, ...] = ()
+
+    def counts(self) -> Iterator["ReplayCount"]:
+        """Yield how often each answer passed: with the grader as it is, then with each change that was tried."""
+        answers: tuple[ReplayedAnswer, ...] = ("reference", "output")
+        for answer in answers:
+            of_it = [(number, one) for number, one in enumerate(self.replays) if one.answer == answer]
+            for change in dict.fromkeys(one.change for _, one in of_it):
+                those = [(number, one) for number, one in of_it if one.change == change]
+                # A failure tells more than a pass, and what was run more than what was recorded.
+                shown = min(those, key=lambda pair: (not pair[1].log, pair[1].passed, pair[1].recorded))[0]
+                notes = dict.fromkeys(one.note for _, one in those if one.note and not one.recorded)
+                yield ReplayCount(
+                    answer=answer,
+                    change=change,
+                    passed=sum(one.times for _, one in those if one.passed),
+                    total=sum(one.times for _, one in those),
+                    recorded=sum(one.times for _, one in those if one.recorded),
+                    notes=tuple(notes),
+                    shown=shown,
+                )
+
+    def count_text(self, count: "ReplayCount") -> str:
+        """Return `reference passed 3 of 3 times, 1 of them recorded with the run`."""
+        failed = count.passed == 0 and self.outcome != "inconclusive"  # else it may have been stopped
+        result, number = ("failed", count.total) if failed else ("passed", count.passed)
+        changed = f" with {count.change}" if count.change else ""
+        noted = f" ({' or '.join(count.notes[:2])})" if count.notes else ""
+        times = f"{number} of {prose.pluralise(count.total, 'time')}"
+        recorded = f", {count.recorded} of them recorded with the run" if count.recorded else ""
+        return f"{count.answer}{changed}{noted} {result} {times}{recorded}"
+
+
+class ReplayCount(NamedTuple):
+    """How often one answer passed."""
+
+    answer: ReplayedAnswer
+    change: str | None
+    """As in `ReplaySummary`."""
+    passed: int
+    total: int
+    recorded: int
+    notes: tuple[str, ...]
+    """Notes on what was run."""
+    shown: int
+    """Index among the proof's replays of the one whose log tells most."""
 
 
 SHOWN_LOG = 8_000

@@ -354,6 +354,8 @@ class _Replays:
         error = proof.replays[decides].error
         lines = document.text.rstrip().split("\n")
         said = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
+        if error and not said and (message := error.partition(": ")[2][:COMPARED]):  # its test is named elsewhere
+            said = [n for n, line in enumerate(lines, 1) if message in line]
         at = said[-1] if said else len(lines)
         return (cite_lines(document, at, at),)
 

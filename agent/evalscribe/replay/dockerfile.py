@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from evalscribe.replay.sandbox import Folder
-from evalscribe.sources.files import file_below
+from evalscribe.replay.sandbox import COPIED_BYTES, MIB, Folder
+from evalscribe.sources.files import file_below, open_regular
 from evalscribe.text import one_line, visible
 
 PLAIN_IMAGES = frozenset(("buildpack-deps", "debian", "python", "ubuntu"))
@@ -24,6 +24,10 @@ OF_THE_SYSTEM = frozenset(
 """Folders of `/` that the sandbox has itself."""
 ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tar\.\w+|gz|bz2|xz)$")
 MAX_LENGTH = 64 * 1024
+MAX_SOURCES = 200
+"""Maximum sources of all `COPY` instructions: each pattern looks through a folder."""
+MAX_COPIED = 20_000
+"""Maximum files and folders that they copy together; a sandbox allows no more."""
 
 
 class NeedsImageError(Exception):
@@ -45,8 +49,12 @@ def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, M
     """
     build = _Build(context, tree)
     for keyword, rest in _instructions(context):
-        build.add(keyword, rest)
-    build.path(build.start_in).mkdir(parents=True, exist_ok=True)
+        try:
+            build.add(keyword, rest)
+        except (OSError, ValueError, RecursionError) as error:
+            # A name that no file can have, a file where a folder has to be, or a pattern with thousands of parts.
+            why = (error.strerror if isinstance(error, OSError) else None) or "it cannot be read"
+            raise _needs(f"has {keyword} {rest[:40]}: {why}") from None
     folders = [Folder(one, f"/{one.name}", writable=True) for one in sorted(tree.iterdir())]
     if other := next((one for one in folders if one.source and not one.source.is_dir()), None):
         raise _needs(f"copies to {other.inside}")
@@ -61,14 +69,21 @@ def _instructions(context: Path) -> Iterator[tuple[str, str]]:
     path = file_below(context, "Dockerfile")
     if path is None:
         raise NeedsImageError("its environment has no Dockerfile")
-    text = path.read_text("utf-8", "replace")
-    if len(text) > MAX_LENGTH or "\0" in text or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
+    with open_regular(path) as file:
+        text = file.read(MAX_LENGTH + 1).decode("utf-8", "replace").replace("\r\n", "\n")
+    if len(text) > MAX_LENGTH:
+        raise _needs("is too long")
+    if "\0" in text or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
         raise _needs("cannot be read")
-    if file_below(context, ".dockerignore"):
+    if any(context.glob("*.dockerignore")):
         raise NeedsImageError("its environment has a .dockerignore")
-    lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-    for line in re.sub(r"\\[ \t]*\n", " ", "\n".join(lines)).split("\n"):
-        keyword, _, rest = line.strip().partition(" ")
+    lines = (line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
+    begun = False
+    for line in re.sub(r"\\[ \t]*\n", "", "\n".join(lines)).split("\n"):
+        keyword, rest = [*line.strip().split(maxsplit=1), "", ""][:2]
+        begun = begun or keyword.upper() == "FROM"
+        if not begun:
+            raise _needs("does not begin with FROM")
         yield keyword.upper(), rest.strip()
 
 
@@ -77,6 +92,7 @@ class _Build:
         self._context = context.resolve()
         self._tree = tree
         self._begun = False
+        self._sources_left, self._files_left, self._bytes_left = MAX_SOURCES, MAX_COPIED, COPIED_BYTES
         self.start_in = PurePosixPath("/")
         self.environment: dict[str, str] = {}
 
@@ -120,28 +136,38 @@ class _Build:
         found = [path for source in sources for path in self._sources(keyword, source)]
         is_folder = target.endswith("/") or target == "." or len(found) > 1 or to.is_dir()
         for path in found:
-            try:
-                if path.is_dir():
-                    shutil.copytree(path, to, symlinks=True, dirs_exist_ok=True)
-                else:
-                    copy = to / path.name if is_folder else to
-                    copy.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(path, copy)
-            except OSError as error:
-                raise _needs(f"copies what cannot be copied: {error}") from None
+            if path.is_dir():
+                for one in path.rglob("*"):
+                    self._count(one)
+                shutil.copytree(path, to, symlinks=True, dirs_exist_ok=True)
+            else:
+                self._count(path)
+                copy = to / path.name if is_folder else to
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+
+    def _count(self, path: Path) -> None:
+        self._files_left -= 1
+        self._bytes_left -= path.lstat().st_size
+        if min(self._files_left, self._bytes_left) < 0:
+            raise _needs(f"copies more than {MAX_COPIED:,} files or {COPIED_BYTES // MIB} MB")
 
     def _sources(self, keyword: str, source: str) -> Sequence[Path]:
         pattern = source.lstrip("/")
         if "://" in source or source.startswith("git@") or (keyword == "ADD" and ARCHIVE.search(source)):
             raise _needs(f"has {keyword} {source}")
+        self._sources_left -= 1
+        if self._sources_left < 0:
+            raise _needs(f"copies from more than {MAX_SOURCES} places")
         if pattern.strip("./") == "" and ".." not in pattern:
             return [self._context]
-        try:
-            found = [] if ".." in PurePosixPath(pattern).parts else sorted(self._context.glob(pattern))
-        except (ValueError, NotImplementedError):
-            found = []
+        if "**" in pattern or "[" in pattern or "\\" in pattern:
+            raise _needs(f"copies {source}, a pattern that docker reads in another way")
+        found = [] if ".." in PurePosixPath(pattern).parts else sorted(self._context.glob(pattern))
         if not found:
             raise _needs(f"copies {source}, which its environment does not have")
+        if any(not path.resolve().is_relative_to(self._context) or path.is_symlink() for path in found):
+            raise _needs(f"copies {source}, which is or follows a link")
         return found
 
     def _resolved(self, path: str) -> PurePosixPath:
@@ -170,13 +196,17 @@ def _words(text: str) -> list[str]:
             listed = json.loads(text)
             return [word for word in listed if isinstance(word, str)]
         return shlex.split(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _needs(f"cannot be read: {text}") from None
 
 
 def _variables(text: str) -> dict[str, str]:
-    words = _words(text)
+    words = shlex.split(text)
     if not words or "=" not in words[0]:
         name, _, value = text.partition(" ")
-        return {name: value.strip()}
-    return dict(word.split("=", 1) for word in words if "=" in word)
+        found = {name: value.strip()}
+    else:
+        found = dict(word.split("=", 1) for word in words if "=" in word)
+    if not all(re.fullmatch(r"[A-Za-z_]\w*", name) for name in found):
+        raise _needs(f"has ENV {text}")
+    return found

@@ -22,7 +22,7 @@ from evalscribe.text import one_line, visible
 
 MAX_LOG = 64 * 1024
 """Maximum characters of a replay's log that are kept; the last ones, where test runners say what failed."""
-NOT_STARTED = "not started"
+NEVER_STARTED = "not started"
 """How the reason of a replay begins whose command does not exist."""
 SUITE, ANSWER = "/suite", "/answer"
 """Where a sandbox has the suite and the answer."""
@@ -230,7 +230,7 @@ def broken(done: Execution) -> str:
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
     if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
-        return f"{NOT_STARTED}: {last_words(done.output)}"
+        return f"{NEVER_STARTED}: {last_words(done.output)}"
     return ""
 
 

@@ -214,7 +214,10 @@ class HarborGrader:
             cut_off: Whether a limit ended the agent's work, so that a pass says nothing about what was graded.
         """
         (folder / VERIFIER_FOLDER).mkdir()
-        for path, text in {VERIFIER_OUTPUT: done.output, **done.files}.items():
+        left = {Path(path).name: text for path, text in done.files.items()}
+        if "reward.json" in left:  # Harbor reads no other one then, even if this one is unreadable
+            left.pop("reward.txt", None)
+        for path, text in {VERIFIER_OUTPUT: done.output, **left}.items():
             (folder / VERIFIER_FOLDER / Path(path).name).write_text(text, "utf-8")
         grading = HarborReader(folder, self._overrides).grading()
         # Like Harbor, ignore the verifier's exit code if it left a reward.
@@ -226,13 +229,15 @@ class HarborGrader:
         failed = tuple(redact(visible(part)) for part in failed_parts(grading.steps)) if grading else ()
         errors = (step.error for step in grading.steps if step.status == "failed" and step.error) if grading else ()
         command = f"{answer.command} && {TEST}" if answer.command else TEST
+        rewards = redact(visible(one_line(grading.rewards))) if grading else ""
         return answer.model_copy(
             update={
                 "passed": grading is not None and grading.passed and not why,
                 "broken": why,
                 "tests": failed,
                 "error": next((redact(visible(one_line(error))) for error in errors), None),
-                "exit_code": done.exit_code,
+                "exit_code": None if grading else done.exit_code,
+                "note": "; ".join(filter(None, (answer.note, rewards))),
                 "command": command,
                 "log": kept_log(done.output),
             }

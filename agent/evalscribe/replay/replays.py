@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import CORRECTED, REPEAT, Failure, Proof, Replay
 from evalscribe.replay.conclusions import conclude, recorded_replays
-from evalscribe.replay.grader import NOT_STARTED, Grader, ReplayJob
+from evalscribe.replay.grader import NEVER_STARTED, Grader, ReplayJob
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
@@ -90,7 +90,7 @@ class Replays:
                 break
             replays += await self._run(evidence, job)
         note = plan.note if plan else ""
-        if all(one.broken.startswith(NOT_STARTED) for one in replays):
+        if all(one.broken.startswith(NEVER_STARTED) for one in replays):
             why = next((one.broken for one in replays), note)
             self.refused[evidence.eval.id] = why or "nothing says how it is graded"
             return None

@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 import psutil
 
 from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.text import one_line, visible
 
 Ending = Literal["exited", "time limit", "output limit", "disk limit", "memory limit"]
 MIB = 1024 * 1024
@@ -39,11 +40,11 @@ class SandboxLimits:
     """CPU seconds of each process."""
     processes: int = 64
     memory_bytes: int = 1024 * MIB
-    """All processes together, without files in `/tmp`. One process may reserve four times as many addresses."""
+    """All processes together. One process may reserve four times as many addresses."""
     file_bytes: int = 50 * MIB
     """The longest file."""
     disk_bytes: int = 256 * MIB
-    """All writable folders together, including what they held at the beginning."""
+    """All writable folders, `/` and `/dev/shm` together, including what they held at the beginning."""
     files: int = 20_000
     """Files and folders in them."""
     output_bytes: int = 4 * MIB
@@ -74,11 +75,13 @@ class Execution(NamedTuple):
     """The text of the files that were asked for and exist, by their paths in the sandbox."""
 
 
+NOT_STARTED = 126
+"""Exit code of a command that cannot be started, as in a shell."""
 COPIED_BYTES = 512 * MIB
 """Maximum bytes of the folders that are copied into a sandbox."""
 COLLECTED_BYTES = MIB
 """Maximum bytes of a file that is read afterwards."""
-TMP_BYTES = 64 * MIB
+COPIED_FILES = 100_000
 FIRST_UID = 40_001
 UIDS = 20_000
 """Users that root's sandboxes run as. Each run has its own, because processes are counted by user."""
@@ -88,7 +91,6 @@ _END_S = 10.0
 _UNWATCHED_S = 30
 """Seconds after its time limit at which a sandbox ends itself."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_NOT_RUN = "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else"
 
 
 async def execute(
@@ -161,16 +163,24 @@ class SharedFolders:
             limits: What it may use.
             collect: Files to read afterwards.
         """
-        mounts = list(self._mounts)
+        # Without a folder of its own, `/` would be a file system in memory without a limit.
+        mounts: list[tuple[Path, Folder]] = []
+        self._add(mounts, (Folder(None, "/", writable=True), Folder(None, "/dev/shm", writable=True)))  # noqa: S108
+        (mounts[0][0] / "tmp").mkdir()
+        (mounts[0][0] / "tmp").chmod(0o1777)
+        mounts += self._mounts
         self._add(mounts, folders)
         writable = [path for path, folder in mounts if folder.writable]
         reading, writing = os.pipe()
         began = time.monotonic()
         try:
             line = _command_line(command, mounts, start_in, environment or {}, limits, self._place, self._uid, writing)
-            async with _started(line, writing, reading) as process:
-                ended, output = await _watched(process, writable, limits)
-            code = process.returncode if ended == "exited" else None
+            try:
+                async with _started(line, writing, reading) as process:
+                    ended, output = await _watched(process, writable, limits)
+                code = process.returncode if ended == "exited" else None
+            except OSError as error:  # a variable or an argument of a task may be too long
+                code, ended, output = NOT_STARTED, "exited", (error.strerror or str(error)).encode()
         finally:
             os.close(writing)
             os.close(reading)
@@ -239,6 +249,14 @@ async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Exec
     )
 
 
+def _no_sandbox(why: str) -> UnavailableError:
+    return UnavailableError(
+        f"bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else: {why}, or name a command that "
+        "brings its own isolation, such as docker, with `replay_command`.",
+        fields=("replay_command",),
+    )
+
+
 _checked = False
 
 
@@ -248,19 +266,19 @@ async def require_sandbox() -> None:
     if _checked:
         return
     if not sys.platform.startswith("linux"):
-        raise UnavailableError(f"{_NOT_RUN}: it needs Linux. On other systems, use a Linux container or machine.")
-    if missing := [name for name in ("bwrap", "prlimit", "setpriv", "timeout", "rm") if shutil.which(name) is None]:
+        raise _no_sandbox("it needs Linux. Use a Linux container or machine")
+    programs = ("bwrap", "prlimit", "setpriv", "timeout", "rm", "chmod")
+    if missing := [name for name in programs if shutil.which(name) is None]:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap, util-linux and coreutils"
-        raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
+        raise _no_sandbox(f"{', '.join(missing)} not found. Install {packages}")
     await asyncio.to_thread(_remove_leftovers)
     with _workplace() as place:
         done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
     if done.exit_code != 0:
-        said = done.output.strip().splitlines()
-        raise UnavailableError(
-            f"{_NOT_RUN}: {said[-1] if said else done.ended}. It needs user namespaces: see whether "
-            "`sysctl kernel.unprivileged_userns_clone` and `user.max_user_namespaces` allow them, or a container's "
-            "security profile forbids them."
+        said = visible(done.output).strip().splitlines()
+        raise _no_sandbox(
+            f"{said[-1] if said else done.ended}. Allow user namespaces (`sysctl kernel.unprivileged_userns_clone`, "
+            "`user.max_user_namespaces`, a container's security profile)"
         )
     _checked = True
 
@@ -278,10 +296,8 @@ def scratch_prefix() -> str:
 
 def _remove_leftovers() -> None:
     """Remove the folders of processes that were killed, and end sandboxes that still use them."""
-    folders = [
-        path for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-{os.uname().nodename}-*") if path.is_dir()
-    ]
-    dead = [path for path in folders if not psutil.pid_exists(_maker(path.name))]
+    folders = Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-{os.uname().nodename}-*")
+    dead = [path for path in folders if _is_own_folder(path) and not psutil.pid_exists(_maker(path.name))]
     for process in psutil.process_iter(["cmdline"]) if dead else ():
         words = process.info["cmdline"] or ()
         if words[:1] == ["bwrap"] and any(str(path) in word for word in words for path in dead):
@@ -289,6 +305,14 @@ def _remove_leftovers() -> None:
                 process.kill()
     for path in dead:
         _remove(path)
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Return whether this user made a folder; others may put links and folders of such names beside it."""
+    with contextlib.suppress(OSError):
+        state = path.lstat()
+        return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()
+    return False
 
 
 def _maker(folder: str) -> int:
@@ -336,12 +360,23 @@ def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
 
 def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
     """Copy a folder or file for the sandbox's user. Links are copied as links, which lead nowhere outside there."""
-    if source.is_dir():
-        skipped = None if hidden else shutil.ignore_patterns(".*", "__pycache__")
-        _check_size(source, hidden=hidden)
-        shutil.copytree(source, to, symlinks=True, ignore=skipped)
-    else:
-        shutil.copyfile(source, to)
+    try:
+        if source.is_dir():
+            skipped = None if hidden else shutil.ignore_patterns(".*", "__pycache__")
+            _check_size(source, hidden=hidden)
+            shutil.copytree(source, to, symlinks=True, ignore=skipped)
+        else:
+            shutil.copyfile(source, to)
+        _give(to, uid)
+    except RecursionError:
+        raise UsageError(f"{source} is too deeply nested to copy into a sandbox") from None
+    except shutil.Error as error:
+        file, _, why = error.args[0][0]
+        raise UsageError(f"{file} cannot be copied into a sandbox: {one_line(str(why))}") from None
+    return to
+
+
+def _give(to: Path, uid: int | None) -> None:
     for path in (to, *to.rglob("*")):
         if path.is_symlink():
             continue
@@ -349,12 +384,13 @@ def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Pa
         path.chmod(0o755 if executable else 0o644)
         if uid is not None:
             os.chown(path, uid, uid)
-    return to
 
 
 def _check_size(folder: Path, *, hidden: bool) -> None:
     size = 0
-    for path in folder.rglob("*"):
+    for number, path in enumerate(folder.rglob("*")):
+        if number >= COPIED_FILES:
+            raise UsageError(f"{folder} has more than {COPIED_FILES:,} files, too many to copy into a sandbox")
         if not hidden and any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue
         state = path.lstat()
@@ -395,7 +431,7 @@ def _command_line(
     isolated = [
         *("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
         *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--info-fd", str(info)),
-        *("--ro-bind", "/usr", "/usr"),
+        *("--bind", str(mounts[0][0]), "/", "--ro-bind", "/usr", "/usr"),
     ]
     for name in _SYSTEM:
         path = Path("/", name)
@@ -405,8 +441,9 @@ def _command_line(
             isolated += ["--ro-bind", str(path), str(path)]
     isolated += ["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
     isolated += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    isolated += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - inside
-    for path, folder in mounts:
+    isolated += ["--proc", "/proc", "--dev", "/dev", "--bind", str(mounts[1][0]), mounts[1][1].inside]
+    isolated += ["--remount-ro", "/dev"]
+    for path, folder in mounts[2:]:
         isolated += ["--bind" if folder.writable else "--ro-bind", str(path), folder.inside]
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}  # noqa: S108
     for name, value in variables.items():

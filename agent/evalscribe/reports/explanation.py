@@ -4,14 +4,34 @@ from collections.abc import Iterator
 
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.evidence import Citation, Evidence, UnreadableEvidence
-from evalscribe.model.finding import CrossModelFailures, Failure, Finding, Precedent, Unclassified, Verdict, by_rules
+from evalscribe.model.finding import (
+    CrossModelFailures,
+    Failure,
+    Finding,
+    Precedent,
+    Unclassified,
+    Verdict,
+    by_rules,
+    label_and_confidence,
+    proves,
+)
+from evalscribe.model.report import summarise_proof
 from evalscribe.text import pluralise, printable
 
+LOG_LINES = 12
+"""Lines of a replay's log that are shown; the last ones, where test runners say what failed."""
 
-def explanation(finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None) -> str:
-    """Render label, error, reasoning, every quotation with its location, the history, and the judge's input.
 
-    `reviewed` is the finding as corrected in the run's report.
+def explanation(
+    finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None, again: str = ""
+) -> str:
+    """Render label, error, reasoning, quotations with their locations, replays, history, and the judge's input.
+
+    Args:
+        finding: The finding.
+        case: What the judge was given.
+        reviewed: The finding as corrected in the run's report.
+        again: How to replay the failure again.
     """
     eval = finding.evals[0]
     lines = [f"{eval.path}: {_label(finding.verdict)}"]
@@ -24,7 +44,7 @@ def explanation(finding: Finding, case: Failure | UnreadableEvidence, reviewed: 
         lines.append(eval.url)
     never_graded = isinstance(case, Failure) and case.evidence.never_graded
     step = finding.step or ("none: grading never began" if never_graded else "not recorded")
-    lines += ["", *_verdict(finding.verdict, step), *_across(finding.across)]
+    lines += ["", *_verdict(finding.verdict, step), *_replays(finding, again), *_across(finding.across)]
     if isinstance(case, Failure):
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence)]
         if not by_rules(finding.verdict.judge):
@@ -48,7 +68,7 @@ def _verdict(verdict: Verdict | Unclassified, step: str) -> Iterator[str]:
     yield f"Error   {verdict.error}"
     yield f"Cause   {verdict.cause}"
     stage = f" ({verdict.stage})" if verdict.stage else ""
-    confidence = "" if by_rules(verdict.judge) else f", {verdict.confidence:.2f}"
+    confidence = "" if by_rules(verdict.judge) or proves(verdict.judge) else f", {verdict.confidence:.2f}"
     yield f"Judge   {verdict.judge}{stage}{confidence}{decided}"
     if verdict.tags:
         yield f"Tags    {', '.join(verdict.tags)}"
@@ -58,6 +78,31 @@ def _verdict(verdict: Verdict | Unclassified, step: str) -> Iterator[str]:
     yield verdict.reasoning
     for citation in verdict.citations:
         yield from _citation(citation)
+
+
+def _replays(finding: Finding, again: str) -> Iterator[str]:
+    if finding.proof is None:
+        return
+    proof = summarise_proof(finding.proof)
+    yield ""
+    basis = "inconclusive" if proof.outcome == "inconclusive" else finding.proof.basis
+    yield f"Replay: {basis}: {proof.why.removeprefix(f'{basis} ')}"
+    counts = list(proof.counts())
+    for count in counts:
+        yield f"  {proof.count_text(count)}"
+        shown = proof.replays[count.shown]
+        if shown.command:
+            ended = f" (exit code {shown.exit_code})" if shown.exit_code is not None else ""
+            yield f"    {shown.command}{ended}"
+    if finding.contradicted:
+        verdict = finding.contradicted
+        who = "The rules" if by_rules(verdict.judge) else "The judge"
+        yield f"  {who} said {label_and_confidence(verdict.classification, verdict.confidence, verdict.judge)}."
+    if counts and (log := proof.replays[counts[-1].shown].log.rstrip()):
+        yield f"  Last lines of {proof.replays[counts[-1].shown].document}:"
+        yield from (f"    {line}" for line in log.split("\n")[-LOG_LINES:])
+    if again:
+        yield f"  Again: {again}"
 
 
 def _across(across: CrossModelFailures | None) -> Iterator[str]:

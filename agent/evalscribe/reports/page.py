@@ -7,7 +7,7 @@ import json
 import posixpath
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, groupby
 from typing import NamedTuple
@@ -23,11 +23,12 @@ from evalscribe.model.finding import (
     FollowUp,
     Pattern,
     Recommendation,
+    VerdictBasis,
     by_rules,
     label_and_confidence,
     proves,
 )
-from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, Section, Snippet, replaced
+from evalscribe.model.report import EvalRef, JudgeLabel, ProofSummary, Report, ReportEntry, Section, Snippet, replaced
 from evalscribe.model.repository import LABELS_PAGE
 from evalscribe.model.run import COMPONENT, TARGET
 from evalscribe.reports import inline, labels, snippets
@@ -157,6 +158,23 @@ def _outcome(report: Report) -> Iterator[str]:
     if report.hoped_for:
         before, after = rate(impact.passed, impact.total), rate(impact.hopeful_passed, impact.total)
         yield f"With {claimed(report)} applied, {after} would pass instead of {before}."
+    if replayed := _replayed(report):
+        yield f"Replays: {replayed}."
+
+
+def _replayed(report: Report) -> str:
+    """Return how many failures replays proved or reproduced, with the findings' numbers; empty if none."""
+    words: dict[VerdictBasis, str] = {"proved": _whose("proved not the model's", report), "reproduced": "reproduced"}
+    counted = {basis: _with_basis(report, basis) for basis in words}
+    return ", ".join(f"{total} {words[basis]} ({inline.ranges(at)})" for basis, (total, at) in counted.items() if total)
+
+
+def _with_basis(report: Report, basis: VerdictBasis) -> tuple[int, list[int]]:
+    """Return how many failures have a label with this basis that no person changed, and their findings' numbers."""
+    counts = Counter[int]()
+    for number, entry in enumerate(report.entries, 1):
+        counts[number] = sum(len(one.evals) for one in entry.each if one.basis == basis and not _overruled(one))
+    return counts.total(), [number for number, count in counts.items() if count]
 
 
 def _outcome_counts(report: Report) -> Iterator[str]:
@@ -363,6 +381,8 @@ def _failures(report: Report) -> Iterator[str]:
     texts = _texts(report)
     shared = _shared(texts)
     yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
+    if report.proofs:
+        yield "- The JSON file beside this page has the logs of replays, at the places named with each"
     yield from _notes(report, "classification")
     yield from _notes(report, "findings")
     for number, (entry, text) in enumerate(zip(report.entries, texts, strict=True), 1):
@@ -507,17 +527,35 @@ def _finding(number: int, entry: ReportEntry, text: _Text, report: Report) -> It
 
 
 def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
-    """Yield the command that proves a finding, with its exit code; the data has the logs."""
-    at = next((n for n, one in enumerate(report.proofs) if one.eval in entry.paths), None)
-    if entry.basis != "proved" or at is None:
-        return
-    replays = report.proofs[at].replays
-    command = next((one for one in replays if one.command and not one.passed), None) or next(
-        (one for one in replays if one.command), None
+    """Yield how the replays of a finding ended, with a command, its exit code, and where the data has its log."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    places: dict[str, str] = {}
+    quoted = {snippet.path for one in entry.each for snippet in one.snippets}
+    for at, proof in enumerate(report.proofs):
+        if proof.eval in entry.paths:
+            told, number = _replays(proof, quoted)
+            lines[told].append(proof.eval)
+            shown = proof.replays[number]
+            as_ = f", quoted as {inline.code(shown.document)}" if shown.document in quoted else ""
+            places.setdefault(told, f"; log: `proofs[{at}].replays[{number}].log`{as_}" if shown.log else "")
+    for told, paths in lines.items():
+        of = f" of {inline.paths(paths)}" if len(lines) > 1 else ""
+        yield f"- Replay{of}: {told}{places[told]}."
+
+
+def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
+    """Return what was replayed and how it ended, and the index of the replay whose log to read."""
+    counts = list(proof.counts())
+    # The last answer decides, unless a quotation is from another one's log.
+    number = next(
+        (n for n, one in enumerate(proof.replays) if one.document and one.document in quoted),
+        next((count.shown for count in reversed(counts) if count.change is None), counts[-1].shown if counts else 0),
     )
-    ended = f"{'passed' if command.passed else 'failed'} (exit code {command.exit_code})" if command else ""
-    how = f"{inline.code(command.command)} {ended}; logs" if command else "logs"
-    yield f"- Replay: {how} in `proofs[{at}]` of the data."
+    shown = proof.replays[number]
+    ended = f", exit code {shown.exit_code}" if shown.exit_code is not None else ""
+    command = f" ({inline.code(shown.command)}{ended})" if shown.command else ""
+    why = f"inconclusive, {proof.why}; " if proof.outcome == "inconclusive" else ""
+    return f"{why}{'; '.join(map(proof.count_text, counts))}{command}", number
 
 
 def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
@@ -577,7 +615,8 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
         yield f"{entry.basis} by replay"
     if entry.contradicted:
         label = entry.contradicted
-        yield f"judge said {label_and_confidence(label.classification, label.confidence, label.id)}"
+        who = "the rules" if by_rules(label.id) else "judge"
+        yield f"{who} said {label_and_confidence(label.classification, label.confidence, label.id)}"
     if not _overruled(entry) and (how := _decided(entry, report)):
         yield how
     if history := _history(entry, report.earlier):
@@ -729,6 +768,10 @@ def _net_impact(report: Report) -> Iterator[str]:
     if apart:
         without = _share(impact.scorable_passed, impact.scorable_total)
         lines.append(f"without harness faults and outages ({inline.ranges(apart)}) {without}")
+    proved, numbers = _with_basis(report, "proved")
+    if total := max(0, impact.total - proved) if proved else 0:
+        kind = _whose("failures that are proved not the model's", report)
+        lines.append(f"without {kind} ({inline.ranges(numbers)}) {_share(min(impact.passed, total), total)}")
     if report.hoped_for:
         with_ = f"with {claimed(report)} applied ({_findings(report.hoped_for, report)})"
         lines.append(f"{with_} {_share(impact.hopeful_passed, impact.total)}")

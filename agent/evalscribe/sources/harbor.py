@@ -110,6 +110,8 @@ class Grading(NamedTuple):
     passed: bool
     steps: tuple[Step, ...]
     """As a stored trial has them."""
+    rewards: str
+    """The rewards, such as `reward 0`."""
 
 
 class HarborReader(EvalReader):
@@ -247,7 +249,7 @@ class HarborReader(EvalReader):
             return None
         part = self._part("", self._path, (), given)
         status, rest = self._verdict(given, whole, [part])
-        return Grading(status == "passed", (*part.steps, *rest))
+        return Grading(status == "passed", (*part.steps, *rest), _shown(whole))
 
     def _run_of(self, run: SourceRun, job: _Job) -> SourceRun:
         """Return the run. It has the job's id if it is the job's only run, else an id of its own."""

@@ -1,6 +1,9 @@
 """Rules about agents: what they did, answered, and how they ended; silent where they cannot know."""
 
 import json
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from evalscribe.model.transcript import (
     UserMessage,
     render_calls,
 )
+from support.command import InProcessCommand
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -199,6 +203,38 @@ def graded(found: Evidence, *steps: Step, log: str = "") -> Evidence:
     """The same with other steps, and the log of scores."""
     documents = (*found.documents, Document(role="log", path=SCORES_LOG, text=log))
     return found.model_copy(update={"steps": steps, "documents": documents if log else found.documents})
+
+
+def test_an_expectation_that_nobody_met_is_doubted() -> None:
+    refunded = calls(("refund", {"order": "W2"}, "refunded"))
+    found = evidence(refunded, says("Done."), expected=[("refund", {"order": "W1"})])
+    case = Failure(evidence=found, packed=PackedEvidence(excerpts=()))
+    unknown, passed, never = (case.model_copy(update={"passable": one}) for one in (None, True, False))
+    judge = RulesJudge()
+    assert not judge.decide(unknown).uncertain
+    assert judge.decide(passed) == judge.decide(unknown)
+    assert judge.key(passed) == judge.key(unknown) != judge.key(never), "a stored verdict is not used for the other"
+    doubted = judge.decide(never)
+    assert doubted.classification == "MODEL_FAULT"
+    assert doubted.uncertain
+    assert "No known trial of this task passed" in doubted.reasoning
+
+
+def test_wrong_expectations_of_tau_bench_are_doubted_more_often_than_right_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], real_data: Path
+) -> None:
+    of_task = json.loads((real_data / "tau-bench" / "fixes-airline-tasks-0-24.json").read_text())["tasks"]
+    category = {f"task-{one['old_task_id']}": one["category"] for one in of_task}
+    command = InProcessCommand(tmp_path, monkeypatch, capsys)
+    run = real_data / "tau-bench" / "gpt-4o-airline-tasks-0-24.json"
+    report = json.loads(command.run("analyze", run, "--judge", "rules", "--json").out)
+    flagged: dict[str, list[bool]] = defaultdict(list)
+    for one in report["findings"]:
+        task = one["eval"].partition("/")[2].partition("#")[0]
+        flagged[category[task]].append(one["classification"] != "MODEL_FAULT" or one["uncertain"])
+        if task == "task-16":  # the corrected expectation passes these trials
+            assert flagged[category[task]][-1]
+    assert fmean(flagged["expected_actions"]) >= fmean(flagged["none"]) + 0.25
 
 
 def test_a_grader_that_raised_is_a_fault_of_the_harness() -> None:

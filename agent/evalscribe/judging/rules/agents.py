@@ -10,6 +10,7 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Citation, Document
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, Verdict
 from evalscribe.model.tool_calls import (
     ToolCallDifference,
     compare_calls,
@@ -351,6 +352,27 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
         reasoning=f"The grader of `{facts.step}` says: {quote.cut(said.text, 160)} "
         "No rule can check that against the evidence.",
         citations=(said, *last),
+    )
+
+
+BY_EXPECTATION = frozenset(rule.__name__.replace("_", "-") for rule in (does_otherwise, never_says))
+"""Rules that blame a model because it did not do what the benchmark expected."""
+
+
+def unless_passable(verdict: Verdict) -> Verdict:
+    """Make a verdict uncertain that rests on expected calls or texts which no trial and no reference answer met.
+
+    Benchmarks of agents often expect wrong calls or texts: of tau-bench's first 25 airline tasks, the authors corrected the
+    expected calls of four, and no trial of three of these had passed.
+    """
+    if verdict.classification != "MODEL_FAULT" or verdict.rule not in BY_EXPECTATION:
+        return verdict
+    return verdict.model_copy(
+        update={
+            "reasoning": f"{verdict.reasoning} No known trial of this task passed, so what it expects may be wrong.",
+            "uncertain": True,
+            "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
+        }
     )
 
 

@@ -115,10 +115,11 @@ class RulesJudge:
         self._rules = rules
 
     def key(self, case: Failure) -> str:
-        """Return the content id of version, evidence, human precedents, and the number of models that fail alike."""
+        """Return the content id of the version, the evidence, human precedents, and what other trials show."""
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = describe_across_models(case.across)
-        return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else [])])
+        unpassed = ["never passed"] if case.passable is False else []
+        return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed])
 
     def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - every `Judge` takes the case; rules cost nothing
         return Estimate()
@@ -128,7 +129,8 @@ class RulesJudge:
 
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
-        return precedents.beside_others(self._alone(case), case.across)
+        verdict = precedents.beside_others(self._alone(case), case.across)
+        return agents.unless_passable(verdict) if case.passable is False else verdict
 
     def _alone(self, case: Failure) -> Verdict:
         facts = Facts(case)
