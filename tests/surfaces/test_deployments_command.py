@@ -67,7 +67,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("ftp://x", "expected NAME=python:"),
         ("http://127.0.0.1:9/", "did not answer"),
         ("http://me:a-secret-word@127.0.0.1/", "contains what looks like a secret"),
-        (f"cmd:cat --key {KEY}", "for a command its environment"),
+        (f"cmd:cat --key {KEY}", "to a command in its environment"),
         ("http://127.0.0.1:9/", "NO_SUCH_VARIABLE is not set", "--header", "X-Key=NO_SUCH_VARIABLE"),
         ("http://127.0.0.1:9/", "write NAME=ENV_VAR", "--header", "X-Key=the secret itself"),
         ("cmd:cat", "--header applies to components at", "--header", "X-Key=HOME"),
