@@ -362,8 +362,8 @@ BY_EXPECTATION = frozenset(rule.__name__.replace("_", "-") for rule in (does_oth
 def unless_passable(verdict: Verdict) -> Verdict:
     """Make a verdict uncertain that rests on expected calls or texts which no trial and no reference answer met.
 
-    Benchmarks of agents often expect wrong calls or texts: of tau-bench's first 25 airline tasks, the authors corrected the
-    expected calls of four, and no trial of three of these had passed.
+    Benchmarks of agents often expect wrong calls: of tau-bench's first 25 airline tasks, the authors corrected the
+    expected calls of four, and no trial of three of these tasks had passed.
     """
     if verdict.classification != "MODEL_FAULT" or verdict.rule not in BY_EXPECTATION:
         return verdict
