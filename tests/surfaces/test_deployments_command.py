@@ -70,7 +70,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         (f"cmd:cat --key {KEY}", "to a command in its environment"),
         ("http://127.0.0.1:9/", "NO_SUCH_VARIABLE is not set", "--header", "X-Key=NO_SUCH_VARIABLE"),
         ("http://127.0.0.1:9/", "write NAME=ENV_VAR", "--header", "X-Key=the secret itself"),
-        ("cmd:cat", "--header applies to components at", "--header", "X-Key=HOME"),
+        ("cmd:cat", "--header applies only to components at", "--header", "X-Key=HOME"),
         ("cmd:cat", "invalid JSON", "--smoke-input", "hello"),
         ("cmd:cat", "PROVIDER/MODEL", "--model", "haiku"),
         ("cmd:cat", "is not a folder", "--folder", "nowhere"),
