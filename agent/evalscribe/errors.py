@@ -25,8 +25,8 @@ PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 class EvalscribeError(Exception):
     """Base of all errors.
 
-    The message has one or two lines: what happened, to what, and what to do next; never a secret. It names fields in
-    backticks, as `deployment_id`, because callers know them as flags, tool parameters or keyword arguments.
+    The message has one or two lines: what happened, to what, and what to do next; never a secret. Fields are written
+    in backticks, as `deployment_id`, because callers know them as flags, tool parameters or keyword arguments.
     """
 
     exit_code = 70
@@ -47,7 +47,7 @@ class EvalscribeError(Exception):
 
 
 def write_fields(text: str, fields: Sequence[str], write_field: Callable[[str], str]) -> str:
-    """Return a text with its fields, which are in backticks, as a surface writes them."""
+    """Return the text with its fields (names in backticks) as `write_field` writes them, such as flags."""
     for field in fields:
         text = text.replace(f"`{field}`", write_field(field))
     return text
@@ -71,7 +71,7 @@ class DataError(EvalscribeError):
 
 
 class RubricError(DataError):
-    """A problem in a rubric, a label set or a schema, with the path to it from the root."""
+    """A problem in a rubric, a label set or a schema, with its path from the root."""
 
     def __init__(self, path: str, problem: str, where: str | None = None) -> None:
         """Build the message from location, path and problem.

@@ -58,13 +58,13 @@ def cut(text: str, limit: int) -> str:
 
 
 _BETWEEN = re.compile(r",? (?:but )?(?:got|instead of|received|found|!=|==) ")
-"""Words between two values that an error compares."""
+"""Words between the two values of a comparison in an error message."""
 
 
 def contrast(text: str, limit: int) -> str:
     """Shorten a text that compares two values to where they differ: `want {… 'a': 1 …}, got {… 'a': 2 …}`.
 
-    Empty if it compares none, or nothing short enough is left.
+    Returns an empty text if no values are compared, or if the result is longer than `limit`.
     """
     found = _BETWEEN.search(text)
     if found is None:
@@ -80,7 +80,7 @@ def contrast(text: str, limit: int) -> str:
 
 
 def _item(text: str, start: int, differs: int) -> str:
-    """Return the item of a list or an object that contains an offset, with the brackets around it."""
+    """Shorten a list or object to its item at the offset `differs`, within the outer brackets."""
     end = next((n for n in range(differs, len(text)) if text[n] in ",}])"), len(text))
     before = f"{text[:1]}… " if start > 1 else text[:start]
     after = f", …{text[-1]}" if end < len(text) - 1 else text[end:]
@@ -132,7 +132,7 @@ def slug(text: str) -> str:
 
 
 def web_url(url: str | None) -> str | None:
-    """Return an http(s) address in which nothing can end a markdown link, or None."""
+    """Return an http(s) address, quoted so that it cannot end a markdown link; None if it is not http(s)."""
     address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")
     try:
         parts = urlsplit(address)

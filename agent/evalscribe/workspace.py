@@ -55,7 +55,7 @@ class Workspace:
             options: The caller's options; they override every configured setting.
             folder: Folder where settings are looked up; None for the current directory.
             environ: Environment variables; None for those of this process.
-            checkpoints: File for LangGraph's checkpoints; None for one beside the store, or the store's own server.
+            checkpoints: File for LangGraph's checkpoints; None for a file beside the store, or for the store's server.
             ask: Asks the user a question before a model is called, and returns True for a yes; None if nobody can be
                 asked. Then a model is called only if the options or the environment name it, or with `yes`.
         """
@@ -82,7 +82,7 @@ class Workspace:
 
     @cached_property
     def prompts(self) -> "Prompts":
-        """The prompt templates; those of the workspace override the shipped ones."""
+        """The prompt templates; templates of the workspace override the shipped templates."""
 
         return Prompts(self.settings.root)
 
@@ -169,7 +169,7 @@ class Workspace:
         return ModelService(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
 
     def open_engine(self, name: str | None = None) -> "Engine":
-        """Open the named engine, or the configured one; the caller closes it.
+        """Open the named or the configured engine; the caller closes it.
 
         Raises:
             UsageError: The engine does not exist, or its package is missing.

@@ -155,7 +155,7 @@ def test_the_collection_may_be_configured(
         ({"requests": []}, "requests is empty"),
         ({"model_string": None}, "model_string is missing: give provider/model, such as openai/gpt-5-mini"),
         ({"model_string": "gpt-5-mini"}, "is not a model: use"),
-        ({"model_string": "nobody/gpt-5-mini"}, "nobody/gpt-5-mini names no model"),
+        ({"model_string": "nobody/gpt-5-mini"}, "nobody/gpt-5-mini is not a known model"),
         ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
     ],
 )
@@ -185,7 +185,7 @@ def test_the_budget_holds_and_more_of_it_goes_on(
         assert 0 < done["counts"]["results"] < 6
         assert done["counts"]["results"] + done["counts"]["errors"] == 6
         left = [one["error"] for one in poor.get_results(collection, "why", include_incomplete=True) if one["error"]]
-        assert "left undone, run again with more" in left[0]
+        assert "run again with a larger budget" in left[0]
     before = len(providers.calls)
     done = client.submit_llm_requests(collection, requests, MODEL, "why")
     assert (done["counts"]["results"], len(providers.calls)) == (6, 6)

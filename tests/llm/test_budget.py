@@ -31,7 +31,7 @@ async def test_calls_go_on_until_the_next_one_does_not_fit() -> None:
     model = BudgetedModel(ScriptedModel([text_reply("x", usage=SMALL)] * 9), budget, OPUS)
     for _ in range(3):
         await model.complete(ASKED)
-    with pytest.raises(CallFailed, match=r"budget of \$0\.03.* run again with more") as raised:
+    with pytest.raises(CallFailed, match=r"budget of \$0\.03.* run again with a larger budget") as raised:
         await model.complete(ASKED)
     assert raised.value.free
     assert budget.spent.cost_usd == pytest.approx(0.003)

@@ -40,7 +40,7 @@ RETRY_INFO = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay"
             "does not exist",
         ),
         (404, "<html>not here</html>", UsageError, r"\(404\)"),
-        (403, {"code": 403, "message": "Forbidden"}, AccessError, "does not allow"),
+        (403, {"code": 403, "message": "Forbidden"}, AccessError, "denied access"),
         (403, {"message": "Your input was flagged"}, CallFailed, "rejected the request"),
         (403, {"message": "Not so", "metadata": {"flagged_input": "kill"}}, CallFailed, "rejected the request"),
         (400, {"code": "context_length_exceeded", "message": "Too much."}, PromptTooLong, "too long"),

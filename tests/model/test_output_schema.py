@@ -140,16 +140,16 @@ REFUSED = [
         for high in ("maximum", "exclusiveMaximum")
     ),
     pytest.param(
-        of(a={"type": "number", "minimum": 1, "exclusiveMaximum": 1}), "a.minimum", "leaves", id="no-number-between"
+        of(a={"type": "number", "minimum": 1, "exclusiveMaximum": 1}), "a.minimum", "both", id="no-number-between"
     ),
     pytest.param(
         of(a={"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2}),
         "a.exclusiveMinimum",
-        "leaves",
+        "both",
         id="no-integer-between",
     ),
     pytest.param(
-        of(a={"type": "integer", "minimum": 1.2, "maximum": 1.8}), "a.minimum", "leaves", id="no-integer-in-fractions"
+        of(a={"type": "integer", "minimum": 1.2, "maximum": 1.8}), "a.minimum", "both", id="no-integer-in-fractions"
     ),
     pytest.param(
         of(a={"type": "string", "minLength": 3, "maxLength": 2}), "a.minLength", "maxLength", id="lengths-crossed"

@@ -161,7 +161,7 @@ def test_a_developer_speaks_as_the_system() -> None:
         ({}, "run.json: transcripts"),
         ([], "run.json: an agent run is a JSON object"),
         ("[1", "run.json: no JSON at line 1, column 3"),
-        ("null", "run.json: an agent run is a JSON object with transcripts, this is null"),
+        ("null", "run.json: an agent run is a JSON object with transcripts, not null"),
         ("[" * 200_000, "run.json: "),
     ],
 )
@@ -193,8 +193,8 @@ def test_files_of_one_of_a_list_and_of_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "runs.jsonl: holds no agent run"),
-        ("[]", "runs.jsonl: holds no agent run"),
+        ("", "runs.jsonl: contains no agent run"),
+        ("[]", "runs.jsonl: contains no agent run"),
         ('{"messages": []}\n{"messages": ', "runs.jsonl:2: no JSON"),
         ('{"messages": []}\n{}', "runs.jsonl:2: transcripts"),
         ('[{"messages": []}, 5]', "runs.jsonl[1]: an agent run is a JSON object"),

@@ -224,7 +224,7 @@ def test_an_old_yes_approves_no_other_patch(analyzed: Workspace, suite: SuiteRep
         files = suite.fingerprint()
         refused = apply(analyzed, suite, server, "--yes", code=64)
         assert len(server.calls) == 2, "another file, another question"
-        assert "another patch than the one that was shown" in refused.err
+        assert "this patch differs from the one that was shown" in refused.err
         assert suite.fingerprint() == files
         apply(analyzed, suite, server, "--yes")
     assert suite.branches == [BRANCH, "main"]

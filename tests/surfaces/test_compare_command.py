@@ -151,7 +151,7 @@ def test_a_dry_run_asks_nothing_and_writes_nothing(workspace: Workspace, sides: 
     with MessagesServer(explains) as server:
         ended = workspace.run("compare", *sides, "--dry-run", **access(server))
         assert server.calls == []
-    assert "Asking would take about" in ended.out
+    assert "Estimate: about" in ended.out
     assert workspace.reports == []
 
 
@@ -228,7 +228,7 @@ def test_a_model_of_a_collection_is_all_its_runs(workspace: Workspace, sides: tu
     [
         pytest.param(["one"], 64, "compare with what?", id="one side"),
         pytest.param(["a", "b", "--within"], 64, "--within takes one run", id="within two"),
-        pytest.param(["a", "b", "--csv"], 64, "--csv prints the matrix", id="csv of two"),
+        pytest.param(["a", "b", "--csv"], 64, "--csv prints a matrix", id="csv of two"),
         pytest.param(["a", "b", "--csv", "--json"], 64, "--csv", id="csv and json"),
         pytest.param(["base.json", "base.json", "--judge", "rules"], 64, "in common", id="a run with itself"),
         pytest.param(["base.json", "empty.json", "--judge", "rules"], 65, "empty.json", id="no runs"),

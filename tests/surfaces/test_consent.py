@@ -134,9 +134,9 @@ def test_a_dry_run_needs_no_key(filled: InProcessCommand, made: Path, anthropic:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("claude-opus-5.5", "names no model (did you mean anthropic/claude-opus-5-5?)"),
+        ("claude-opus-5.5", "is not a known model (did you mean anthropic/claude-opus-5-5?)"),
         ("anthropic/claude-opus-55", "has no known price (did you mean anthropic/claude-opus-5-5?)"),
-        ("antropic/claude-opus-5-5", "names no model (did you mean anthropic/claude-opus-5-5?)"),
+        ("antropic/claude-opus-5-5", "is not a known model (did you mean anthropic/claude-opus-5-5?)"),
     ],
 )
 def test_a_misspelt_model_is_answered_with_the_nearest_one(name: str, words: str, workspace: Workspace) -> None:

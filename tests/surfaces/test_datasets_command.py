@@ -38,7 +38,7 @@ def test_ids_are_alone_on_standard_output(inside: InProcessCommand) -> None:
     again = inside.run("datasets", "publish", "tickets")
     assert first.out == again.out
     assert first.out.startswith("dsv-")
-    assert ("Version 1 of tickets: 1 item." in first.err, "Unchanged: version 1" in again.err) == (True, True)
+    assert ("Version 1 of tickets: 1 item." in first.err, "Unchanged since version 1" in again.err) == (True, True)
     as_json = json.loads(inside.run("datasets", "publish", "tickets", "--format", "json").out)
     assert (as_json["number"], as_json["description"]) == (1, "first")
 
@@ -179,7 +179,7 @@ def test_items_out_of_an_analysed_run(inside: InProcessCommand) -> None:
     done = inside.run("datasets", "add-run", "room", "abcdef", "--failed")
     assert "1 item of run abcdef0123: 1 new." in done.out
     assert "1 item did not pass: no expected output, because the run has none." in done.err
-    assert "2 evals left out, because the run does not have their input: c/n1, c/n2" in done.err
+    assert "2 evals left out, because the run does not contain their input: c/n1, c/n2" in done.err
     item = Item.model_validate_json(_payloads(inside)[0])
     assert (item.key, item.input, item.expected_output) == ("c/n0", "Do it", None)
 

@@ -35,7 +35,7 @@ def test_a_run_an_experiment_and_its_dataset_are_deleted(tried: InProcessCommand
     assert "experiments delete" in tried.run("collections", "delete", "answer-items", "--yes", code=64).err
     tried.run(*RUN, "--name", "two")
     refused = tried.run("experiments", "runs", "delete", "one", code=64).err
-    assert refused.startswith("evalscribe: run one has 2 trials.\n--yes deletes all of that; reports")
+    assert refused.startswith("evalscribe: run one has 2 trials.\nTo delete all of that, give --yes; reports")
     assert tried.run("experiments", "runs", "delete", "one", "--yes").out == "Deleted run one: 2 trials.\n"
     assert tried.run("experiments", "runs", "show", "one", code=66)
     assert len(logs(tried.folder)) == 1
@@ -71,7 +71,7 @@ def test_a_run_under_way_stays(tried: InProcessCommand) -> None:
 
 def test_a_rubric_is_deleted_with_its_versions(inside: InProcessCommand) -> None:
     inside.run("rubrics", "create", "failure")
-    assert "rubric failure has 1 version.\n--yes" in inside.run("rubrics", "delete", "failure", code=64).err
+    assert "rubric failure has 1 version.\nTo delete" in inside.run("rubrics", "delete", "failure", code=64).err
     assert inside.run("rubrics", "delete", "failure", "--yes").out == "Deleted rubric failure: 1 version.\n"
     inside.run("rubrics", "delete", "failure", "--yes", code=66)
     assert "failure       not stored yet, shipped file" in inside.run("rubrics", "list").out

@@ -136,10 +136,10 @@ def test_without_a_model_the_evidence_is_shown_and_that_is_said_once(
 def test_a_colleagues_report_has_no_evidence_here(analyzed: Workspace) -> None:
     shutil.rmtree(analyzed.folder / ".evalscribe")
     ended = analyzed.run("discuss", RUN, "--ask", "4")
-    assert "The evidence is not here: the store has nothing of run smp7q2kax0d4m81v" in ended.err
+    assert "The evidence is missing: the store has nothing of run smp7q2kax0d4m81v" in ended.err
     assert "`evalscribe analyze smp7q2kax0d4m81v`" in ended.err
     assert ended.out.startswith("4. http/001-retry")
-    assert "Its evidence is not here" in ended.out
+    assert "The finding's evidence is missing" in ended.out
 
 
 def test_what_was_found_wrong_before_a_question(analyzed: Workspace) -> None:

@@ -181,7 +181,7 @@ def test_a_full_disk_under_the_output_is_no_bug(workspace: Workspace) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "evalscribe", "schema", "report"]
         ended = subprocess.run(command, cwd=workspace.folder, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (ended.returncode, ended.stderr) == (69, "evalscribe: No space left on device: make room and try again.\n")
+    assert (ended.returncode, ended.stderr) == (69, "evalscribe: No space left on device: free space and try again.\n")
 
 
 def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:

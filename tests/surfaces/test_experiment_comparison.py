@@ -30,7 +30,7 @@ def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(
     made.run("f" * 8 + "p" * 11 + "e", name="candidate", outputs={"q00": "no\nidea"})
     lines = compare(inside).splitlines()
     assert lines[0].startswith("Regressed: the pass rate fell from 100.0 % to 57.9 % (-42.1 points, 95 %: ")
-    assert lines[1] == "! 1 item gave no answer in the candidate but did in the base: q19."
+    assert lines[1] == "! Only in the candidate, 1 item gave no answer: q19."
     assert lines[4].split() == ["base", "base", "quality", "20", "0", "0", "0", "0", "100.0", "%", "100.0", "%"]
     assert "19 of 20 items judged in both (95.0 % of the trials)" in lines
     scorers = lines.index("scorers (p corrected for 2)")

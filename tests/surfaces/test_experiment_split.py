@@ -24,7 +24,7 @@ def test_a_split_is_run_and_told_alone(workspace: Workspace) -> None:
     create = ("experiments", "create", "--name", "held-out", "--dataset-id", "questions", *target)
     scorer = ("--builtin-scorer", "exact_match", "--config")
     refused = workspace.run(*create, *scorer, '{"split": "tests"}', code=64)
-    assert "questions@1 has no items in it; its splits: dev (2), test (2), train (1)" in refused.err
+    assert "questions@1 has no items; splits: dev (2), test (2), train (1)" in refused.err
     workspace.run(*create, *scorer, '{"split": "test"}')
     assert "questions@1:test" in workspace.run("experiments", "show", "held-out").out
 

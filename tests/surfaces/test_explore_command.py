@@ -248,7 +248,7 @@ def test_the_budget_holds_and_more_of_it_goes_on_where_it_ended(orders: Workspac
     with MessagesServer(dear) as server:
         whole = orders.run("explore", QUESTION, "--dry-run", **access(server))
         assert server.calls == []
-        assert "Asking would take about" in whole.out
+        assert "Estimate: about" in whole.out
         found = explored(orders, "--budget", "0.53", "--concurrency", "1", **access(server))
         assert [step(call) for call in server.calls] == ["observe", "observe"]
         assert found.usage.cost_usd <= 0.53

@@ -74,7 +74,7 @@ def reviewed(
 def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
     reviewed: Reviewed, analyzed: Path
 ) -> None:
-    assert "no label of a person is known" in reviewed.take(code=66).err
+    assert "there are no human labels" in reviewed.take(code=66).err
     reviewed.says(1, "KNOWN_GAP", "--kind", "harness", "--note", "we know")
     reviewed.says(2, "MODEL_FAULT", "--note", "so it is")
     commit = reviewed.merge()
@@ -132,7 +132,7 @@ def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_la
     reviewed.says(1, "KNOWN_GAP", "--note", "we know")
     reviewed.merge()
     taken = reviewed.take("--all", "--publish", "--train", "0.5", "--test", "0.5")
-    assert "with a label that only a judge gave: no evidence about that judge" in taken.err
+    assert "labelled only by a judge: they cannot test that judge" in taken.err
     items = reviewed.items().values()
     assert len(items) > 1
     judged = [one for one in items if "reviewer" not in one["source"]]

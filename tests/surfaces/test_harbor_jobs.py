@@ -45,7 +45,7 @@ def test_a_trial_is_explained_by_every_name_of_it(workspace: Workspace, harbor: 
     assert "`evalscribe reports show c70ffda2 --format agent-run-analysis`" in next_steps
     task = workspace.run("explain", job, "count-errors", "--judge", "rules")
     assert task.out.startswith("count-errors#1: ")
-    assert "these failed, too: count-errors#2, count-errors#3" in task.err
+    assert "other failed trials: count-errors#2, count-errors#3" in task.err
     trial = workspace.run("explain", job, "region-revenue__MjYMQpT", "--judge", "rules", "--transcript").out
     assert trial.startswith("region-revenue#3: ")
     assert '\n    31      command: "sleep 60; cat summary.csv"\n' in trial.rpartition("\ntranscript\n")[2]

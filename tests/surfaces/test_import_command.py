@@ -85,10 +85,10 @@ def test_an_empty_collection_is_deleted(inside: InProcessCommand, file: Path) ->
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
     said = inside.run("collections", "delete", "first", code=64).err
-    assert "collection first has 1 run.\n--yes deletes all of that" in said
+    assert "collection first has 1 run.\nTo delete all of that, give --yes" in said
     assert "name the runs to take out" in inside.run("collections", "remove", code=64).err
     assert inside.run("collections", "remove", "--all", "--collection", "first").out.startswith("Run ")
-    assert inside.run("collections", "delete", "first").out == "There is no collection first any more.\n"
+    assert inside.run("collections", "delete", "first").out == "The collection first is deleted.\n"
     assert [one["name"] for one in collections(inside)] == ["second"]
     assert inside.run("collections", "show").out.startswith("second\n")
 
@@ -137,7 +137,7 @@ def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
     assert "torn.json: invalid JSON: Expecting value at line 1, column 383" in ended.err
-    assert ended.err.endswith("Everything before it is kept.\n")
+    assert ended.err.endswith("Everything before that place is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
@@ -211,7 +211,7 @@ def test_a_collection_is_deleted_with_what_it_holds(inside: InProcessCommand, fi
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
     said = inside.run("collections", "delete", "first", "--yes").out
-    assert said == "Deleted: 1 run.\nThere is no collection first any more.\n"
+    assert said == "Deleted: 1 run.\nThe collection first is deleted.\n"
     assert [(one["name"], len(one["runs"])) for one in collections(inside)] == [("second", 1)]
     inside.run("collections", "delete", "second", "--yes")
     assert collections(inside) == []

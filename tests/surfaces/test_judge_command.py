@@ -138,7 +138,7 @@ def test_the_budget_holds_over_all_subjects(judging: InProcessCommand) -> None:
         ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=64, **access(server))
         assert server.calls == []
     assert "0 results, 8 could not be judged" in ended.out
-    assert "left undone, run again with more" in ended.out
+    assert "run again with a larger budget" in ended.out
 
 
 def test_several_rollouts_show_votes_and_agreement(judging: InProcessCommand) -> None:

@@ -249,7 +249,7 @@ def test_who_copies_a_report_gives_no_labels(team: Team) -> None:
     assert (found["labels"], found["reviewers"]) == (1, ["Ben"])
     said = team.workspace.run("review", "sync").out
     assert "Not read:\n  " in said
-    assert f"/backup.md: example/{run_snapshots.MODEL}/{team.report.name} is the report of this run" in said
+    assert f"/backup.md: example/{run_snapshots.MODEL}/{team.report.name} is already the report of this run" in said
 
 
 def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> None:
@@ -288,7 +288,7 @@ def test_what_is_taken_back_is_withdrawn(team: Team) -> None:
     team.merged()
     assert (team.sync()["withdrawn"], team.sync()["withdrawn"]) == (1, 0)
     assert "Nobody has corrected or confirmed a finding" in team.workspace.run("review", "sync").out
-    assert "no label of a person is known" in team.workspace.run("review", "stats", code=66).err
+    assert "there are no human labels" in team.workspace.run("review", "stats", code=66).err
 
 
 def test_two_people_of_one_name(team: Team) -> None:

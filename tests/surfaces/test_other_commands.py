@@ -89,7 +89,7 @@ def test_an_ambiguous_name_is_not_guessed(workspace: Workspace) -> None:
     assert workspace.run("explain", folder, "b/same#2", "--judge", "rules").out.startswith("b/same#2: ")
     trials = workspace.run("explain", folder, "b/same", "--judge", "rules")
     assert trials.out.startswith("b/same#1: ")
-    assert "This is b/same#1; these failed, too: b/same#2\n" in trials.err
+    assert "This is b/same#1; other failed trials: b/same#2\n" in trials.err
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def taken_over(desk: Desk, said: str) -> None:
 def test_an_earlier_report_that_the_remote_has_not_is_named(desk: Desk, tmp_path: Path) -> None:
     earlier = next(path for path in desk.report.parent.iterdir() if path.name.startswith("smp5c1zz"))
     name = earlier.relative_to(desk.work.folder).as_posix()
-    assert f"it links to {name}, which main of origin does not have" in desk.publish().out
+    assert f"the report links to {name}, which main of origin does not have" in desk.publish().out
     there = desk.work.other(tmp_path / "grace")
     (there / name).parent.mkdir(parents=True)
     (there / name).write_text(earlier.read_text())
@@ -182,7 +182,7 @@ def test_after_a_merge(desk: Desk, tmp_path: Path) -> None:
     desk.publish()
     desk.merged(tmp_path / "grace", "--no-ff")
     desk.server.close(1, merged=True)
-    assert "main of origin has this report already" in desk.publish().out
+    assert "main of origin already has this report" in desk.publish().out
     assert not desk.server.open
     desk.edited(tmp_path / "grace", "main", "\n- Error: ", "\nReviewer: seen on main\n- Error: ")
     taken_over(desk, desk.publish().out)
@@ -203,7 +203,7 @@ def test_after_a_squashed_merge_and_an_edit_on_main(desk: Desk, tmp_path: Path) 
     desk.publish()
     desk.merged(tmp_path / "grace", "--squash")
     desk.server.close(1, merged=True)
-    assert "main of origin has this report already" in desk.publish().out
+    assert "main of origin already has this report" in desk.publish().out
     desk.edited(tmp_path / "grace", "main", "\n- Error: ", "\nReviewer: seen on main\n- Error: ")
     desk.correct(5, "OVERLY_STRICT", "mine")
     desk.publish()
@@ -211,7 +211,7 @@ def test_after_a_squashed_merge_and_an_edit_on_main(desk: Desk, tmp_path: Path) 
     assert "Reviewer: mine" in desk.published
     assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == desk.files
     desk.merged(tmp_path / "grace", "--no-ff")
-    assert "main of origin has this report already" in desk.publish().out
+    assert "main of origin already has this report" in desk.publish().out
 
 
 def test_several_at_once_make_one_pull_request(desk: Desk) -> None:

@@ -56,7 +56,7 @@ def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(
     )
     done = dataset(inside, "pr-1")
     assert (done.parent_run_id, done.items, done.run_id) == (run.id, 2, None)
-    assert done.notes[0].startswith("1 item gave no answer or could not be scored")
+    assert done.notes[0].startswith("1 item left out: no answer, or not scored")
 
     assert done.dataset_version_id is not None
     version = made.datasets.version(done.dataset_version_id)

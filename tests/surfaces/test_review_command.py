@@ -22,11 +22,11 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     assert head.startswith("Finding 1, ")
     assert head.endswith(" → KNOWN_GAP (harness)")
     assert line == "Reviewer: we know"
-    assert following.startswith("The label is in force. ")
+    assert following.startswith("The label applies now. ")
     text = report.read_text()
     assert "\n**KNOWN_GAP** (harness) · " in text
     again = analyzed.run("review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know").out
-    assert "(unchanged)\nThe report already says so." in again
+    assert "(unchanged)\nThe report already has this label." in again
     assert report.read_text() == text
     analyzed.run("analyze", made, "--judge", "rules")
     again = report.read_text()

@@ -254,7 +254,7 @@ async def test_without_a_key_nothing_begins(folder: Path) -> None:
 def test_a_config_that_holds_a_secret_is_not_stored(workspace: Workspace, builtin: str, config: dict[str, str]) -> None:
     told = ("--builtin", builtin, "--config", json.dumps(config))
     refused = workspace.run("experiments", "scorers", "create", "--name", "mine", *told, code=64)
-    assert "the config of scorer mine holds what looks like a secret" in refused.err
+    assert "the config of scorer mine contains what looks like a secret" in refused.err
     assert SECRET not in refused.err
     assert json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out) == []
 

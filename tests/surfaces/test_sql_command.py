@@ -63,7 +63,7 @@ def test_csv_and_json_are_for_programs(imported: InProcessCommand) -> None:
     assert rows[0] == ["content", "scores", "url"]
     assert rows[1] == ["a,\x1b[31m\nb", rows[1][1], ""]
     assert json.loads(rows[1][1]).keys() == {"reward"}
-    assert told.err == "There is more than this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
+    assert told.err == "More rows follow this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
     found = json.loads(imported.run("sql", sql, "--json", "--max-rows", "2").out)
     assert found["truncated"]
     assert (found["row_count"], found["applied_limit"], len(found["rows"])) == (2, 2, 2)
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said(imported: InProcessCommand, arguments: list[str],
 def test_tables_and_metadata_are_told(imported: InProcessCommand) -> None:
     told = imported.run("sql", "--tables").out
     assert "agent_runs: " in told
-    assert "metadata_json->'scores'->'reward'  number, 4 of them" in told
+    assert "metadata_json->'scores'->'reward'  number, in 4 agent_runs" in told
     found = json.loads(imported.run("sql", "--tables", "--json").out)
     assert {"path", "kind", "agent_runs", "sample"} <= found["metadata"][0].keys()
 

@@ -67,19 +67,19 @@ async def analyze(
         run: An id or its prefix, an address, a file of runs, a snapshot folder or `sample`.
         watcher: Receives progress.
         rubric: Rubric for failures, `NAME` or `NAME@VERSION`; None for the default one.
-        cascade: Ask a cheap model first, and the judge where it is needed.
+        cascade: Ask a cheap model first, and the judge only about failures that need it.
         date: ISO date of the analysis; None for today.
         dry_run: Only plan.
-        writes: Write the report; otherwise it is not added to the store either.
-        provider: Provider of the model under test, in place of the source's.
-        model: Model under test, in place of the source's.
-        replay: Replay the failures before they are judged; None to use only what was proved before.
+        writes: Write the report; if False, it is not added to the store either.
+        provider: Provider of the model under test; replaces the one that the source names.
+        model: Model under test; replaces the one that the source names.
+        replay: Replay the failures before judging them; None to use only proofs of earlier replays.
 
     Returns:
-        The report, unless nothing failed or only the plan was asked for.
+        The report, the plan of a dry run, or a note that nothing failed.
 
     Raises:
-        EvalscribeError: The analysis failed as a whole. Verdicts decided before that are in the store.
+        EvalscribeError: The analysis failed as a whole. Earlier verdicts stay in the store.
     """
     if dry_run:
         workspace.estimate_only()
@@ -135,9 +135,9 @@ class RunAnalysis:
             sample: Add the sample's earlier reports, if the report is written.
             writes: Write the report.
             rules_instead: Let the rules judge if the user does not consent to calling the model.
-            provider: Provider of the model under test, in place of the source's.
-            model: Model under test, in place of the source's.
-            replay: Replay the failures before they are judged; None to use only what was proved before.
+            provider: Provider of the model under test; replaces the one that the source names.
+            model: Model under test; replaces the one that the source names.
+            replay: Replay the failures before judging them; None to use only proofs of earlier replays.
         """
         self._workspace = workspace
         self._analyst = analyst
@@ -161,7 +161,7 @@ class RunAnalysis:
 
     @property
     def result(self) -> AnalysisResult:
-        """The outcome, once the report is written."""
+        """The outcome of the analysis, available once the report is written."""
         assert self._result is not None, "the report is not written yet"
         return self._result
 
@@ -192,7 +192,7 @@ class RunAnalysis:
         return self._history
 
     async def prepared(self) -> PreparedRun:
-        """Read the evidence of every failure, and store its fingerprints, with which other runs are compared."""
+        """Read the evidence of every failure, and store fingerprints for the comparison with other runs."""
         async with self._turn:
             if self._prepared is None:
                 run, past, store = await self.load(), await self.history(), self._workspace.store.analyses
@@ -234,10 +234,10 @@ class RunAnalysis:
             )
 
     async def collate(self) -> tuple[Finding, ...]:
-        """Find what the findings share with each other and with earlier reports.
+        """Find what the findings have in common with each other and with earlier reports.
 
         Raises:
-            EvalscribeError: No failure could be judged; an earlier report then stays unchanged.
+            EvalscribeError: No failure could be judged. An existing report stays unchanged.
         """
         if self._collated is None:
             queue = await self.prepare()
@@ -246,7 +246,7 @@ class RunAnalysis:
         return self._collated.findings
 
     async def write(self) -> str | None:
-        """Write the report, keeping people's edits. Returns its name, or None if nothing is written."""
+        """Write the report, keeping people's edits. Returns the report's name, or None if nothing is written."""
         await self.collate()
         assert self._collated is not None
         if self._result is None:
@@ -308,7 +308,7 @@ def _add_sample_reports(reports: ReportsFolder) -> None:
 
 
 def nothing_failed(run: Run) -> str:
-    """Describe a run without failures. Claims that all passed only if every eval of a completed run passed."""
+    """Describe a run without failures. "All passed" is said only of a completed run in which every eval passed."""
     if run.all_passed:
         return f"All {run.total} evals passed. Nothing was written."
     so_far = _so_far(run)
@@ -352,13 +352,13 @@ class CollatedRun:
     target: ReportTarget
     findings: tuple[Finding, ...]
     collation: Collation
-    """Collation without human corrections, which are in the existing report."""
+    """Collation of the judge's verdicts; people's corrections are in the existing report."""
     follow_ups: tuple[FollowUp, ...]
     spent: Spent
     saving: CascadeSaving | None
     """Cost and saving of a cascade."""
     kept: tuple[str, ...]
-    """Paths that keep their earlier verdict because the judge gave none this time."""
+    """Paths of the evals that keep an earlier verdict because the judge gave none this time."""
 
 
 def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: bool) -> CollatedRun:
@@ -375,7 +375,7 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
 def collate_findings(
     prepared: PreparedRun, findings: tuple[Finding, ...], place: ReportTarget, costs: Spent, date: str
 ) -> CollatedRun:
-    """Find what findings have in common. Those without a verdict keep the one of the existing report."""
+    """Find what findings have in common. A finding without a verdict gets its verdict from the existing report."""
     workspace, past, standing = prepared.workspace, prepared.history, place.standing()
     missing = [finding for finding in findings if undecided(finding.verdict) is not None]
     whole = keep_standing_verdicts(findings, standing)
@@ -408,7 +408,7 @@ def _collation(
 def write_collated(
     collated: CollatedRun, date: str, *, writes: bool, judges: tuple[str, ...] | None = None
 ) -> AnalysisResult:
-    """Compose and write the report. `judges` are those that may have decided, by default the prepared ones."""
+    """Compose and write the report. `judges` are ids of possible judges; by default, those of this analysis."""
     prepared, findings = collated.prepared, collated.findings
     analyst, past = prepared.analyst, prepared.history
     asked = analyst.judges if judges is None else judges

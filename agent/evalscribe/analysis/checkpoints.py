@@ -1,4 +1,4 @@
-"""Checkpoints of LangGraph in a file, which may be hostile: only plain values are read."""
+"""LangGraph checkpoints in a file. The file may be hostile, so only plain values are read."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ SCHEMA = "evalscribe_checkpoints"
 def serializer() -> JsonPlusSerializer:
     """Return a serializer that runs no code when it reads.
 
-    With the default one, a planted checkpoint can name any function of any module, and reading calls it (seen).
+    With LangGraph's default serializer, reading a forged checkpoint can call any function of any module (seen).
     """
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 

@@ -23,19 +23,19 @@ from evalscribe.reports.outline import cascade_saving, saved_by_cascade
 
 
 class NothingFailed(Frozen):
-    """No failure to analyse; nothing was written."""
+    """A run without failures to analyse; nothing was written."""
 
     run: Run
     message: str
 
     @property
     def analysis(self) -> Analysis:
-        """The document that every analysis prints, here without findings."""
+        """The JSON document of the analysis, without findings."""
         return Analysis(run=analyzed_run(self.run), changed=False, usage=CostSummary())
 
 
 class StagePlan(Frozen):
-    """The most that one stage of a cascade would have to judge."""
+    """Maximum number of verdicts that one stage of a cascade has to decide, with their cost."""
 
     stage: Stage
     judge: str
@@ -50,10 +50,10 @@ class AnalysisPlan(Frozen):
     judge: str
     groups: int
     known: int
-    """Groups whose verdict is in the store already."""
+    """Number of groups whose verdict is already in the store."""
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
-    """Stages of a cascade that have something to decide."""
+    """The stages of a cascade that have verdicts to decide."""
 
 
 class AnalysisAdvice(Frozen):
@@ -82,7 +82,7 @@ class AnalysisResult(Frozen):
 
 
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
-    """Estimate the judge's work; with `--fresh` cached verdicts are included."""
+    """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included."""
     known, asked = 0, []
     proved = [group for group in prepared.groups if prepared.proved(group)]
     known += len(proved)
@@ -106,7 +106,7 @@ def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
 
 
 def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
-    """Plan the worst case: where the rules are uncertain, the cheap model and then the expensive one are asked."""
+    """Plan the worst case: each stage that may be asked about a failure is asked."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in asked:
         for stage, estimate in (stages or {"rules": Estimate()}).items():
@@ -119,15 +119,15 @@ def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]])
 
 
 def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_instead: bool) -> PreparedRun:
-    """Announce the cost if there is any, and require the user's consent to it.
+    """Announce the cost of calling models, and require the user's consent to it.
 
     Args:
         prepared: The run and its judge.
         watcher: Receives the announcement.
-        rules_instead: Without consent, let the rules judge; else raise `ConsentError`.
+        rules_instead: Let the rules judge if the user does not consent; if False, raise `ConsentError`.
 
     Returns:
-        The run with the judge to ask.
+        The run, with the rules as its judge if they replace the model.
     """
     if not prepared.analyst.models:
         return prepared
@@ -159,7 +159,7 @@ def stage_lines(plan: AnalysisPlan) -> list[str]:
 
 
 def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> CascadeSaving | None:
-    """Compare a cascade's cost with the likely cost of its expensive judge for all; None without a cascade."""
+    """Compare a cascade's cost with the likely cost of its expensive judge alone; None without a cascade."""
     cascade = prepared.analyst.cascade
     if cascade is None:
         return None
@@ -171,9 +171,9 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
 
 
 def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> AnalysisAdvice | None:
-    """Estimate the default model's cost for these findings; None if a model judged, or without findings.
+    """Estimate the default model's cost for these findings; None if there are none or a model judged them.
 
-    Also None if the target failed in all of them: a model sees no more than the exception, which the rules quote.
+    Also None if the target gave no answer in any of them: a model sees only the exception, which the rules quote.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
@@ -184,5 +184,5 @@ def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> Analysi
 
 
 def _cases(prepared: PreparedRun, groups: Iterable[FailureGroup]) -> Iterator[Failure]:
-    """Yield the cases one at a time, so that they are never all in memory."""
+    """Yield the groups' cases one at a time, so that memory never holds all of them."""
     return (case for case in map(prepared.case, groups) if isinstance(case, Failure))

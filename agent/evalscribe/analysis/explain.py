@@ -1,6 +1,6 @@
 """Explain one failure of a run in full. Runs the stages of `analyze` one after the other and writes no report.
 
-One failure needs no workers and nothing to resume, so no graph either: that saves the import of LangGraph.
+A single failure needs neither workers nor checkpoints, so LangGraph is not imported.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from evalscribe.workspace import Workspace
 
 
 class ExplainedFailure(Frozen):
-    """One failure with all that the judge was given."""
+    """One failure with everything that the judge was given."""
 
     finding: Finding
     case: Failure | UnreadableEvidence
     analysis: Analysis
     reviewed: FindingSummary | None = None
-    """The finding as a person reviewed it in the run's report."""
+    """The finding in the run's report; None unless a person reviewed it."""
 
 
 async def explain(
@@ -59,8 +59,8 @@ async def explain(
     Args:
         workspace: Workspace for verdicts; needs `async with`.
         run: As for `analyze`.
-        eval: The eval's id, its path, the source's name of the trial, or a bare name that only one failure has. If
-            several trials of one task have it, the first failed one is explained.
+        eval: The eval's id, its path, the source's name of the trial, or a bare name that only one failure has. If the
+            name fits several trials of one task, the first failed trial is explained.
         watcher: Receives progress.
         rubric: As for `analyze`.
         cascade: As for `analyze`.
@@ -69,7 +69,7 @@ async def explain(
 
     Raises:
         NotFoundError: No failed eval of the run has this name.
-        UsageError: Several have it.
+        UsageError: Several failed evals have this name.
         ConsentError: A model would be called, and the user does not consent.
     """
     opened = open_run_source(workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model)
@@ -77,7 +77,7 @@ async def explain(
         whole = await source.run()
         failure, *others = await asyncio.to_thread(find_trials, workspace, whole, eval, "explain")
         if others:
-            watcher.say(f"This is {failure.path}; these failed, too: {join_first([o.path for o in others], 5)}")
+            watcher.say(f"This is {failure.path}; other failed trials: {join_first([o.path for o in others], 5)}")
         only = whole.model_copy(update={"failures": (failure,)})
         watcher.started(whole)
         past = await asyncio.to_thread(past_reports, workspace, only)

@@ -1,11 +1,11 @@
-"""The analysis of a run as a graph. Every surface and `langgraph dev` build the same one.
+"""The analysis of a run as a graph. The CLI, MCP, the Python client and `langgraph dev` build the same graph.
 
     load ──▶ history ──▶ prepare ──Send──▶ judge 1…n ──▶ collate ──▶ write
 
 Nodes call one stage and return. State holds ids, counts and status, never evidence. The store decides what is left to
 judge, not the checkpoint, because LangGraph keeps the result of a branch only when the branch ends. Four workers take
 failures from a shared queue and store each verdict at once, so nothing is lost when the process is killed. One branch
-for each failure would lose finished ones and take quadratic time (measured: 95 s for 10,000 branches, 0.9 s here).
+for each failure would lose finished verdicts and take quadratic time (95 s for 10,000 branches, 0.9 s here).
 """
 
 import operator
@@ -41,7 +41,7 @@ def open_checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
 
 
 ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
-"""Switches of a tracer that no longer exists: langchain raises if it finds one while tracing is off."""
+"""Environment variables of a former tracer. langchain raises an error if one is set while tracing is off."""
 
 
 class GraphInput(Frozen):
@@ -55,7 +55,7 @@ class GraphInput(Frozen):
     cascade: bool = False
     concurrency: int | None = None
     budget: float | None = None
-    """US dollars for this start."""
+    """Budget of this process, in US dollars."""
 
 
 class WorkerRow(TypedDict):
@@ -63,7 +63,7 @@ class WorkerRow(TypedDict):
 
     worker: int
     start: str
-    """Id of the process that it ran in: a resumed thread has workers of several processes."""
+    """Id of the process that ran the worker: a resumed thread has workers of several processes."""
     counts: dict[str, int]
 
 
@@ -80,24 +80,24 @@ class GraphState(TypedDict, total=False):
     reason: str
     """What stopped the workers."""
     report: str
-    """Name of the report, below the reports folder."""
+    """Path of the report, relative to the reports folder."""
 
 
 class WorkerInput(TypedDict):
-    """Input of one worker, sent with `Send`: only its number, because failures come from the shared queue."""
+    """Input of one worker, sent with `Send`: only the worker's number, because failures come from the shared queue."""
 
     number: int
 
 
 class AnalysisStages(Protocol):
-    """The work behind the nodes: `RunAnalysis` has the real stages, tests script theirs.
+    """The stages that the graph's nodes call. `RunAnalysis` implements them; tests use scripted ones.
 
     Each stage is computed once per process, when it is first needed. An analysis that another process resumes starts
-    in the middle of the graph, so a stage runs the earlier ones that it needs.
+    in the middle of the graph, so a stage runs the earlier stages that it needs.
     """
 
     async def load(self) -> Run:
-        """Read the run; without failures the graph ends here."""
+        """Read the run. The graph ends here if nothing failed."""
 
     async def history(self) -> ReportHistory:
         """Read earlier reports on the model."""
@@ -106,10 +106,10 @@ class AnalysisStages(Protocol):
         """Read and group the evidence of the failures."""
 
     async def collate(self) -> tuple[Finding, ...]:
-        """Find what the findings have in common. Raises what stopped the workers."""
+        """Find what the findings have in common. Raises the error that stopped the workers, if any."""
 
     async def write(self) -> str | None:
-        """Write the report. Returns its name, or None if nothing is written."""
+        """Write the report. Returns the report's name, or None if nothing is written."""
 
 
 def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphState, GraphState]:
@@ -171,9 +171,9 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
 
 
 def total_counts(rows: list[WorkerRow]) -> Counts:
-    """Return the counts of the start that answered the most groups.
+    """Return the counts of the process that answered the most groups.
 
-    The counts of a resumed start include the verdicts of earlier starts as cached, so starts are not added up.
+    A process that resumes an analysis counts earlier verdicts as cached, so the counts of processes are not added up.
     """
     starts: dict[str, Counts] = {}
     for row in rows:
@@ -182,10 +182,10 @@ def total_counts(rows: list[WorkerRow]) -> Counts:
 
 
 async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> Counts:
-    """Run the graph to its end, with checkpoints in a file or a database. Returns how the groups were answered.
+    """Run the graph to its end, with checkpoints in a file or a database. Returns the number of groups by outcome.
 
-    Checkpoints of an earlier start that was killed are dropped: this start may have another concurrency, and both
-    would be counted. Raises `EvalscribeError` for an error that concerns all failures.
+    Drops the checkpoints of a killed process: it may have had another number of workers, and both would be counted.
+    Raises `EvalscribeError` for an error that concerns all failures.
     """
     async with open_checkpoints(place) as saver:
         await saver.adelete_thread(thread)
@@ -199,7 +199,7 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Keep LangGraph from posting its state: `LANGSMITH_TRACING=true` in the environment makes it do so."""
+    """Keep LangGraph from uploading its state, even with `LANGSMITH_TRACING=true` in the environment."""
     hidden = {name: os.environ.pop(name) for name in ANCIENT_TRACERS if name in os.environ}
     token = tracing_v2_callback_var.set(None)
     try:

@@ -1,4 +1,4 @@
-"""Checkpoints of LangGraph in tables of their own in the store's database."""
+"""LangGraph checkpoints in the store's Postgres database, in a separate schema."""
 
 import asyncio
 import logging
@@ -19,10 +19,10 @@ from evalscribe.settings.database import without_password
 from evalscribe.store.postgres import PATIENCE_S, options, translate_server_errors
 
 LOCK = 4_712_390_715
-"""Number of the advisory lock for creating the tables."""
+"""Key of the advisory lock that is held while the tables are created."""
 PAUSE_S = 0.05
 STOPPED = ("08", "57P")
-"""SQLSTATE prefixes of a broken connection or a stopping server; a connection that breaks midway has no SQLSTATE."""
+"""SQLSTATE prefixes of a broken connection or a stopping server. Some broken connections give no SQLSTATE."""
 Connection = AsyncConnection[dict[str, Any]]
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class ReconnectingSaver(AsyncPostgresSaver):
 
 @asynccontextmanager
 async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
-    """Open checkpoints that reconnect. Workers may wait for minutes, during which a server is restarted."""
+    """Open checkpoints that reconnect, because the server may restart while workers wait for minutes."""
     _silence()
     with translate_server_errors(without_password(url)):
         given = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
@@ -83,7 +83,7 @@ async def _until_written(write: Callable[[], Awaitable[T]]) -> T:
 
 
 def _silence() -> None:
-    """Silence the pool's warnings: errors are reported once, by the operation that they stop."""
+    """Silence the pool's warnings: the operation that fails already reports the error."""
     for name in ("psycopg", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

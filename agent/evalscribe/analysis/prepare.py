@@ -1,4 +1,4 @@
-"""Prepare the failures of a run, with the human labels that apply to them, and queue them for the judge."""
+"""Prepare the failures of a run, add the human labels that apply to them, and queue them for the judge."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunLabels:
-    """Labels of other runs, with their failures if those are in the store."""
+    """Human labels of other runs, with the labelled failures that are in the store."""
 
     labels: tuple[HumanLabel, ...]
     sighted: FailureRecords
     names: Mapping[str, str]
-    """Display name of each report, by its name below the reports folder."""
+    """Display name of each report, by its path in the reports folder."""
     runs: Mapping[str, str]
-    """Run of each earlier report of the model, by the report's display name."""
+    """Run id of each earlier report on the model, by the report's display name."""
     _looks: dict[str, CurrentFailure] = field(default_factory=dict)
 
     def recalled(self, case: Failure, sighting: FailureFingerprint) -> Failure:
@@ -72,7 +72,7 @@ class RunLabels:
 
 
 def labels_for(store: "AnalysisStore", run: Run, past: ReportHistory) -> RunLabels:
-    """Load labels from the store. A run's own labels are never part of its history."""
+    """Load the human labels of all other runs from the store."""
     labels = tuple(label for label in store.labels() if label.run != run.id)
     folder = "/" + (past.folder or "/".join(model_folder(run.provider, run.model)))
     names = {label.report: relpath(f"/{label.report}", folder) for label in labels}
@@ -102,22 +102,22 @@ def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> 
 
 
 def _cause(case: Failure) -> str | None:
-    """Return the cause that rules name if they are certain."""
+    """Return the cause that the rules name; None if they are uncertain."""
     found = RulesJudge().decide(case)
     return None if found.uncertain else found.cause
 
 
 BATCH_WORKERS = 500
-"""Maximum failures that wait for the same batch."""
+"""Maximum failures in one batch of model calls."""
 MOST_NAMED = 8
-"""Maximum evals named in a `Missing:` phrase that concerns only part of a group."""
+"""Maximum evals named in a `Missing:` phrase if only some evals of a group lack the evidence."""
 Spent = Mapping[str, Usage]
-"""Usage by stage, in the order of their first calls."""
+"""Model usage by stage, in the order of the stages' first calls."""
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """The failures of a run in groups. Their evidence is in the store."""
+    """The failures of a run in groups. The store has their evidence."""
 
     workspace: Workspace
     analyst: FailureJudge
@@ -135,21 +135,21 @@ class PreparedRun:
     passable: frozenset[str]
     """Ids of the failed evals whose task a recorded reference answer passes."""
     computed: dict[str, bytes]
-    """`PreparedFailure` of the first member of each group, compressed, by eval id."""
+    """The compressed `PreparedFailure` of each group's first member, by eval id."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     """What replays of the same evidence show, by eval id."""
     not_replayed: Mapping[str, str] = field(default_factory=dict)
-    """Why nothing could be run of failures that were to be replayed, by eval id."""
+    """Why a requested replay of a failure could not run, by eval id."""
 
     def proved(self, group: FailureGroup) -> Verdict | None:
-        """Return the verdict that was proved for every member of a group."""
+        """Return the verdict that replays proved for all members of a group; None unless they agree."""
         proofs = [self.proofs.get(eval_id) for eval_id in group.eval_ids]
         verdicts = [proof.verdict for proof in proofs if proof and proof.verdict]
         same = len(verdicts) == len(proofs) and len({proof.outcome for proof in proofs if proof}) == 1
         return verdicts[0] if same else None
 
     def case_or_verdict(self, group: FailureGroup) -> Failure | UnreadableEvidence | Verdict:
-        """Return the proved verdict of a group, else its case."""
+        """Return the proved verdict of a group, else the case to judge."""
         return self.proved(group) or self.case(group)
 
     def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
@@ -170,7 +170,7 @@ class PreparedRun:
         return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
-        """Return other models' results for failures with one verdict; None if they differ between the failures."""
+        """Return other models' results for failures that share a verdict; None if these results differ by failure."""
         first, *others = (self._across(eval_id) for eval_id in eval_ids)
         return first if all(other == first for other in others) else None
 
@@ -206,7 +206,7 @@ class PreparedRun:
 
 
 def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
-    """Fill in failed steps that only the evidence names."""
+    """Add the failed steps that the run lacks and the evidence names."""
     steps = {one.eval_id: one.failed_step for one in gathered}
     failures = tuple(
         eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
@@ -242,7 +242,7 @@ async def open_run_source(
 
 
 def rules_may_judge(workspace: Workspace, *, rubric: str | None, cascade: bool) -> bool:
-    """True if the caller did not choose a model, so that the rules may judge in its place."""
+    """Return whether the rules may judge: they may if the caller did not choose a model."""
     return not (rubric or cascade or workspace.options.batch or workspace.settings.user_names_judge)
 
 
@@ -254,7 +254,7 @@ async def prepare(
     past: ReportHistory,
     watcher: AnalysisWatcher,
 ) -> PreparedRun:
-    """Read the evidence of every failure into the store, and compare the failures with those of other runs."""
+    """Store the evidence of every failure, and compare the failures with those of other runs."""
     gathered = await fetch_evidence(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
@@ -286,14 +286,14 @@ async def prepare(
 
 
 def known_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> dict[str, Proof]:
-    """Return the stored proofs about this very evidence, by eval id; `digests` are in the order of the failures."""
+    """Return the stored proofs whose evidence is unchanged, by eval id; `digests` are in the order of the failures."""
     now = {eval.id: digest for eval, digest in zip(run.failures, digests, strict=True)}
     proofs = workspace.store.analyses.proofs(run.id)
     return {proof.eval_id: proof for proof in proofs if now.get(proof.eval_id) == proof.evidence}
 
 
 def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) -> JudgeQueue:
-    """Queue the groups for the judge. Cached verdicts are not asked for again without `--fresh`."""
+    """Queue the groups for the judge. Failures with a cached verdict are judged again only with `--fresh`."""
     workspace = prepared.workspace
     batch = workspace.options.batch
 
@@ -317,12 +317,12 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
 
 
 def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Add other models' results, missing evidence, and what replays and the reference answer show to each finding."""
+    """Add facts to each finding: other models' results, missing evidence, replays and the reference answer."""
     return tuple(_with_context(prepared, part) for finding in findings for part in _by_proof(prepared, finding))
 
 
 def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
-    """Split a finding where replays of its evals show different things; a proved verdict replaces the judge's."""
+    """Split a finding if replays of its evals ended differently; a proved verdict replaces the judge's."""
     proofs = prepared.proofs
     for _, same in groupby(finding.evals, key=lambda eval: proofs[eval.id].outcome if eval.id in proofs else None):
         evals = tuple(same)
@@ -339,7 +339,7 @@ def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
 
 
 def _judged_before(prepared: PreparedRun, evals: Sequence[Eval]) -> Verdict | None:
-    """Return the judge's stored verdict on failures that have been proved since."""
+    """Return the judge's stored verdict on failures whose verdict was proved later."""
     group = next((group for group in prepared.groups if evals[0].id in group.eval_ids), None)
     case = prepared.case(group) if group else None
     return prepared.known_verdict(case) if isinstance(case, Failure) else None
@@ -354,7 +354,7 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Yield phrases on evidence that the source no longer has; one that concerns only some of the evals names them."""
+    """Yield phrases about evidence that the source no longer has; name the evals if only some lack it."""
     concerned: dict[str, list[str]] = {}
     for eval in evals:
         for phrase in missing.get(eval.id, ()):
@@ -364,7 +364,7 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
 
 
 def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
-    """Return the usage that the models counted, including failed calls; without models, that of the verdicts."""
+    """Return the usage by stage that the models counted, with failed calls; without models, return `reported`."""
     if prepared.analyst.models:
         return prepared.workspace.models.spent()
     return {"judge": reported} if reported != Usage() else {}

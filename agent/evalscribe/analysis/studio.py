@@ -36,7 +36,7 @@ async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
 
 
 class StudioStages:
-    """Stages of a graph that is only displayed."""
+    """Stages of a graph that is displayed and never run."""
 
     async def load(self) -> Run:
         raise NotImplementedError
@@ -55,7 +55,7 @@ class StudioStages:
 
 
 class StudioWatcher:
-    """A watcher that ignores everything: clients of the server read the stream."""
+    """A watcher that ignores all events: clients of the server read the stream instead."""
 
     def started(self, run: Run) -> None: ...
     def fetched(self, done: int, total: int) -> None: ...

@@ -1,4 +1,4 @@
-"""Keep earlier verdicts if a judge decides nothing, and write the report with people's edits."""
+"""Write the report with people's edits, and keep earlier verdicts of failures that the judge did not decide."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,10 +40,10 @@ _FIELDS = ("judge", "budget", "max_tokens")
 
 
 def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
-    """Return the error of an analysis whose judge decided none of the failures it was asked about; else None.
+    """Return an error if the judge decided none of the failures that it was asked about; else None.
 
-    The judge is not asked about failures whose verdict is cached. If no failure has readable evidence, that is the
-    error.
+    The judge is not asked about failures whose verdict is cached. It is also an error if no failure has readable
+    evidence.
     """
     if queue.decided:
         return None
@@ -65,7 +65,7 @@ def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError 
 
 
 def keep_standing_verdicts(findings: Sequence[Finding], standing: Mapping[str, Verdict]) -> tuple[Finding, ...]:
-    """Replace missing verdicts by the existing ones (by eval path). Splits groups whose existing verdicts differ."""
+    """Fill in missing verdicts from `standing` (by eval path). Splits groups if these verdicts differ."""
     return tuple(part for finding in findings for part in _parts(finding, standing))
 
 
@@ -79,7 +79,7 @@ def _parts(finding: Finding, standing: Mapping[str, Verdict]) -> Iterator[Findin
 
 
 def standing_verdicts(report: Report) -> dict[str, Verdict]:
-    """The judge's verdicts in a report, by eval path; failures without a verdict are left out."""
+    """Return the judge's verdicts in a report by eval path, without failures that have none."""
     verdicts = ((one, _verdict(one, report)) for entry in report.entries for one in entry.each)
     return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
 
@@ -112,7 +112,7 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
 
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
-"""Builds the report as if it were the first. Patterns and recommendations follow the given corrections, by path."""
+"""Builds the report without reading an existing one. Applies corrections, by path, to patterns and recommendations."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class ReportTarget:
         yield from self.versions()
 
     def standing(self) -> dict[str, Verdict]:
-        """The judges' verdicts in the existing report, by eval path."""
+        """Return the judges' verdicts in the existing report, by eval path."""
         if self.where.current is not None:
             with suppress(DataError):
                 return standing_verdicts(read_page(self.where.current, self.bases()).written)
@@ -205,7 +205,7 @@ def _notes(where: ReportPlacement, merged: MergedReport) -> Iterator[str]:
 
 
 def corrections(report: Report) -> dict[str, Correction]:
-    """Return the human labels that differ from the judge's, by eval path."""
+    """Return people's corrections of the judge's labels, by eval path."""
     return {
         path: Correction(classification=entry.classification, cause_kind=entry.cause_kind)
         for entry in report.entries

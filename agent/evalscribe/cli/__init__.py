@@ -12,11 +12,11 @@ from gc import freeze, set_threshold
 from typing import Any
 
 STOPPED = (130, 143)
-"""Exit codes of Ctrl-C and SIGTERM, after which the process ends without cleanup."""
+"""Exit codes after Ctrl-C and SIGTERM: with these the process ends without cleanup."""
 SPELT = {"--fail-on-gate=true": "--fail-on-gate", "--fail-on-gate=false": "--no-fail-on-gate"}
-"""A flag that CI scripts also set to a value."""
+"""Spellings of `--fail-on-gate` with a value, which CI scripts also use, and the flags that they mean."""
 COMPLETION = "_EVALSCRIBE_COMPLETE"
-"""Set by a shell that asks for completions."""
+"""Environment variable that a shell sets to ask for completions."""
 EXAMPLES = """\
 evalscribe tells you why a model failed an eval run, and whose fault it was. Ways to begin:
 

@@ -123,7 +123,7 @@ def analyze(
 
 
 def _a_person_waits() -> bool:
-    """Return True in a terminal that is not a CI job's."""
+    """Return True in a terminal outside CI, where a person can answer."""
     return output.in_terminal() and not os.environ.get("CI")
 
 
@@ -150,7 +150,7 @@ def _explain_command(
     rubric: str | None,
     cascade: bool,
 ) -> str:
-    """Return the command that explains one finding by the judge that decided; `run` is RUN as given by the user."""
+    """Return the `explain` command for a finding, with the judge that decided; `run` is the argument RUN as typed."""
     if not isinstance(outcome, AnalysisResult):
         return ""
     example = (*outcome.uncertain, *outcome.unclassified, *(entry.paths[0] for entry in outcome.report.entries))[0]
@@ -167,7 +167,7 @@ def _explain_command(
 def _more_commands(
     outcome: AnalysisResult | AnalysisPlan | NothingFailed, run: str, workspace: Workspace, reports: Path | None
 ) -> tuple[str, ...]:
-    """Return what else can be done with a report: correct a label, then the rest. `run` is RUN as given by the user."""
+    """Return the commands that a report suggests: first to correct a label. `run` is the argument RUN as typed."""
     if not isinstance(outcome, AnalysisResult):
         return ()
     folder = ["--reports", str(reports)] if reports else []
@@ -268,7 +268,7 @@ def explain(
     tasks: options.Tasks = None,
     reference_run: options.ReferenceRun = None,
     transcript: Annotated[
-        bool, typer.Option("--transcript", help="Also print every message and call, with the lines that are cited.")
+        bool, typer.Option("--transcript", help="Also print every message and call, with the cited lines.")
     ] = False,
     as_json: options.Json = False,
 ) -> int:

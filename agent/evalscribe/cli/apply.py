@@ -81,7 +81,7 @@ def apply_recommendation(
         return 0
     if yes and another:
         raise UsageError(
-            "this is another patch than the one that was shown before: show it to a person, and run this again with "
+            "this patch differs from the one that was shown before: show it to a person, and run this again with "
             "--yes once they agreed. Nothing was changed."
         )
     if as_json and not yes:
@@ -136,9 +136,9 @@ async def _settled(options: Options, repo: Path, offer: PatchOffer, *, yes: bool
 
 
 def say_change(tried: Sequence[TriedChange], offer: PatchOffer, say: Callable[[str], None]) -> None:
-    """Print what replays with the proposed change show."""
+    """Print the results of replays with the proposed change."""
     if not tried:
-        say("Not replayed: nothing says how an answer is graded (`[replay]` in evalscribe.toml).")
+        say("Not replayed: evalscribe.toml does not say how to grade an answer (`[replay]`).")
         return
     fixed = [one.eval for one in tried if one.fixes]
     if len(fixed) == len(offer.recommendation.evals):
@@ -170,7 +170,7 @@ def _done(applied: AppliedPatch, repo: Path) -> None:
     if not applied.new:
         say(f"{applied.recommendation} is already applied; {applied.report} says:")
         say(applied.line)
-        say("To have it proposed again, remove that line and the branch. Nothing was changed.")
+        say("To get a new proposal, remove that line and the branch. Nothing was changed.")
         return
     say(f"Committed as {(applied.commit or '')[:12]} on {applied.branch}; your branch and files are unchanged.")
     base = applied.base[:12] if applied.base else f"{applied.branch}^"

@@ -33,7 +33,7 @@ Named = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="Name or id of a collection. Default: the configured or only one.",
+        help="Name or id of a collection. Default: configured, or the only one.",
         show_default=False,
     ),
 ]
@@ -127,7 +127,7 @@ def delete(
         workspace.store.collections.remove_collection(one.id)
     if held:
         output.say(f"Deleted: {held}.")
-    output.say(f"There is no collection {one.name} any more.")
+    output.say(f"The collection {one.name} is deleted.")
     return 0
 
 
@@ -207,7 +207,7 @@ def run_line(run: Run) -> str:
 def list_sets(
     prefix: Annotated[
         str | None,
-        typer.Argument(metavar="PREFIX", help="List only sets whose name starts with this.", show_default=False),
+        typer.Argument(metavar="PREFIX", help="List only sets whose name starts with this text.", show_default=False),
     ] = None,
     collection: options.Collection = None,
     as_json: options.Json = False,

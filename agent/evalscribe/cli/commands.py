@@ -25,7 +25,7 @@ class CommandEntry(NamedTuple):
     panel: str = "Commands"
     """Heading in the list of commands."""
     hidden: bool = False
-    """True for an earlier name, which keeps working."""
+    """True for a command's former name, which still works."""
 
 
 class GroupEntry(NamedTuple):
@@ -270,7 +270,7 @@ class Commands(Mapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """A group of commands in a table. Listing them imports none."""
+    """A command group that lists the commands in `COMMANDS` without importing them."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

@@ -101,11 +101,11 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
     if not within and len(sides) < 2:
         raise UsageError("compare with what? `evalscribe compare BASE CANDIDATE`, or `compare --within RUN`")
     if as_csv and (as_json or len(sides) < 3):
-        raise UsageError("--csv prints the matrix of three or more runs, in place of --json")
+        raise UsageError("--csv prints a matrix: give three or more runs, and leave out --json")
 
 
 def print_comparison(done: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
-    """Print the page, or only the document, and its location."""
+    """Print the page or the JSON or CSV document, then the location of the written page."""
     programs = as_json or as_csv
     if as_json:
         print_json(done.found)
@@ -136,4 +136,4 @@ def _tell(done: WrittenComparison, *, dry_run: bool, programs: bool) -> None:
             (aside if programs else hint)(f"Note: {done.put.note}")
         tell(f"Report: {done.put.path} ({done.put.state})")
     if dry_run and done.estimate is not None:
-        tell(f"Asking would take {done.estimate.summary}, less for stored answers.")
+        tell(f"Estimate: {done.estimate.summary}, less for stored answers.")

@@ -103,7 +103,7 @@ def add_example(
         one = find_dataset(datasets, dataset)
         done = add_item(datasets, one, example)
     state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
-    text = " Its input is not JSON: stored as text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
+    text = " The input is not JSON: stored as text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
     told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
     tables.print_id(done.item.key, done.item, told, form)
     return 0
@@ -179,10 +179,10 @@ def upload_csv(
         ),
     ] = None,
     delimiter: Annotated[
-        str, typer.Option(metavar="CHAR", help="Character between cells; tab for a tab. Default: a comma.")
+        str, typer.Option(metavar="CHAR", help="Character between cells; `tab` means a tab. Default: a comma.")
     ] = ",",
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="The first row is an item; columns are called 1, 2, 3 …")
+        bool, typer.Option("--no-header", help="The file has no header row; its columns are 1, 2, 3 …")
     ] = False,
     json_columns: Annotated[bool, typer.Option("--json-columns", help="Parse cells that are valid JSON.")] = False,
     partial: Partial = True,
@@ -221,7 +221,7 @@ def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], part
 
 @contextmanager
 def _item_file(file: str, open: Callable[[Path, str], ItemFile]) -> Iterator[tuple[str, Callable[[], ItemFile]]]:
-    """Yield the file's name and a function that opens it, repeatably; standard input (`-`) is copied to a file."""
+    """Yield the file's name and a function that can open it repeatedly; standard input (`-`) is copied to a file."""
     with ExitStack() as stack:
         path, name = Path(file), file
         if file == STANDARD_INPUT:
@@ -240,7 +240,7 @@ def _delimiter(text: str) -> str:
     """Return the cell delimiter. Raises `UsageError` if it is invalid."""
     one = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):
-        raise UsageError(f"--delimiter {text!r} is not a single character that can separate cells")
+        raise UsageError(f"--delimiter {text!r} cannot separate cells: give one character, such as a comma")
     return one
 
 
@@ -278,7 +278,7 @@ def list_examples(
         one = find_dataset(datasets, dataset)
         held = datasets.items(find_dataset_version(datasets, one, version).id) if version else datasets.draft(one.id)
         chosen = list_items(held, split)
-        none = f"No item is here: `evalscribe datasets upload {one.name} FILE` adds some to the draft."
+        none = f"There are no items: `evalscribe datasets upload {one.name} FILE` adds items to the draft."
         if include_payload:
             tables.print_list(chosen, (*HEADS, "metadata", "events"), _whole, form, none)
         else:

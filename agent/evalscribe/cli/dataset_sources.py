@@ -44,7 +44,7 @@ def add_run(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Add evals of a run to the draft. The run was imported, analysed, or is an experiment's."""
+    """Add evals of a run to the draft. The run must be imported, analysed, or a run of an experiment."""
     expected = None if expected_output is None else (json_or_text("expected_output", expected_output),)
     with Workspace() as workspace:
         one = find_dataset(workspace.store.datasets, dataset)
@@ -66,7 +66,7 @@ def _taken_notes(done: AddedRunItems) -> None:
         told = f"{pluralise(done.unknown, 'item')} did not pass: no expected output, because the run has none."
         output.aside(told)
     if done.unusable:
-        told = f"{pluralise(len(done.unusable), 'eval')} left out, because the run does not have their input: "
+        told = f"{pluralise(len(done.unusable), 'eval')} left out, because the run does not contain their input: "
         output.aside(told + ", ".join(done.unusable[:5]))
 
 
@@ -95,8 +95,8 @@ def from_reviews(
 ) -> int:
     """Build a dataset from the labels that people gave in merged reports. Prints its id.
 
-    Each labelled failure is an item: its current evidence, and the label. All items of one eval are in one split. With
-    --publish, prints the id of the version.
+    Each labelled failure becomes an item with its current evidence and its label. All items of one eval are in one
+    split. With --publish, prints the id of the version.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
@@ -118,9 +118,9 @@ def _told(done: FromReviews) -> str:
 
 def _left_out(done: FromReviews) -> Iterator[str]:
     if done.unreviewed:
-        yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no evidence about that judge"
+        yield f"{pluralise(done.unreviewed, 'item')} labelled only by a judge: they cannot test that judge"
     if done.alike:
-        yield f"Left out: {done.alike:,} that share one label with a failure that is included"
+        yield f"Left out: {done.alike:,} that share one label with an included failure"
     if done.contradicted:
         yield f"Left out: {done.contradicted:,} that two reports of their run label differently"
     if done.withdrawn:
@@ -129,4 +129,4 @@ def _left_out(done: FromReviews) -> Iterator[str]:
         number, runs = pluralise(sum(done.missing.values()), "labelled failure"), list(done.missing)
         of = f"of {pluralise(len(runs), 'run')}: {join_first(runs, MOST_RUNS)}"
         yield f"Left out: {number} whose evidence is not in the store, {of}"
-        yield "Import it and run this again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."
+        yield "Import these runs and try again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` gets a run."

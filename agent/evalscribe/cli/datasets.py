@@ -65,7 +65,7 @@ def publish(
         done = publish_version(datasets, one, description, workspace.now())
     number, items = done.version.number, pluralise(done.version.items, "item")
     told = f"Version {number} of {one.name}: {items}."
-    tables.print_id(done.version.id, done.version, told if done.new else f"Unchanged: version {number} has it.", form)
+    tables.print_id(done.version.id, done.version, told if done.new else f"Unchanged since version {number}.", form)
     return 0
 
 
@@ -155,7 +155,7 @@ def _comparison_lines(done: VersionComparison) -> Iterator[str]:
     yield f"{len(done.added):,} added, {len(done.removed):,} removed, {len(done.changed):,} changed"
     yield from (f"  {one}" for one in told[:MOST_TOLD])
     if len(told) > MOST_TOLD:
-        yield f"  and {len(told) - MOST_TOLD:,} more; --format json has all"
+        yield f"  and {len(told) - MOST_TOLD:,} more; --format json lists all"
     if done.moved:
         yield "Items that both versions have are in a different order."
 
@@ -210,7 +210,7 @@ def show(dataset: Named, form: Format = "table") -> int:
 def delete(
     dataset: Named, yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False
 ) -> int:
-    """Delete a dataset with its draft and its versions, after asking. Refused while an experiment uses it."""
+    """Delete a dataset with its draft and its versions, after asking. Refused while an experiment uses the dataset."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)

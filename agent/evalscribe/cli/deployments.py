@@ -19,7 +19,7 @@ from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
 SHOWN = 500
-"""Maximum characters of a reply to the smoke input."""
+"""Maximum characters that are shown of a component's reply to the smoke input."""
 
 
 def create(
@@ -39,7 +39,7 @@ def create(
         str,
         typer.Option(
             metavar="NAME",
-            help="Name to use in place of the id; it means the newest deployment of that name.",
+            help="Name to use in place of the id, for the newest deployment of that name.",
             show_default=False,
         ),
     ] = "",

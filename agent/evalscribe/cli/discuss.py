@@ -54,8 +54,8 @@ def run_session(
         ask: The questions; None to read them from the terminal or a pipe.
         repo: The eval suite's repository, for implementing recommendations.
         as_json: True to print each answer as one JSON document.
-        spent: Usage of the same command so far, from the same budget.
-        opening: The question that the user's first line answers.
+        spent: What this command has used of the budget so far.
+        opening: A question to the user, who answers it with the first line.
 
     Raises:
         EvalscribeError: No question can be answered.
@@ -91,7 +91,7 @@ def _left(budget: Budget, spent: CostSummary) -> Budget:
 
 
 class _Answering:
-    """Runs an answer; SIGTERM cancels it like Ctrl-C, so that its cost is counted, and otherwise ends the process."""
+    """Runs answers. SIGTERM cancels an answer, so that its cost is counted; between answers it ends the process."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
@@ -133,7 +133,7 @@ class _Talk:
         self._repo = repo
         self._as_json = as_json
         self._bare = bare
-        """True if `R1` alone asks to implement it."""
+        """True if a line with only `R1` asks to implement recommendation R1."""
         self._answered = True
 
     def run(self, lines: Iterable[str]) -> bool:
@@ -160,7 +160,7 @@ class _Talk:
             _close(answer)
 
     def _stopped(self) -> None:
-        """Handle Ctrl-C: cancel the answer; at the prompt, or without one, end the discussion."""
+        """Report an answer that Ctrl-C cancelled; outside a terminal, also end the discussion."""
         output.say("\n[stopped]")
         if not output.in_terminal():
             raise KeyboardInterrupt

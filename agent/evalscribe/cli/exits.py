@@ -44,7 +44,7 @@ def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> i
     except typer.TyperException as error:
         return _say(f"{error.format_message()}\nTry `{_command(error)} --help`.", UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("Interrupted; what is finished is kept.", InterruptError.exit_code)
+        return _say("Interrupted; finished work is kept.", InterruptError.exit_code)
     except (BrokenPipeError, SystemExit):
         # Click converts a broken pipe into `SystemExit`, which nothing else here raises.
         _mute()
@@ -72,7 +72,7 @@ def _read_clock() -> None:
 
 
 def _command(error: typer.TyperException) -> str:
-    """Return the command that was typed wrongly, as far as known."""
+    """Return the command whose arguments are wrong, or `evalscribe` if it is not known."""
     context = getattr(error, "ctx", None)
     return "evalscribe" if context is None else " ".join(("evalscribe", *context.command_path.split()[1:]))
 
@@ -93,7 +93,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _mute() -> None:
-    """Keep the interpreter from complaining about the pipe when it flushes at exit."""
+    """Redirect standard output to /dev/null: flushing a closed pipe at exit would print an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -103,11 +103,11 @@ def _full(error: OSError) -> int:
     """Report a full disk; standard output may be affected too, so nothing more is printed there."""
     _mute()
     where = f" for {error.filename}" if error.filename else ""
-    return _say(f"{error.strerror}{where}: make room and try again.", UnavailableError.exit_code)
+    return _say(f"{error.strerror}{where}: free space and try again.", UnavailableError.exit_code)
 
 
 def _damage() -> EvalscribeError | None:
-    """Return the damage of an opened store, which can break a command anywhere; None if there is none."""
+    """Return the error of an opened store that is damaged, which can break any command; None if it is intact."""
     if "evalscribe.store.database" not in sys.modules:
         return None
     from evalscribe.store.database import damage  # loaded already

@@ -69,7 +69,7 @@ FailOnGate = Annotated[
     bool | None,
     typer.Option(
         "--fail-on-gate/--no-fail-on-gate",
-        help="Whether a failed gate exits with 2.",
+        help="Exit with 2 if the gate fails.",
         show_default=False,
     ),
 ]
@@ -83,7 +83,7 @@ VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
 """Maximum bytes of the step summary; GitHub drops a file larger than 1 MiB entirely."""
 LEAST = 20_000
-"""Bytes reserved for a run, whatever else is in the file, within GitHub's own limit."""
+"""A run is left out of the step summary if fewer bytes than this remain."""
 
 
 def append_step_summary(workspace: Workspace, run: ExperimentRun, report: RunReport) -> None:
@@ -109,7 +109,7 @@ PASSED = 0
 GATE_FAILED = 2
 RUN_FAILED = 3
 TIMED_OUT = 4
-"""Exit codes of all commands that wait for a run or report its gate (also the constants above)."""
+"""These four are the exit codes of all commands that wait for a run or report its gate."""
 
 
 def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> tuple[int, str]:
@@ -119,7 +119,7 @@ def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> 
     """
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:
-        return TIMED_OUT, f"run {name} is {run.state} still; to wait longer: evalscribe experiments runs wait {run.id}"
+        return TIMED_OUT, f"run {name} is still {run.state}; to wait longer: evalscribe experiments runs wait {run.id}"
     if run.state != "completed":
         how = "was cancelled" if run.state == "cancelled" else run.state
         return RUN_FAILED, f"run {name} {how}{f': {run.reason}' if run.reason else ''}"
@@ -168,7 +168,7 @@ def print_run_result(
 
 
 def _next_commands(workspace: Workspace, run: ExperimentRun, found: RunSummary) -> Iterator[str]:
-    """Yield the commands that explain the failures of a run, and compare it with its baseline or the one before."""
+    """Yield commands that explain a run's failures, and that compare it with its baseline or the previous run."""
     failed = found.counts.failed + found.counts.error + found.counts.unscored
     if failed:
         yield f"All failures:  evalscribe experiments runs failures {run.id}"
@@ -259,7 +259,7 @@ def run(
         bool | None,
         typer.Option(
             "--wait/--no-wait",
-            help="Wait for the end. Default: if a target is given.",
+            help="Wait for the end. Default: only with --target.",
             show_default=False,
         ),
     ] = None,
@@ -317,10 +317,10 @@ def run(
 ) -> int:
     """Run an experiment in a separate process.
 
-    A new one needs `--target python:agent:answer --data items.jsonl --scorer
-    exact_match`, or a file with these. Existing objects are reused.
+    A new experiment needs `--target python:agent:answer --data items.jsonl --scorer
+    exact_match`, or a YAML file. Existing objects are reused.
 
-    If it waits, exit codes: 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 timed out.
+    Exit codes if it waits: 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 timed out.
 
     Keys of --config: passed_threshold, min_pass_rate, max_failed_items, min_pass_rate_lower_bound,
     no_new_failures_vs, max_regressions, baseline, max_error_rate, min_scored_fraction, min_balanced_accuracy,
@@ -405,7 +405,7 @@ def print_started(
     form: str,
     details: bool = False,
 ) -> int:
-    """Print the id of a run whose worker was just started, and with `wait` its result, with `details` for people."""
+    """Print the id of a run whose worker was just started; with `wait`, wait for its result and print that too."""
     if not wait:
         print_id(run.id, run, f"{told}; `evalscribe experiments runs wait {run.id}` waits for it", form)
         return 0
@@ -439,7 +439,7 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
 
 
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Run until Ctrl-C, SIGTERM or SIGHUP cancels it; it ends its child processes within two seconds."""
+    """Run a coroutine, and cancel it on Ctrl-C, SIGTERM or SIGHUP; it ends its child processes within two seconds."""
 
     async def watched() -> T:
         task = asyncio.current_task()
@@ -451,7 +451,7 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(watched())
     except asyncio.CancelledError:
-        raise TerminatedError("interrupted; what is finished is kept.") from None
+        raise TerminatedError("interrupted; finished work is kept.") from None
 
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
@@ -509,7 +509,7 @@ def rescore(
     experiment_version_id: Annotated[
         str | None,
         typer.Option(
-            metavar="ID|N", help="Use the scorers of this version. Default: those of the run.", show_default=False
+            metavar="ID|N", help="Use the scorers of this version. Default: the run's version.", show_default=False
         ),
     ] = None,
     budget: Budget = None,
@@ -520,7 +520,7 @@ def rescore(
 ) -> int:
     """Score the stored outputs of a run again, without running the target.
 
-    The new scores count; the old ones are kept.
+    The new scores count; earlier scores are kept.
     """
     validate_format(form)
     given = options.workspace_options(locals())
@@ -622,7 +622,7 @@ def _classifications(text: str | None) -> tuple[Classification, ...]:
         if one not in CLASSIFICATIONS:
             raise UsageError(f"--classification {one!r} is not one of {', '.join(CLASSIFICATIONS)}")
     if text is not None and not given:
-        raise UsageError(f"--classification is empty; give some of {', '.join(CLASSIFICATIONS)}")
+        raise UsageError(f"--classification is empty; give one or more of {', '.join(CLASSIFICATIONS)}")
     return tuple(one for one in CLASSIFICATIONS if one in given)
 
 

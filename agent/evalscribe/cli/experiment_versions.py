@@ -129,8 +129,8 @@ def update(
 ) -> int:
     """Create the next version of an experiment. Prints its id.
 
-    What you leave out stays. Scorers are replaced as a whole, config keys one by one. Earlier versions and their runs
-    stay as they are.
+    Omitted options keep their values. Scorers are replaced as a whole, config keys one by one. Earlier versions and
+    their runs do not change.
     """
     return _update(experiment, _asked(locals()), form)
 

@@ -1,4 +1,4 @@
-"""`evalscribe experiments list|show|archive|delete` and `experiments runs` that read or delete what is stored."""
+"""`evalscribe experiments list|show|archive|delete` and `experiments runs` commands that read or delete runs."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -52,7 +52,7 @@ RunOfExperiment = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Delete without asking.")]
-REST = "; reports and what was analysed stay"
+REST = "; reports and analysed runs stay"
 EXPERIMENT_HEADS = ("id", "name", "type", "status", "version", "target", "dataset", "scorers", "runs")
 
 
@@ -80,7 +80,7 @@ def list_all(
     validate_format(form)
     with Workspace() as workspace:
         rows = list_experiments(workspace, dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
-    none = "There is no such experiment: `evalscribe experiments create` creates one, `experiments sample` a sample."
+    none = "No experiment matches: `evalscribe experiments create` creates one, `experiments sample` a sample."
     print_list(rows, EXPERIMENT_HEADS, _experiment_cells, form, none)
     return 0
 
@@ -101,7 +101,7 @@ def show(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Show an experiment: target, dataset, scorers, config. JSON has the whole version."""
+    """Show an experiment: target, dataset, scorers, config. With --json, prints the whole version."""
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
         wanted = version_named(workspace, found, version)
@@ -143,7 +143,7 @@ def archive(
 def delete(experiment: ExperimentArgument, yes: Yes = False) -> int:
     """Delete an experiment with its versions, runs and scores, after asking.
 
-    Datasets, scorers, prompts and reports stay. A run under way has to end first.
+    Datasets, scorers, prompts and reports stay. A run in progress must end first.
     """
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
@@ -161,7 +161,7 @@ def delete(experiment: ExperimentArgument, yes: Yes = False) -> int:
 
 
 def delete_run(run: RunOfExperiment, yes: Yes = False) -> int:
-    """Delete a run with its trials and scores, after asking. A run under way has to end first."""
+    """Delete a run with its trials and scores, after asking. A run in progress must end first."""
     with Workspace() as workspace:
         found = run_of_experiment(workspace, run)
         require_deletable(workspace, (found,))
@@ -228,7 +228,7 @@ def compare(
     candidate: Annotated[
         str,
         typer.Argument(
-            metavar="CANDIDATE", help="The run to judge: id, first characters of the id, or name.", show_default=False
+            metavar="CANDIDATE", help="The candidate run: id, first characters of the id, or name.", show_default=False
         ),
     ],
     allow_mismatch: Annotated[
@@ -237,7 +237,7 @@ def compare(
     ] = False,
     asserts: Annotated[
         bool,
-        typer.Option("--assert", help="Exit with 2 if the candidate is worse, 3 if too few trials were judged."),
+        typer.Option("--assert", help="Exit with 2 if the candidate is worse, 3 if too few trials were scored."),
     ] = False,
     form: Format = "table",
 ) -> int:

@@ -68,8 +68,8 @@ def print_exploration(done: ExplorationResult, *, as_json: bool) -> int:
     if done.found is None:
         if as_json:
             print_json(done.estimate or Estimate())
-        told = f"{done.estimate.summary}, less for stored answers" if done.estimate else "nothing: the rules are free"
-        tell(f"Asking would take {told}.")
+        told = f"{done.estimate.summary}, less for stored answers" if done.estimate else "nothing: rules call no model"
+        tell(f"Estimate: {told}.")
         return 0
     if as_json:
         print_json(done.found)

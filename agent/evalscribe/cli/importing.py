@@ -34,7 +34,7 @@ MOST_LEFT = 12
 def print_imports(
     done: CollectionImport, *, as_json: bool, dry_run: bool, explain: bool = False, analysed: Collection[str] = ()
 ) -> int:
-    """Print the result; return the exit code, which reports a file that was not read to its end.
+    """Print the result; return 65 if a file was not read to its end, else 0.
 
     `analysed`: ids of runs that have a report.
     """
@@ -51,7 +51,7 @@ def print_imports(
         output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
     for name, one in done.imports.items():
         if one.stopped:
-            output.say(f"evalscribe: {one.stopped}\nEverything before it is kept.", file=sys.stderr)
+            output.say(f"evalscribe: {one.stopped}\nEverything before that place is kept.", file=sys.stderr)
         elif one.damage:
             output.say(f"evalscribe: {name}: {'; '.join(one.damage)}\nThe rest is kept.", file=sys.stderr)
     return DataError.exit_code if any(one.damage for one in done.imports.values()) else 0
@@ -86,7 +86,7 @@ def _explained(one: FileImport) -> Iterator[str]:
 
 
 def _own_columns(table: TableReading, fields: str) -> str:
-    """Return the columns of a table that are read as these fields; for other columns, the unused ones."""
+    """Return the table's columns that are read as these fields, or its unused columns if `fields` names no field."""
     if (own := [field for field in fields.split(", ") if field in COLUMNS]) or not table.unused:
         names = {field: table.columns[field] for field in own if field in table.columns}
         return ", ".join(name if name == field else f"{one_line(name)} ({field})" for field, name in names.items())
@@ -138,7 +138,7 @@ def import_runs(
         typer.Option(metavar="NAME", help="Collection to import into; created if needed. Default: the file's name."),
     ] = None,
     collection_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Id of the collection. Default: made from its name.")
+        str | None, typer.Option(metavar="ID", help="Id of the collection. Default: derived from its name.")
     ] = None,
     provider: options.Provider = None,
     model: options.Model = None,

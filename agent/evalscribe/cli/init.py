@@ -28,9 +28,9 @@ SERVER = "evalscribe"
 """Name of the MCP server in editors."""
 OWN_NAME = "evalscribe"
 WORKSPACE = "${workspaceFolder}"
-"""Workspace variable of Cursor and VS Code; Claude Code has none, and gets the path."""
+"""Variable for the workspace's path in Cursor and VS Code; Claude Code has none and gets the path itself."""
 MOST_ENTRIES = 200
-"""Maximum entries of the workspace that are looked at for runs."""
+"""Maximum entries of the workspace to search for runs."""
 
 
 class StarterFile(Frozen):
@@ -38,9 +38,9 @@ class StarterFile(Frozen):
     """Path relative to the workspace, with slashes."""
     text: str
     needed: str = ""
-    """Text that an existing file of this name needs; the user adds it."""
+    """Text that the user has to add if a file of this name already exists."""
     told_by: str = OWN_NAME
-    """Word that shows that the file has it."""
+    """Word that shows that an existing file already has the text."""
 
 
 class PlacedFile(Frozen):
@@ -53,7 +53,7 @@ class PlacedFile(Frozen):
 
 
 class InitResult(Frozen):
-    """A workspace with all its files."""
+    """A workspace that `init` set up, with the result for each file."""
 
     folder: Path
     command: str
@@ -84,7 +84,7 @@ def write_starter_files(
 
 
 def _command() -> str:
-    """Return the path of the evalscribe that runs: editors do not have the PATH of a shell with an environment."""
+    """Return the path of the running evalscribe: editors lack the PATH of a shell with a virtual environment."""
     programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     found = shutil.which(OWN_NAME, path=programs)
     return os.path.abspath(found) if found else OWN_NAME
@@ -210,7 +210,7 @@ def _show_next(done: "InitResult", *, for_editors: bool) -> None:
 
 
 def _runs_in(folder: Path) -> str | None:
-    """Return the first entry of a folder that contains runs; None if there is none."""
+    """Return the folder's first file or subfolder that contains runs; None if there is none."""
     for path in sorted(islice(folder.iterdir(), MOST_ENTRIES)):
         if path.name.startswith(".") or not (path.is_dir() or path.name.endswith(PACKED)):
             continue

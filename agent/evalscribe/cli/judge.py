@@ -23,9 +23,9 @@ from evalscribe.text import one_line, pluralise
 
 
 def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
-    """Print every result, in a cascade with its judge, then totals; as JSON one array, with totals on standard error.
+    """Print every result (of a cascade, with the judge), then totals. As JSON, print one array; totals go to stderr.
 
-    Returns the exit code, which reports if nothing could be judged.
+    Returns 0, or the exit code of the error if nothing could be judged.
     """
     if as_json:
         print_json(RootModel[tuple[Judgement, ...]](found.results))
@@ -87,8 +87,8 @@ def judge(
         list[str] | None,
         typer.Argument(
             metavar="RUBRIC [SUBJECT]...",
-            help="A rubric (NAME, NAME@VERSION or a YAML file), then what to judge: JSON files of agent runs, runs, or "
-            "a run and evals of it. Default: the agent runs of --collection.",
+            help="A rubric (NAME, NAME@VERSION or a YAML file), then what to judge: JSON files of agent runs; runs; or "
+            "a run, then its evals. Default: the agent runs of --collection.",
             show_default=False,
         ),
     ] = None,
@@ -123,7 +123,7 @@ def judge(
     """Judge agent runs or failed evals by a rubric."""
     chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
-        raise UsageError("--where chooses among the agent runs of a collection: leave out the subjects")
+        raise UsageError("--where selects agent runs of a collection: leave out the subjects")
     given = options.workspace_options(locals())
 
     async def main() -> int:
@@ -137,7 +137,7 @@ def judge(
                 collection=collection,
                 where=where,
             )
-        assert done.judgements is not None, "only a dry run has none"
+        assert done.judgements is not None, "only a dry run has no judgements"
         return print_judgements(done.judgements, as_json=as_json, cascade=cascade)
 
     return run_until_signal(main())

@@ -30,7 +30,7 @@ Rubric = Annotated[
 ]
 Cascade = Annotated[
     bool,
-    typer.Option("--cascade", help="Rules, then a cheap model, then a good one.", rich_help_panel=JUDGING),
+    typer.Option("--cascade", help="Rules, then a cheap model, then a better model.", rich_help_panel=JUDGING),
 ]
 Batch = Annotated[
     bool,
@@ -93,7 +93,7 @@ Threshold = Annotated[
 ]
 Tasks = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Tasks of a Harbor job, or checkout of tau-bench."),
+    typer.Option(metavar="DIR", help="Folder of a Harbor job's tasks, or of tau-bench."),
 ]
 ReferenceRun = Annotated[
     Path | None,
@@ -101,11 +101,11 @@ ReferenceRun = Annotated[
 ]
 ReplayCommand = Annotated[
     str | None,
-    typer.Option(metavar="COMMAND", help="Grades answers outside the sandbox, such as in docker."),
+    typer.Option(metavar="COMMAND", help="Command that grades answers outside the sandbox."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without asking.")]
 Collection = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A collection: name or id. Default: the configured or only one.")
+    str | None, typer.Option(metavar="NAME", help="A collection: name or id. Default: configured, or the only one.")
 ]
 Where = Annotated[
     str | None,
@@ -119,10 +119,10 @@ AgentRunAnalysis = Annotated[
 
 
 def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:
-    """Pick the workspace's options from a command's parameters, `locals()`, by name.
+    """Pick the workspace's options from a command's parameters (`locals()`) by name.
 
-    `collection` is not among them: use cases take it, because some also look it up by id. `without` names a parameter
-    that means something else in this command.
+    `collection` is never picked: it is passed to the use cases, because some also look it up by id. `without` names a
+    parameter that means something else in this command.
     """
     names = Options.model_fields.keys() - {"collection", without}
     return Options(**{name: value for name, value in values.items() if name in names})

@@ -39,10 +39,10 @@ def may_delete(what: str, held: str, *, yes: bool, rest: str = "") -> bool:
     """Ask at a terminal before deleting an object with its contents; an empty one is deleted without asking.
 
     Args:
-        what: Such as `collection first`.
+        what: The object, such as `collection first`.
         held: The contents, such as `2 runs, 1 rubric`; empty if there are none.
         yes: True if the user agreed beforehand.
-        rest: What stays, as the end of a sentence.
+        rest: End of the question that says what is not deleted, such as `; reports stay`.
 
     Raises:
         UsageError: Nobody agreed, and nobody can be asked.
@@ -50,7 +50,7 @@ def may_delete(what: str, held: str, *, yes: bool, rest: str = "") -> bool:
     if yes or not held:
         return True
     if not in_terminal():
-        raise UsageError(f"{what} has {held}.\n`yes` deletes all of that{rest}.", fields=("yes",))
+        raise UsageError(f"{what} has {held}.\nTo delete all of that, give `yes`{rest}.", fields=("yes",))
     say(f"{what} has {held}.")
     may = typer.confirm(f"Delete all of that{rest}?")
     if not may:
@@ -99,7 +99,7 @@ def print_notes(notes: Iterable[str]) -> None:
 def say(text: object = "", file: TextIO | None = None) -> None:
     """Print a line for people without control characters, on standard output unless `file` is given.
 
-    In a CI job, the line holds no command for the runner, even if a file with it is printed to the log later.
+    In a CI job, commands for the runner are made harmless, also for a file that is printed to the log later.
     """
     shown = visible(str(text))
     print(streams.neutral(shown) if streams.in_ci() else shown, file=file)

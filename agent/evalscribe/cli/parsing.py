@@ -26,7 +26,7 @@ _JsonFlag = Annotated[
     bool, typer.Option("--json", help="Short for --format json.", show_default=False, rich_help_panel=OUTPUT)
 ]
 _FORM, _JSON, _QUIET, _VERBOSE = "chosen_format", "json_flag", "is_quiet", "is_verbose"
-"""Names of the parameters that are added to a command's function; none declares them itself."""
+"""Names of the parameters that are added to a command's function; no command declares them itself."""
 
 
 def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,7 +56,7 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
             values[f"as_{asked[_FORM].replace('-', '_')}"] = True
         if asked[_JSON] and own is not None:
             if values[own.name] not in (None, own.default, JSON):
-                raise UsageError(f"--json and --format {values[own.name]} contradict each other")
+                raise UsageError(f"--json and --format {values[own.name]} contradict each other: give one of them")
             values[own.name] = JSON
         return function(**values)
 
@@ -74,7 +74,7 @@ def _form(parameter: str) -> str:
 
 
 def set_output(*, quiet: bool, verbose: bool) -> None:
-    """Set what `-q` and `-v` ask for, up to the end of this command."""
+    """Apply `-q` and `-v` until the command ends."""
     if quiet:
         logs.set_quiet()
     if verbose:
@@ -118,7 +118,7 @@ class CommandParser(TyperCommand):
 
 
 def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) -> None:
-    """Write arguments and options by panel; `apart` puts those that every command has into their own panel."""
+    """Write the help of arguments and options by panel; with `apart`, options of every command have their own panel."""
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     last = []
     for param in sorted((param for param in params if not param.hidden), key=_rank):
@@ -142,7 +142,7 @@ def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) 
 
 
 LAST = ("--format", "--json", "--quiet", "--verbose", "--help")
-"""Options that come last, in this order, if they are about the output of the command."""
+"""Options that the help lists last, in this order, if they are about the output of the command."""
 REWORDED = {
     "--help": "Show this help.",
     "--install-completion": "Set up completion of commands in this shell.",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Remote = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Remote to push to. Default: the branch's, origin, or the only one.", show_default=False
+        metavar="NAME", help="Git remote. Default: the branch's remote, origin, or the only one.", show_default=False
     ),
 ]
 ApiUrl = Annotated[
@@ -58,10 +58,10 @@ def publish(
 def _told(done: "Publication") -> list[str]:
     pushed = f"Pushed {done.branch} to {done.remote} ({done.commit[:12]})" if done.commit else ""
     there = done.base if done.merged else done.branch
-    lines = [pushed or f"Unchanged: {there} of {done.remote} has this report already."]
+    lines = [pushed or f"Unchanged: {there} of {done.remote} already has this report."]
     request = done.pull_request
     if request and request.state == "by hand":
-        by_git = f"The remote is not a site with pull requests: merge the branch into {done.base} with git."
+        by_git = f"The remote has no pull requests: merge the branch into {done.base} with git."
         lines.append(f"Open its pull request: {request.url}" if request.url else by_git)
     elif request:
         lines.append(f"Pull request{' (draft)' if request.draft else ''}: {request.url} ({request.state})")
@@ -74,9 +74,9 @@ def _told(done: "Publication") -> list[str]:
         )
     if done.missing:
         lines.append(
-            f"Note: it links to {', '.join(done.missing)}, which {done.base} of {done.remote} does not have: "
-            "until that is merged too, `evalscribe reports check` finds a dead link. "
-            "Publish it, or commit it with git if people wrote it."
+            f"Note: the report links to {', '.join(done.missing)}, which {done.base} of {done.remote} does not have: "
+            "until the linked file is merged too, `evalscribe reports check` finds a dead link. "
+            "Publish that file, or commit it with git if people wrote it."
         )
     return lines
 
@@ -84,7 +84,7 @@ def _told(done: "Publication") -> list[str]:
 def _planned(done: "Publication") -> list[str]:
     return [
         f"Branch: {done.branch} of {done.remote}, to be merged into {done.base}",
-        f"Files: {', '.join(done.files) or 'none, the remote has this report already'}",
+        f"Files: {', '.join(done.files) or 'none, the remote already has this report'}",
         f"Title: {done.title}",
         "",
         done.body,

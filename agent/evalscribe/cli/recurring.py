@@ -89,7 +89,7 @@ def _paragraphs(
         yield f"Outages: {pluralise(len(outages), 'eval')} failed for reasons outside model and task ({names})"
     if once := [row for row in every if row not in rows and row not in outages]:
         shared = sum(models > 1 for models in Counter(row.eval for row in once).values())
-        also = f". {shared} of them failed for several models; --across-models compares these" if shared else ""
+        also = f". {shared} of these evals failed for several models: see --across-models" if shared else ""
         yield f"{pluralise(len(once), 'eval')} failed in one run of their model only; --all lists them{also}"
 
 

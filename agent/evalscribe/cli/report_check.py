@@ -34,7 +34,7 @@ LARGEST = 32 * 1024 * 1024
 
 
 class Actions(Frozen):
-    """Facts about the current job from a GitHub Actions runner; none of them is a setting."""
+    """Facts about the current job, read from the variables of a GitHub Actions runner; they are not settings."""
 
     workspace: Path
     """The root of the checked out repository."""

@@ -93,9 +93,9 @@ def label(
     if done.said is not None:
         output.say(f"Reviewer: {done.said}")
     if not done.changed:
-        output.hint("The report already says so. To add your own comment, repeat the command with --note TEXT.")
+        output.hint("The report already has this label. To add your own comment, repeat the command with --note TEXT.")
     output.hint(
-        "The label is in force. The page's counts and recommendations are updated when its run is analysed again."
+        "The label applies now. The page's counts and recommendations are updated when its run is analysed again."
     )
     if done.in_git:
         where = quote(relpath(done.path))
@@ -104,7 +104,7 @@ def label(
 
 
 def _run_in(path: Path) -> str | None:
-    """Return the id of the only run in a file or folder; None otherwise, such as for a page."""
+    """Return the id of the run in a file or folder; None if it contains no run or several, or is a report page."""
     try:
         if is_report(path.name) or not path.name or not path.exists():
             return None
@@ -159,9 +159,9 @@ def print_sync(found: SyncResult, *, as_json: bool) -> None:
         return
     say(f"{_held(found)}: {_change(found)}")
     if found.shallow:
-        say("The clone is shallow: labels of older commits seem to come from its oldest. Run: git fetch --unshallow")
+        say("The clone is shallow: older labels are attributed to its oldest commit. Run: git fetch --unshallow")
     _some("People disagree", map(_disagreement, found.disagreements))
-    _some("Not merged yet, so no labels", map(_pending, found.pending))
+    _some("Not merged yet, so not used as labels", map(_pending, found.pending))
     _some("Not read", (f"{one.report}: {one.problem}" for one in found.unread))
 
 
@@ -212,7 +212,7 @@ def print_agreement(found: AgreementStats, *, as_json: bool) -> None:
         print_json(found)
         return
     covered = found.coverage
-    say(f"{pluralise(found.labels, 'label')} in force by {', '.join(found.reviewers)}")
+    say(f"{pluralise(found.labels, 'current label')} by {', '.join(found.reviewers)}")
     say(f"Reviewed: {covered.reviewed} of {pluralise(covered.findings, 'failed eval')} in reports of judges")
     columns = {row.judge: calibration(row) for row in found.judges}
     if columns:
@@ -237,7 +237,7 @@ def _between(pair: ReviewerRow) -> str:
 def print_export(found: ExportedLabels) -> None:
     say(f"{pluralise(found.subjects, 'labelled failure')} in {found.path}")
     if found.alike:
-        say(f"Left out: {found.alike} that share one label with a failure that is included")
+        say(f"Left out: {found.alike} that share one label with an included failure")
     if found.contradicted:
         say(f"Left out: {found.contradicted} that two reports of their run label differently")
     if found.elsewhere:

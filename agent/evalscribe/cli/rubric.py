@@ -65,7 +65,7 @@ def delete(
 ) -> int:
     """Delete all stored versions of a rubric, after asking. Its file and earlier results stay.
 
-    Refused while an experiment judges by it.
+    Refused while an experiment uses the rubric.
     """
     with Workspace() as workspace:
         stored = workspace.store.collections.rubric(collection, rubric)
@@ -87,7 +87,7 @@ def validate(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names of rubrics.")],
     as_json: options.Json = False,
 ) -> int:
-    """Check that files are valid rubrics. Exit code 65 if one is not."""
+    """Check that files are valid rubrics. Exit code 65 if a file is not valid."""
     done = validate_rubrics(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
     if as_json:

@@ -31,7 +31,7 @@ SHOWN_KEYS = 60
 def create(
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the scorer. Default: the one in its decorator.", show_default=False),
+        typer.Option(metavar="NAME", help="Scorer name. Default: the name in its decorator.", show_default=False),
     ] = None,
     function: Annotated[
         str | None,
@@ -54,7 +54,7 @@ def create(
     ] = None,
     description: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Description. Default: the one in its decorator.", show_default=False),
+        typer.Option(metavar="TEXT", help="Description. Default: the text in its decorator.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:

@@ -80,7 +80,7 @@ def evidence(
     ] = "scorer_input,scorer_output,evidence",
     form: Format = "table",
 ) -> int:
-    """Show a score: what the scorer got, what it answered, and its evidence."""
+    """Show a score: what the scorer received and returned, and its evidence."""
     wanted = [part.strip() for part in include.split(",") if part.strip()]
     with Workspace() as workspace:
         found = use_case(workspace, score, wanted)

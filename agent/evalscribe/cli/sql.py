@@ -105,7 +105,7 @@ def print_rows(answer: QueryResult, form: str) -> None:
     if answer.truncated:
         shown = _count(len(answer.rows))
         these = "this" if len(answer.rows) == 1 else "these"
-        output.aside(f"There is more than {these} {shown}: page with ORDER BY, LIMIT and OFFSET.")
+        output.aside(f"More rows follow {these} {shown}: page with ORDER BY, LIMIT and OFFSET.")
 
 
 def print_tables(tables: Tables, collection_id: str | None, form: str, *, timeout_s: float) -> None:
@@ -120,7 +120,7 @@ def print_tables(tables: Tables, collection_id: str | None, form: str, *, timeou
     if keys:
         output.say("metadata_json of these agent_runs:")
     for key in keys:
-        output.say(f"  {key.path}  {key.kind}, {key.agent_runs} of them, like {key.sample}")
+        output.say(f"  {key.path}  {key.kind}, in {key.agent_runs} agent_runs, such as {key.sample}")
 
 
 def _write_csv(answer: QueryResult) -> None:

@@ -20,16 +20,16 @@ from typing import Any, TextIO, cast
 from evalscribe.text import is_visible
 
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Set by GitHub, GitLab and most others; by GitHub; by Azure Pipelines; by TeamCity."""
+"""Variables of CI systems: `CI` of GitHub, GitLab and most others; then of GitHub, Azure Pipelines and TeamCity."""
 UNSET = ("", "0", "false", "no")
 COMMAND = re.compile(r"(?:^|(?<=[\r\n]))[^\S\r\n]*::|##\w*\[")
 """Commands for a CI runner. GitHub: lines that begin with `::`, possibly after spaces; a carriage return also
 ends a line. GitHub's older form, Azure (`##vso[`) and TeamCity: `##…[` anywhere in a line."""
 JSON_COMMAND = re.compile(r"##(?=\w*\[)")
 _UNFINISHED = re.compile(r"(?:\A|[\r\n])[^\S\r\n]{0,4096}:?\Z|#{1,2}\w{0,64}\Z")
-"""The end of a text that may become a command with the next piece."""
+"""End of a piece of text that may become a command together with the next piece."""
 _LONGEST_UNFINISHED = 4200
-"""Characters that `_UNFINISHED` can match, with room to spare."""
+"""Upper bound of the characters that `_UNFINISHED` can match."""
 _SUSPECT = re.compile(r"[^\t\n -~]")
 
 
@@ -38,7 +38,7 @@ def in_ci() -> bool:
 
 
 def in_log() -> bool:
-    """Return True unless standard output is a regular file: otherwise a runner may read it."""
+    """Return True if a CI runner may read standard output: it is not a regular file."""
     return not _is_file(sys.stdout)
 
 
@@ -53,12 +53,12 @@ def neutral(text: str) -> str:
 
 
 def neutral_json(text: str) -> str:
-    """Escape commands for a CI runner in a JSON document, which keeps its value."""
+    """Escape commands for a CI runner in a JSON document, without changing the document's value."""
     return JSON_COMMAND.sub(r"#\\u0023", text)
 
 
 def escaped(text: str) -> str:
-    """Escape characters that a terminal would execute or hide, as in JSON, so that a JSON document keeps its value."""
+    """Replace characters that a terminal would execute or hide by JSON escapes, which keep a JSON document's value."""
     return _SUSPECT.sub(_escape, text)
 
 
@@ -81,12 +81,12 @@ def command(line: str, file: TextIO | None = None) -> None:
 
 
 def unescaped(stream: TextIO) -> TextIO:
-    """Return the stream for text whose escape codes are all our own."""
+    """Return the stream without its guard, for text that contains no escape codes but our own."""
     return cast(TextIO, stream.unescaped()) if isinstance(stream, _Guard) else stream
 
 
 class _Guard:
-    """A text stream that escapes what is written to it and passes everything else to the stream that it guards."""
+    """A text stream that escapes the text written to it, and forwards all other calls to the guarded stream."""
 
     def __init__(self, stream: TextIO, *, escapes: bool, neutralises: bool) -> None:
         self._stream = stream
@@ -114,7 +114,7 @@ class _Guard:
         return _Guard(self._stream, escapes=False, neutralises=self._neutralises)
 
     def _neutral(self, text: str) -> str:
-        """Also break commands that arrive in pieces: the unfinished end of the last piece is checked with this one.
+        """Also break commands that arrive in pieces: the unfinished end of the last piece is checked with this piece.
 
         A space is only ever inserted before a command's last character, which is in this piece.
         """
@@ -128,7 +128,7 @@ class _Guard:
 
 
 def _guard(stream: TextIO, *, always_neutral: bool = False) -> TextIO:
-    """Return the stream itself if nothing has to be guarded, so that large exports cost nothing."""
+    """Return a guarded stream, or the stream itself if nothing must be escaped: guards slow down large exports."""
     neutralises = in_ci() and (always_neutral or not _is_file(stream))
     escapes = stream.isatty()
     if isinstance(stream, _Guard) or not (escapes or neutralises):

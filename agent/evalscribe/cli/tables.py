@@ -13,9 +13,9 @@ from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import UsageError
 
 WHOLE = 64
-"""Length of a word, such as an id, that is never cut; outside a terminal, the width of any cell in a table."""
+"""Words of up to this length, such as ids, are never cut; outside a terminal, this is the width limit of a cell."""
 LEAST = 16
-"""Width of a cell of several words if there is no room for more."""
+"""Minimum width of a cell with several words."""
 GAP = "  "
 
 
@@ -31,7 +31,7 @@ def write_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def fit_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return column widths that fit into `room`: words stay whole, and the rest goes to the smallest columns first."""
+    """Return column widths that fit into `room`: words stay whole, and narrow columns get the remaining space first."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(_least, column)) for column in columns]
     wants = [max(map(len, column)) - width for column, width in zip(columns, widths, strict=True)]
@@ -74,7 +74,7 @@ def validate_format(form: str) -> str:
 def print_list(
     rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequence[object]], form: str, none: str
 ) -> None:
-    """Print a table with these heads, a JSON array, or JSON lines. `none` is printed if there are no rows."""
+    """Print rows as a table with the column names `heads`, a JSON array or JSON lines; without rows, print `none`."""
     if validate_format(form) == "jsonl":
         for row in rows:
             output.print_json(row, indent=None)

@@ -36,7 +36,7 @@ def create(
     wanted = read_prompt(file)
     with Workspace() as workspace:
         done = create_prompt(workspace.store.experiments, name, wanted, model, workspace.now())
-    told = f"prompt {done.prompt.name}, version {done.version.number} ({done.version.id}), asks {done.version.model}"
+    told = f"prompt {done.prompt.name}, version {done.version.number} ({done.version.id}), for {done.version.model}"
     print_id(done.prompt.id, done.prompt, f"Made {told}" if done.new else f"unchanged: {told}", form)
     return 0
 

@@ -81,7 +81,7 @@ def _terminal_page(markdown: str) -> TerminalPage:
 
 
 PICTURE_COLUMNS = 100
-"""Width of a picture: its text has about the size of the text around it in a README of a forge."""
+"""Characters in a line of a picture: in a README on GitHub, its text is about as large as the text around it."""
 _PICTURE = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -150,7 +150,7 @@ def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO
 
 
 def _drop_what_was_typed() -> None:
-    """Discard earlier input: it cannot be an answer to the question."""
+    """Discard text that was typed before the question: it cannot be the answer."""
     with suppress(ImportError, OSError, ValueError):  # not available on this system, or no terminal
         import termios  # not on Windows
 
@@ -217,7 +217,7 @@ class Bar:
     @classmethod
     @contextmanager
     def hidden(cls) -> Iterator[None]:
-        """Hide the display in progress, for a question to the user."""
+        """Hide the progress display while the user is asked a question."""
         bar = cls.shown
         if bar:
             bar._bar.stop()
@@ -242,14 +242,14 @@ class Bar:
 
 
 FEW = 10
-"""Number of verdicts below which each would be a line of its own."""
+"""Maximum verdicts for which only the last line of progress is printed outside a terminal."""
 
 
 class Display(Bar):
     """Progress of an analysis on standard error; `quiet` prints nothing.
 
-    A bar in a terminal, above it a line for each verdict. Elsewhere a line for every ten per cent; if rules judge a
-    few, only the last one.
+    In a terminal: a bar, and above it a line for each verdict. Elsewhere: a line for every ten per cent, or only the
+    last line if rules judge at most `FEW` groups.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -262,7 +262,7 @@ class Display(Bar):
             quiet=quiet,
         )
         self.workspace: Workspace | None = None
-        """The workspace whose spending is shown."""
+        """The workspace whose model costs are shown."""
         self._task = self._bar.add_task("", total=None, visible=False, money="")
         self._evals: dict[str, Eval] = {}
         self._tenths = self._known = 0
@@ -309,7 +309,7 @@ class Display(Bar):
         self._tenths = tenths
 
     def _money(self) -> str:
-        """Return what was spent and what was estimated; nothing if no model is asked."""
+        """Format the cost so far and the estimate; an empty text if no model is called."""
         estimate = self.workspace and self.workspace.consent.estimate
         if not self.workspace or not estimate:
             return ""

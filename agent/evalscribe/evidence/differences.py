@@ -12,15 +12,15 @@ CONTEXT = 5
 SIMILAR = 0.3
 """Minimum share of common lines to match two files with different paths."""
 MAX_BY_CONTENT = 40
-"""Maximum files on each side that are compared by content; more are matched by path only."""
+"""Maximum files on each side that are compared by content; further files are matched by path only."""
 EXACT_CELLS = 250_000
-"""Maximum pairs of differing lines that are compared exactly; more are compared by anchors."""
+"""Maximum pairs of lines in an exact diff; larger texts are aligned by lines that are unique on both sides."""
 
 Opcode = tuple[str, int, int, int, int]
 
 
 class DocumentPair(Frozen):
-    """An output document and its reference; None on the side that has none."""
+    """An output document and its reference answer; one of them may be missing."""
 
     output: Document | None = None
     expected: Document | None = None
@@ -36,7 +36,7 @@ class LineChange(Frozen):
 
 
 class DiffHunk(Frozen):
-    """Changes that are close together, with the lines around them."""
+    """Changes that are close together, with context lines."""
 
     expected_first: int
     output_first: int
@@ -50,10 +50,10 @@ class DiffHunk(Frozen):
 
 
 def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
-    """Pair every output and expected document once: by path, then by content; the rest stay unpaired.
+    """Pair every output and expected document once: by path, then by content. Documents without a match stay unpaired.
 
-    References may be in a folder of their own: `answer/src/a.py` matches `src/a.py`. The order is that of the output
-    documents, then of the unpaired references.
+    All references may be in a separate folder: `answer/src/a.py` matches `src/a.py`. Pairs are in the order of the
+    output documents. Unpaired references follow.
     """
     outputs, references = list(evidence.of("output")), list(evidence.of("expected"))
     matched = _by_path(outputs, references)
@@ -68,13 +68,13 @@ def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
 
 
 def positions(evidence: Evidence, found: Iterable[DocumentPair]) -> tuple[tuple[int | None, int | None], ...]:
-    """Return the positions of the paired documents, without their texts."""
+    """Return the index of each paired document in `evidence.documents`."""
     at = {id(document): number for number, document in enumerate(evidence.documents)}
     return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in found)
 
 
 def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | None]]) -> tuple[DocumentPair, ...]:
-    """Return the pairs at positions that `positions` returned."""
+    """Return the pairs of documents; the inverse of `positions`."""
     documents = evidence.documents
     return tuple(
         DocumentPair(
@@ -97,7 +97,7 @@ def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ..
 def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
     """Match references to outputs by whole path, and by path below the folder that all references share.
 
-    The method with more matches is applied first, so that an output named like a reference does not displace others.
+    The way that matches more paths goes first, so that an output with the path of a reference does not displace others.
     """
     paths = {output.path for output in outputs}
     cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
@@ -112,7 +112,7 @@ def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dic
 
 
 def _root(references: Sequence[Document]) -> int:
-    """Return the length of the folder prefix that all references share; 0 without one."""
+    """Return the length of the folder prefix that all references share; 0 if they share none."""
     roots = {reference.path.partition("/")[:2] for reference in references}
     folder, slash = next(iter(roots)) if len(roots) == 1 else ("", "")
     return len(folder) + 1 if slash else 0
@@ -137,7 +137,7 @@ def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> 
 
 
 def _words(document: Document) -> frozenset[str]:
-    """Return the lines that distinguish one file from another."""
+    """Return the lines by which files are compared, without very short ones."""
     return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
 
 
@@ -150,7 +150,7 @@ def _suffix(document: Document) -> str:
 
 
 def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
-    """Return difflib opcodes from `old` to `new`; exact if that is cheap."""
+    """Return difflib opcodes from `old` to `new`; they are exact unless the texts are large."""
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -202,7 +202,7 @@ def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _once(lines: Sequence[str]) -> dict[str, int]:
-    """Map the lines that occur once to their index, in order."""
+    """Map each line that occurs once, and is not empty, to its index."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line] = counts.get(line, 0) + 1
@@ -210,7 +210,7 @@ def _once(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _grouped(opcodes: Sequence[Opcode], context: int) -> list[list[Opcode]]:
-    """Group changes that are at most twice the context apart."""
+    """Group changes whose context lines touch or overlap."""
     groups: list[list[Opcode]] = []
     for opcode in opcodes:
         if opcode[0] == "equal":

@@ -1,4 +1,4 @@
-"""Parse errors by their format: compilers, linters, installers, tracebacks and test runners."""
+"""Parse errors in the formats of compilers, linters, installers, Python tracebacks and test runners."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,9 +11,9 @@ from evalscribe.model.evidence import Severity
 CHAIN_LINES = 16
 """Maximum indented lines that explain one error."""
 LONG = 240
-"""Maximum length of an error line; longer ones write out a type, and their deepest explanation is more useful."""
+"""Maximum length of an error line. Longer ones spell out a type; their innermost explanation is more useful."""
 SHORT = 170
-"""Maximum characters of a message that is followed by a rule or code."""
+"""Maximum characters of a message to which a rule or error code is appended."""
 _PATH = r"(?P<path>[^\s:(][^:(]{0,400}?)"
 _FORMATS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -99,7 +99,7 @@ def _one_line(lines: Sequence[LogLine], at: int) -> ParsedError | None:
 
 
 def _chain(lines: Sequence[LogLine], at: int, message: str) -> tuple[str, int]:
-    """Return the message, or its deepest explanation if it writes out whole types, and its last line."""
+    """Return the message and its last line; a message longer than `LONG` is replaced by its innermost explanation."""
     last = at
     while last + 1 < len(lines) and last - at < CHAIN_LINES and _explains(lines[last + 1].text):
         last += 1
@@ -115,7 +115,7 @@ def _explains(text: str) -> bool:
 
 
 def _cited(lines: Sequence[LogLine], at: int, last: int) -> tuple[int, int]:
-    """Return the lines to quote: all of a short explanation, only the deepest lines of a long one."""
+    """Return the first and last line to quote: all of a short explanation, or the end of a long one."""
     first, size = last, len(lines[last].text)
     while first > at and size + len(lines[first - 1].text) <= 3 * LONG:
         first -= 1
@@ -124,7 +124,7 @@ def _cited(lines: Sequence[LogLine], at: int, last: int) -> tuple[int, int]:
 
 
 def _headed(lines: Sequence[LogLine], at: int) -> ParsedError | None:
-    """Parse an error whose place is on the lines below it: rustc, ruff's full format, esbuild."""
+    """Parse an error whose file and line are on the lines below it: rustc, ruff's full format, esbuild."""
     match = _HEADED.fullmatch(lines[at].text)
     if not match:
         return None
@@ -144,7 +144,7 @@ def _headed(lines: Sequence[LogLine], at: int) -> ParsedError | None:
 
 
 def _with_code(message: str, code: str | None) -> str:
-    """Return the message with its rule, cut so that both fit on one line."""
+    """Append the rule or error code to the message, which is cut so that both fit on one line."""
     message = message if len(message) <= SHORT else message[:SHORT].rstrip() + "…"
     return f"{message} ({code})" if code else message
 
@@ -181,7 +181,7 @@ _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORE
 
 
 def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Parse one failed test of pytest without its header: the lines after `E`, as in its XML reports."""
+    """Parse one failed pytest test that lacks pytest's header, as in its XML reports: the lines that begin with `E`."""
     told = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
     if told and any(_PLACE_LINE.match(line.text) for line in lines):
         told = told[_reason_at([match["text"] for _, match in told]) :]
@@ -191,7 +191,7 @@ def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _reason_at(texts: Sequence[str]) -> int:
-    """Return the index of the reason; in a syntax error, the place and the code come first."""
+    """Return the index of the line with the reason; a syntax error prints the place and the code before it."""
     if not _PYTHON_FRAME.match(texts[0]):
         return 0
     return next((n for n, text in enumerate(texts) if _RAISED.fullmatch(text)), 0)
@@ -246,7 +246,7 @@ def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield lines that name an error and say which one."""
+    """Yield lines that contain both a word such as `Error` and a message."""
     for at, line in enumerate(lines):
         text = line.text[:4000]
         if not text.strip() or _PASSED_OVER.search(text) or is_stock(text):
@@ -263,13 +263,13 @@ def _unlabelled(line: LogLine, text: str) -> str:
 
 
 def first_informative(lines: Sequence[LogLine]) -> ParsedError | None:
-    """Return the first line that is not a stock message. For recorded reasons, where any line may be the error."""
+    """Return the first line that is not a stock message. For reasons that a source recorded."""
     line = next((line for line in lines if line.text.strip() and not is_stock(line.text)), None)
     return ParsedError("", strip_prefixes(line.text), line.number, line.number) if line else None
 
 
 def errors_below_heading(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield the first informative line below a heading such as `[error] … Failed to deploy:`, in any format."""
+    """Yield the first informative line below a heading such as `[error] … Failed to deploy:`, whatever its format."""
     at = next((at for at, line in enumerate(lines) if line.mark == "error"), len(lines))
     below = (line for line in lines[at + 1 :] if not line.mark)
     telling = (line for line in below if not _PROGRESS.match(line.text) and not _FILE.fullmatch(line.text.strip()))
@@ -278,7 +278,7 @@ def errors_below_heading(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _stack(lines: Sequence[LogLine], at: int) -> tuple[tuple[str, int], ...]:
-    """Return the places of a JavaScript stack trace directly below a line."""
+    """Return the files and lines of the JavaScript stack trace directly below a line."""
     places = []
     for line in lines[at + 1 : at + 12]:
         if not _AT.match(line.text[:1000]):
@@ -291,7 +291,7 @@ MAX_NAME = 1000
 MESSAGE_LINES = 12
 QUOTED_LINES = 6
 QUOTED_LINE = 400
-"""Characters. A message is quoted up to the first line that is longer, such as a printed value."""
+"""Maximum characters of a quoted line. The quotation ends before a longer line, such as a printed value."""
 _COUNT = re.compile(r"(\d+) (failed|passed|skipped|errors?)\b")
 _DURATION = re.compile(r"\s+(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)$")
 
@@ -314,11 +314,11 @@ class RunnerOutput(NamedTuple):
     failures: tuple[ReportedFailure, ...]
     skipped: int = 0
     unstarted: ReportedFailure | None = None
-    """If no test finished, the reason, as a failed test without a name."""
+    """The reason why no test finished, as a failed test without a name; None if one did."""
 
 
 def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
-    """Parse the output of the first known runner whose header occurs; None if there is none."""
+    """Parse the output of the known test runner whose header comes first; None without such a header."""
     headed = [(at, read) for header, read in _RUNNERS if (at := _first(lines, header)) is not None]
     if not headed:
         return None
@@ -359,7 +359,7 @@ def _vitest(lines: Sequence[LogLine]) -> RunnerOutput:
 
 
 def _vitest_unstarted(lines: Sequence[LogLine], skipped: int) -> ReportedFailure | None:
-    """Explain a failed file without failed tests: it did not load, or a hook failed before the first test."""
+    """Return why a test file failed without a failed test: it did not load, or a hook failed before the first test."""
     if not any(_VITEST_FILES.match(line.text) for line in lines):
         return None
     line = next((line for line in lines if _VITEST_FILE.match(line.text)), lines[0])
@@ -377,7 +377,7 @@ def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
 
 
 def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Pattern[str]) -> Iterator[ReportedFailure]:
-    """Yield failures that start with a marked name; their message goes on to the next mark."""
+    """Yield a failure for each line that matches `mark`; its message ends at the next `mark` or `following` line."""
     for at, line in enumerate(lines):
         match = mark.match(line.text)
         if not match:
@@ -394,7 +394,7 @@ def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Patte
 
 
 def _failure(name: str, line: LogLine, message: Sequence[LogLine]) -> ReportedFailure:
-    """Return a failure with a bounded message, without blank lines and arrows."""
+    """Return a failure whose message is limited in length and has no blank lines or arrows."""
     said = [below for below in message if below.text.strip()]
     kept = said[:MESSAGE_LINES]
     quoted = list(takewhile(lambda below: len(below.text) <= QUOTED_LINE, kept[:QUOTED_LINES]))
@@ -404,7 +404,7 @@ def _failure(name: str, line: LogLine, message: Sequence[LogLine]) -> ReportedFa
 
 
 def _body(lines: Sequence[LogLine], at: int, ends: Callable[[str], bool]) -> list[LogLine]:
-    """Return the lines below `at` up to the first whose text `ends` the section.
+    """Return the lines below `at`, up to the first line for which `ends` returns True.
 
     Uses indices, because copying the rest of the log for every failure takes quadratic time.
     """
@@ -419,7 +419,7 @@ def _places(text: str) -> list[tuple[str, int]]:
 
 
 def _last_counts(texts: Iterable[str]) -> dict[str, int]:
-    """Return the counts by word on the last line that has any: runners end with a summary."""
+    """Return the counts on the last line that has any, such as `{"failed": 2}`: test runners end with a summary."""
     last: dict[str, int] = {}
     for text in texts:
         found = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNT.findall(text)}
@@ -481,9 +481,9 @@ def _unittest(lines: Sequence[LogLine]) -> RunnerOutput | None:
 
 
 def _ends_unittest_body(text: str) -> bool:
-    """Return whether a line ends a body.
+    """Return whether a line ends the text of a failed test.
 
-    The next failure also ends it, with or without a separator: overlapping bodies would take quadratic time.
+    The next failure ends it even without a separator, because overlapping texts would take quadratic time.
     """
     return bool(text.startswith("=====") or _UNITTEST_COUNT.match(text) or _UNITTEST_FAILED.match(text))
 

@@ -38,9 +38,9 @@ MAX_NAMED = 12
 MAX_TOLD = 300
 """Maximum characters of `telling_line`."""
 NAMES_ONLY = "failed tests: "
-"""Start of the error if the log names the failed tests but has no message for any of them."""
+"""First words of an error that only names the failed tests, because the log has no message for any of them."""
 _SAYS_FAILED = re.compile(r"\W{0,3}(?:FAIL(?:ED|URE)?|not ok)\b[: ]\s*(?=\S)", re.IGNORECASE)
-"""Start of a line in a grader's output that names a failure and its reason."""
+"""Matches the first words of a line in a grader's output that names a failure and its reason."""
 _ASSERTION = re.compile(
     r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
 )
@@ -49,7 +49,7 @@ _ASSERTION = re.compile(
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
     """Return all errors of the failed step, errors before warnings, at most fifty.
 
-    If the log has none, return the reason that the source recorded, without a citation, unless it is a stock message.
+    If the log has no error, return the source's recorded reason without a citation, unless it is a stock message.
     """
     log = first_log(evidence)
     named = names_failed_step(evidence)
@@ -70,7 +70,7 @@ def locate(evidence: Evidence) -> LocatedError | None:
 
 
 def signature(step: str | None, located: LocatedError | None) -> str | None:
-    """Return the failed step and the normalised error; None if no error was located (None never counts as equal)."""
+    """Return the failed step and the normalised error; None, which never counts as equal, if no error was located."""
     if located is None:
         return None
     said = located.error.casefold() if located.exact else normalise_error(located.error)
@@ -92,7 +92,7 @@ def telling_line(output: str) -> str:
 
 
 def tests(evidence: Evidence) -> TestOutcome:
-    """Return the test runner's results; if the log has none, only the status that the source recorded for the step."""
+    """Return the test runner's results. If the log has none, return only the recorded status of the step."""
     statuses = [step.status for step in evidence.steps if names_tests(step.name)]
     step = "failed" if "failed" in statuses else next(iter(statuses), None)
     log = first_log(evidence)
@@ -120,8 +120,8 @@ def tests(evidence: Evidence) -> TestOutcome:
 
 
 def _graded_afterwards(evidence: Evidence) -> bool:
-    """Return whether a grader judged an agent's finished work. Then the log of that work does not explain the failure,
-    unless it is the log of the tests."""
+    """Return whether a grader judged an agent's finished work: the agent's log then does not explain the failure. False
+    if the log reports failed tests."""
     if not evidence.of("transcript") or evidence.eval.status == "error" or not evidence.eval.reason:
         return False
     log = first_log(evidence) if names_tests(evidence.eval.failed_step) else None
@@ -153,7 +153,7 @@ def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
-    """Parse errors in the reason that the source recorded for the failed step, else for the eval."""
+    """Parse the errors in the reason that the source recorded for the failed step, or else for the eval."""
     failed = sorted(
         (step for step in evidence.steps if step.status == "failed"),
         key=lambda step: step.name != evidence.eval.failed_step,
@@ -168,7 +168,7 @@ def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
 
 
 def _of_tests(told: RunnerOutput) -> Iterator[ParsedError]:
-    """Yield one error per failed test with a message; if none has one, a single error that names the failed tests."""
+    """Yield an error for each failed test with a message; if no test has a message, one error that names the tests."""
     silent = True
     for failure in told.failures:
         if message := _reason(failure):
@@ -184,7 +184,7 @@ def _of_tests(told: RunnerOutput) -> Iterator[ParsedError]:
 
 
 def _reason(failure: ReportedFailure) -> str | None:
-    """Return the first line of the message that says more than that there was an error."""
+    """Return the first line of the message that is not a stock message."""
     message = next((strip_prefixes(line) for line in failure.message if not is_stock(line)), None)
     values = [line for line in failure.message if line.startswith(("Expected", "Received"))]
     if not message or not message.startswith("expect(") or not values:
@@ -211,7 +211,7 @@ def _cited(log: Document, first: int, last: int) -> Citation:
 
 
 def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
-    """Yield the places in output documents that a log names. Skip paths that fit a reference document better."""
+    """Yield the lines of output documents that a log names. Skip paths that match a reference document better."""
     seen = set()
     for path, line in named:
         document = _best_fit(path, evidence.of("output"))
@@ -230,8 +230,8 @@ def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:
 
 
 def _best_fit(path: str, documents: Sequence[Document]) -> Document | None:
-    """Return the document with the longest path that is a suffix of the logged one; else the only one whose path ends
-    in it."""
+    """Return the document whose path is the longest suffix of the logged path; else the only one whose path ends with
+    it."""
     bare = _bare(path)
     inner = [document for document in documents if bare.endswith("/" + document.path)]
     if inner:

@@ -1,4 +1,4 @@
-"""Read a log as plain lines, split it into its runner's sections, and shorten and normalise its error messages."""
+"""Read a log as plain lines, split it at the runner's headings, and shorten and normalise error messages."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ PATH_LINE = re.compile(r"(?P<path>[^\s:()'\"<>|]{1,400}\.\w{1,8})[:(](?P<line>\d
 
 
 class ParsedError(NamedTuple):
-    """One error in tool output: its lines and the places that it names, as spelled there."""
+    """One error in tool output: its lines, and the files and lines that it names."""
 
     tool: str
     error: str
@@ -26,7 +26,7 @@ class ParsedError(NamedTuple):
 
 
 def place_in(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the first `path:line` or `path(line` of a text, if any."""
+    """Return the path and line number in the first `path:line` or `path(line` of a text, if any."""
     match = PATH_LINE.search(text[:2000])
     return ((match["path"], int(match["line"])),) if match else ()
 
@@ -85,7 +85,7 @@ def strip_prefixes(text: str) -> str:
 
 
 def is_stock(text: str) -> bool:
-    """Return whether a line only says that something failed, and not what."""
+    """Return whether a line only says that something failed, without saying what."""
     bare = _PREFIX.sub("", _ASIDE.sub("", text.strip()[:400]))
     if bare.endswith(":") and is_refused_push(text):
         return True  # the reason is in the lines below
@@ -119,7 +119,7 @@ def _tail(match: re.Match[str]) -> str:
 
 
 def _topic(part: str) -> bool:
-    """Return whether a part before a colon only names an activity: `convex dev`, `Linting (eslint)`, `vitest`."""
+    """Return whether the text before a colon only names an activity, such as `convex dev` or `Linting (eslint)`."""
     return (
         bool(re.fullmatch(r"[\w./-]+(?: [\w./()-]+){0,6}", part))
         and not part.endswith(("Error", "Exception"))
@@ -135,8 +135,8 @@ MAX_LINE = 20_000
 """Maximum characters of a line that are read. A line of megabytes is data, not an error."""
 MAX_LINES = 50_000
 CACHED_FAILURES = 2
-"""Failures whose parsed logs are cached. Errors, tests and the failed step's part are read from the same lines, and a
-log may have tens of megabytes. Only two, because the cache keeps their evidence in memory."""
+"""Number of failures whose parsed logs are cached, because each log is read several times and may have tens of
+megabytes. The number is low because the cache keeps the evidence in memory."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAG = re.compile(r"\[([\w.@/+-]{1,40})\](?: |$)")
@@ -158,11 +158,11 @@ _ALIASES: tuple[frozenset[str], ...] = (
 
 
 class LogLine(NamedTuple):
-    """One line of a log: its number, the runner's mark or the tool's tag, and the text without either."""
+    """One line of a log: its number, the runner's mark, and the text without mark and tool tag."""
 
     number: int
     mark: str
-    """`ok`, `cmd`, `error`, … if the runner starts a section here, else empty."""
+    """`ok`, `cmd`, `error`, … if the runner starts a section with this line, else empty."""
     text: str
 
 
@@ -174,7 +174,7 @@ class LogSection(NamedTuple):
 
 
 def first_log(evidence: Evidence) -> Document | None:
-    """Return the first log that is not blank and is not about reference or empty answers."""
+    """Return the first log that is neither blank nor about reference or empty answers."""
     logs = (document for document in evidence.of("log") if document.path != REFERENCE_RUNS)
     return next((document for document in logs if document.text.strip()), None)
 
@@ -221,21 +221,21 @@ def failed_sections(evidence: Evidence) -> list[LogLine]:
 
 
 def names_failed_step(evidence: Evidence) -> bool:
-    """Return whether the log has an error section for the failed step; True if it marks no errors or no step failed."""
+    """Return whether the log has an error section for the failed step; True without error sections or failed step."""
     log, step = first_log(evidence), evidence.eval.failed_step
     errors = [s for s in _sections(lines_of(log)) if s.mark == "error"] if log else []
     return not step or not errors or any(_related(step, section.heading) for section in errors)
 
 
 def reference_errors(evidence: Evidence) -> tuple[LogLine, ...]:
-    """Return the headings of errors in setting up the reference answer."""
+    """Return the headings of errors that occurred while the reference answer was set up."""
     log = first_log(evidence)
     lines = lines_of(log) if log else []
     return tuple(line for line in lines if line.mark == "error" and line.text.startswith(REFERENCE))
 
 
 def failed_log(evidence: Evidence) -> Excerpt | None:
-    """Return the log of the failed step, including tags; None if there is no log."""
+    """Return the unmodified log lines of the failed step; None if there is no log."""
     log, lines = first_log(evidence), failed_sections(evidence)
     if log is None or not lines:
         return None
@@ -262,10 +262,10 @@ def _sections(lines: Sequence[LogLine]) -> list[LogSection]:
 
 
 def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
-    """Remove the output of an earlier command of the same step.
+    """Keep only the output of the last command of a step.
 
     A step that runs two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
-    output. The first may fail in every run; only the last one decides the step.
+    output. The first command may fail in every run; only the last command decides the step.
     """
     earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
     if earlier is None:
@@ -277,7 +277,8 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
 def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
     """Return the index of the section that reports the failed step; None if no section reports an error.
 
-    The last section that names the step is preferred, then its position among the failed steps, then the last error.
+    This is the last error section that names the step. Without one, it is the n-th error section for the n-th failed
+    step if there are as many sections as failed steps, else the last error section.
     """
     errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step
@@ -291,9 +292,9 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
 
 
 def _belonging(evidence: Evidence, sections: Sequence[LogSection], at: int) -> Sequence[LogSection]:
-    """Return the failing section; if it has only a heading, include the command that it refers to, after or before it.
+    """Return the failing section; if it is only a heading, add the section of its command, below or above.
 
-    Before it, start at the first such command, because later marks may be printed by the code under test.
+    If the command is above, its first section is used: the code under test may have printed a later one.
     """
     failing = sections[at]
     if any(line.text.strip() for line in failing.lines[1:]) or not is_stock(failing.heading):
@@ -311,7 +312,7 @@ def _is_command(section: LogSection, words: str) -> bool:
 
 
 def _related(step: str, heading: str) -> bool:
-    """Return whether two texts refer to the same step: they share a word for one kind of step."""
+    """Return whether two texts refer to the same step, such as `deploy` and `convex dev`."""
     return any(kind & _words(step) and kind & _words(heading) for kind in _kinds(step))
 
 

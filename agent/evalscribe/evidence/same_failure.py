@@ -25,10 +25,10 @@ class FailureDescription(NamedTuple):
 
 
 def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
-    """Return whether an eval failed for the same cause: by cause name, else by error, else by step and label.
+    """Return whether an eval failed twice for the same cause: compare cause names, else errors, else steps and labels.
 
-    Reports by people name causes in their own words and paraphrase errors. For them, the
-    step must be equal, and either the kind of cause or the label, because people may label a failure differently.
+    Reports by people have no cause names and paraphrase errors. For them, the step must be equal, and either the kind
+    of cause or the label: people may label a failure differently.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
@@ -49,13 +49,13 @@ def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 
 
 def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    """Return whether two failures have the same fingerprint. Failures before the model's work have none."""
+    """Return whether two failures have the same fingerprint. A failure before the model's work has no fingerprint."""
     mine = fingerprint(a)
     return mine is not None and mine == fingerprint(b)
 
 
 def fingerprint(sighting: FailureFingerprint) -> Fingerprint | None:
-    """Return the values that equal failures share; None if a failure says nothing about its eval.
+    """Return the values that are equal if two failures are; None if the failure says nothing about its eval.
 
     If the log hides the compared values, the same message may have several causes; then the failed tests must match
     too.
@@ -68,7 +68,7 @@ def fingerprint(sighting: FailureFingerprint) -> Fingerprint | None:
 
 
 class CompactFailure(NamedTuple):
-    """The values of a failure that are compared, kept small because many runs have thousands of failures each."""
+    """The values that comparing failures needs; kept small, because many runs have thousands of failures."""
 
     run: str
     model: str
@@ -85,7 +85,7 @@ class CompactFailure(NamedTuple):
 
 
 def compact_failure(seen: FailureFingerprint) -> CompactFailure:
-    """Convert a fingerprint; its strings are shared with other runs, because most evals fail with many models."""
+    """Convert a fingerprint. Equal strings are stored once, because most evals fail with many models."""
     known = (intern(seen.task), intern(seen.grader)) if seen.task and seen.grader else None
     looks = fingerprint(seen)
     return CompactFailure(
@@ -106,15 +106,15 @@ def compare_across_models(
 ) -> CrossModelFailures | None:
     """Count the other models that fail in the same way; None if there are none.
 
-    A model is counted once, however many runs and providers it has. It fails in the same way if one of its runs of the
-    same eval version does. The total also includes models that failed differently in this version, if their work was
-    judged, and models with a complete run in which the eval passed. Passed evals are not stored, so their version is
-    unknown; it is assumed to be the same, which can only weaken the claim.
+    A model is counted once, however many runs and providers it has. It fails in the same way if the eval does so in one
+    of its runs with the same eval version. The total also includes models that failed differently in this version, if
+    their work was judged, and models with a complete run in which the eval passed. Passed evals are not stored, so
+    their version is unknown; it is assumed to be the same, which can only weaken the claim.
 
     Args:
         mine: The failure.
         others: Failures of the same eval in other runs.
-        passed: Models (`provider/model`) by complete run; an eval passed if its run does not list it as failed.
+        passed: Model (`provider/model`) of each complete run with the eval, which passed unless the run is in `others`.
     """
     theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
     same = [other for other in theirs if other.version == mine.version]
@@ -157,7 +157,7 @@ class CompleteRun(NamedTuple):
 
 @dataclass(frozen=True)
 class OtherRuns:
-    """The other stored runs of an experiment, with the failures of some evals."""
+    """The other stored runs of an experiment, with their failures of the evals to compare."""
 
     failures: Mapping[str, Sequence[CompactFailure]]
     """Failures by the eval's path."""
@@ -179,7 +179,7 @@ class OtherRuns:
 
 
 def complete_runs(run: Run) -> Iterator[CompleteRun]:
-    """Yield the run if every eval that is not among its failures must have passed."""
+    """Yield the run if its list of failures is complete, so that all other evals passed."""
     if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
         evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
         yield CompleteRun(run.id, model_name(run), evals)
@@ -204,6 +204,6 @@ def _one_experiment(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 
 
 def _together(a: CompactFailure, b: CompactFailure) -> bool:
-    """Return whether both are of one experiment, and the versions of the eval are known."""
+    """Return whether both failures are of one experiment and have a known eval version."""
     known = a.version and b.version and a.experiment and b.experiment
     return bool(known) and (a.experiment == b.experiment or same_experiment(a.experiment, b.experiment))

@@ -1,4 +1,4 @@
-"""Store a run of an experiment as an ordinary run, so that it can be analysed and compared."""
+"""Archive a run of an experiment as an ordinary run, so that `analyze` and other commands can read it."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,13 +37,13 @@ STEP_STATUSES: Mapping[ItemVerdict, EvalStatus] = {
 }
 
 _JSON = TypeAdapter(object)
-"""pydantic-core indents several times as fast as the standard library."""
+"""Writes indented JSON several times as fast as the `json` module."""
 
 
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
     """Build the grader documents of a run from its scorers.
 
-    Scorer results are in the log, so runs with the same scorers have the same grader.
+    The documents leave out the scorers' results, so runs with the same scorers have equal documents.
     """
     return tuple(
         _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
@@ -83,7 +83,7 @@ def trial_record(run: Run, kept: StoredTrial, grader: Sequence[Document], trials
 
 
 def _decisive(scores: Sequence[Score]) -> Iterator[Score]:
-    """Return the required scorers that kept the trial from passing: failures before errors."""
+    """Yield the required scores that kept the trial from passing: failed ones, then those without a result."""
     required = [score for score in scores if score.required]
     yield from (score for score in required if score.passed is False)
     yield from (score for score in required if score.status != "ok")
@@ -120,7 +120,7 @@ def _steps(attempt: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
 
 
 def _step(score: Score) -> Step:
-    """Convert a score into a step. A scorer that broke or abstained did not grade."""
+    """Convert a score into a step, which is skipped if the scorer broke or abstained."""
     if score.status != "ok":
         return Step(name=score.scorer, status="skipped", error=score.explanation)
     return Step(
@@ -154,7 +154,7 @@ def _line(score: Score) -> str:
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:
-    """Build a document of text, or of JSON with one member per line, so that each can be cited."""
+    """Build a document of text, or of JSON with one member per line, so that each member can be cited."""
     if isinstance(value, str):
         return Document(role=role, path=f"{name}.txt", text=value)
     return Document(role=role, path=f"{name}.json", text=_JSON.dump_json(value, indent=2).decode())
@@ -204,7 +204,7 @@ class RunArchive:
         return len(self._batch)
 
     def write(self, state: RunState, reason: str | None) -> None:
-        """Write the waiting records, and the run in this state."""
+        """Write the waiting records, and set the state of the run."""
         self._workspace.store.runs.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
         self._batch = []
 
@@ -241,7 +241,7 @@ class ContinuousRunArchive:
         self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
 
     def done(self, attempt: ItemTrial, scores: tuple[Score, ...]) -> None:
-        """Archive a finished trial. If too many wait for a slow one, archive them out of order to bound memory."""
+        """Archive a finished trial. To save memory, at most `MOST_RECORDS` trials wait for a slower one."""
         self._done[attempt.item.id] = StoredTrial(self._begun[attempt.item.id], attempt, scores)
         if len(self._done) > MOST_RECORDS:
             self._take(list(self._done))
@@ -271,6 +271,6 @@ def tried_model(workspace: Workspace, run: ExperimentRun, target: TargetSpec) ->
 
 
 def _collection(workspace: Workspace, experiment: Experiment) -> None:
-    """Create the experiment's collection with its first run."""
+    """Create the experiment's collection when its first run is archived."""
     if experiment.collection_id not in {one.id for one in workspace.store.collections.collections()}:
         workspace.store.collections.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2]))  # our package, wherever it was started from
+sys.path.append(str(Path(__file__).parents[2]))  # makes `evalscribe` importable from any folder
 
 from evalscribe.experiments.child_functions import (
     LOG,
@@ -74,7 +74,7 @@ class Child:
         self._writing = threading.Lock()
 
     def serve(self) -> None:
-        """Run the event loop forever; import requested modules whenever it pauses."""
+        """Run the event loop forever, and stop it only to import requested modules."""
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
             with suppress(SystemExit, KeyboardInterrupt):  # raised by a task that a function left behind
@@ -121,7 +121,7 @@ class Child:
         work.task.add_done_callback(lambda _: self._end_dropped(work))
 
     def _drop(self, number: int) -> None:
-        """Drop a call and reply whether it is gone. A dropped async call replies when its task has ended."""
+        """Drop a call, and reply whether it has ended or never began; an async call replies once its task has ended."""
         work = self._running.get(number)
         if work is not None:
             work.dropped = True
@@ -167,7 +167,7 @@ class Child:
         self._say(work.number, told, work.log, work.began)
 
     def _say(self, number: int, told: str, log: LogTail, began: float) -> None:
-        """Send a reply. `told` is a JSON object as text."""
+        """Send a reply. `told`: the reply's other fields, as the text of a JSON object."""
         ms = (time.perf_counter() - began) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{told[1:]}\n'
         with self._writing, suppress(OSError):  # the parent is gone: the listener ends this process
@@ -193,7 +193,7 @@ def _failed(error: BaseException, folder: Path) -> str:
         place = place.tb_next
     lines = traceback.format_exception(type(error), error, place)
     own = _place(error, folder)
-    # The text of a syntax error ends with its place, which is told apart.
+    # The text of a syntax error ends with its place, which `place` gives.
     reason = f"{type(error).__name__}: {error.msg}" if own and isinstance(error, SyntaxError) else _reason(error)
     return json.dumps({"error": reason, "traceback": "".join(lines)[-LONGEST:], "place": own})
 

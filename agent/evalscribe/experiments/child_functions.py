@@ -92,7 +92,7 @@ def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 
 
 def _context_name(function: Callable[..., Any]) -> str | None:
-    """Return the name of the context parameter; None if there is none, empty if it is the second positional one."""
+    """Return the name of the context parameter: empty if it is passed by position, None if the function has none."""
     parameters = list(_signature(function).values())
     named = [one for one in parameters if one.kind in _NAMED]
     several = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
@@ -111,13 +111,13 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Return whether the function is async. If a plain function returns an awaitable, it is awaited too."""
+    """Return whether the function is async. An awaitable that a plain function returns is awaited too."""
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates if one)
 
 
 def _code(folder: Path) -> str:
-    """Return one content id of all loaded modules of the folder, with their names."""
+    """Return a hash of the names and contents of all modules loaded from the folder."""
     digest = hashlib.sha256()
     for name, path in sorted(_own_files(folder).items()):
         digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -149,7 +149,7 @@ class NotJsonError(Exception):
 
 
 def encode(value: object) -> str:
-    """Return ASCII JSON on one line, including for pydantic models, dataclasses, tuples and generators.
+    """Encode a value as ASCII JSON on one line; it may contain pydantic models, dataclasses, tuples and generators.
 
     Raises `NotJsonError`.
     """
@@ -231,7 +231,7 @@ class LogTail:
 
 
 LOG: ContextVar[LogTail | None] = ContextVar("evalscribe_log", default=None)
-"""Log of the current call. Threads that a function starts itself have none."""
+"""Log of the current call; None in threads that the user's function starts."""
 
 
 class RoutedOutput(io.TextIOBase):
@@ -264,5 +264,5 @@ class RoutedOutput(io.TextIOBase):
 
 
 def route_output() -> None:
-    """Route standard output and error through the logs from now on."""
+    """Replace standard output and error with streams that write to the log of the current call."""
     sys.stdout, sys.stderr = RoutedOutput(sys.stdout), RoutedOutput(sys.stderr)

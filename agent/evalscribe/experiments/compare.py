@@ -118,13 +118,13 @@ def build_compared_run(
 
 
 def with_scorers(side: ComparedRun, bindings: Sequence[Binding]) -> ComparedRun:
-    """Return the run with verdicts recomputed from only these scorers."""
+    """Return the run with its verdicts recomputed from the given scorers alone."""
     tries = {key: [one._replace(verdict=_verdict(one, bindings)) for one in own] for key, own in side.tries.items()}
     return ComparedRun(side.run, side.version, side.experiment, side.build, side.items, tries)
 
 
 def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
-    """Summarise one side over these items."""
+    """Summarise one side of a comparison over the given items."""
     verdicts = [one.verdict for key in keys for one in side.of(key)]
     tries = len(keys) * side.run.repetitions
     return RunSide(
@@ -305,7 +305,7 @@ def _scorers(before: Sequence[ScoredTrial], now: Sequence[ScoredTrial]) -> Itera
 
 
 FINENESS = 10_000
-"""Resolution of scores in comparisons: parts of 1."""
+"""Number of steps from 0 to 1 to which scores are rounded in comparisons."""
 
 
 class _Moved(NamedTuple):
@@ -410,7 +410,7 @@ def _mean(of: Callable[[int, int, int], float | None], counts: Sequence[tuple[in
 
 
 LEAST_COVERAGE = 0.8
-"""Minimum share of trials with a verdict. Below it the comparison is inconclusive."""
+"""Minimum share of trials with a verdict. With a smaller share, the comparison is inconclusive."""
 
 
 class ComparisonOutcome(NamedTuple):
@@ -424,7 +424,7 @@ def decide_outcome(
     """Decide the outcome of a comparison.
 
     Args:
-        rates: Pass rates of baseline and candidate over the tested items.
+        rates: Pass rates of the baseline and of the candidate.
     """
     if coverage < LEAST_COVERAGE:
         return ComparisonOutcome("inconclusive", _uncovered(coverage))
@@ -461,7 +461,7 @@ def _uncovered(coverage: float) -> str:
 
 
 def _one_way(found: Paired) -> int | None:
-    """Return the number of changed observations if all changed in one direction, but too few for significance."""
+    """Return how many items or clusters changed if all changed in one direction, too few to be significant; or None."""
     ups = sum(group.balanced > 0 for group in found.clusters)
     downs = sum(group.balanced < 0 for group in found.clusters)
     moved = ups + downs
@@ -497,12 +497,12 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """Warn about errors: an error is not evidence of a regression, but it must not be hidden."""
+    """Warn about new errors: they are not evidence of a regression, but must not be hidden."""
     for why, what in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new = [key for key in keys if _has(candidate, key, why) and not _has(base, key, why)]
         if new:
             named = join_first(new, MOST_NAMED)
-            yield f"{pluralise(len(new), 'item')} {what} in the candidate but did in the base: {named}."
+            yield f"Only in the candidate, {pluralise(len(new), 'item')} {what}: {named}."
 
 
 def _has(side: ComparedRun, key: str, verdict: str) -> bool:
@@ -531,7 +531,7 @@ def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found
 
 
 def _fell(found: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
-    """Warn about a scorer that fell while the pass rate did not show it."""
+    """Warn about scorers whose scores fell significantly although the pass rate did not."""
     for one in scorers:
         if found.verdict != "regressed" and one.found.significant and one.found.difference < 0:
             chance = format_p_value(one.found.p, exact=one.found.exact)
@@ -675,7 +675,7 @@ def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]
 
 
 MOST_EXPLAINED = 50
-"""Maximum changed items per kind of change that are shown with the scorers' explanations."""
+"""Maximum number of changed items, per kind of change, for which the scorers' explanations are shown."""
 SAID_LENGTH = 160
 OUTPUT_LENGTH = 120
 
@@ -727,7 +727,7 @@ def _explained(
 
 
 def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
-    """Add output and explanation of one trial of a side: the first with the wanted outcome, else the first of all."""
+    """Add output and explanations of the first trial that passed (not `passed`: did not), else of the first trial."""
     tries = side.scored(change.item)
     seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PlannedRun(NamedTuple):
-    """A planned run; nothing of it is stored yet."""
+    """A run that is planned but not stored yet."""
 
     run: ExperimentRun
     version: ExperimentVersion
@@ -111,7 +111,7 @@ def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
         notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
     if plan.build is not None and plan.instead_of is not None:
         notes.append(
-            f"the code in {plan.build.folder} has changed since build {plan.instead_of.id}; this run is of build "
+            f"the code in {plan.build.folder} has changed since build {plan.instead_of.id}; this run uses build "
             f"{plan.build.id} ({plan.build.build})"
         )
     return notes
@@ -180,7 +180,7 @@ def _current(workspace: Workspace, version: ExperimentVersion, build: Deployment
 
 
 def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | None) -> Deployment | None:
-    """Find the build to try: a candidate must have a component of the same name and type."""
+    """Find the build that the run uses; it must have a component with the name and type of the experiment's."""
     target = version.target
     if not isinstance(target, ComponentTarget):
         if named is not None:
@@ -204,7 +204,7 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
 
 QUICK_S = 0.2
 SLOW_S = 1.0
-"""Seconds between two polls: at first, and later."""
+"""Seconds between two polls: at first `QUICK_S`, later `SLOW_S`."""
 
 
 ShowRun = Callable[[ExperimentRun, Mapping[ItemVerdict, int]], None]
@@ -272,17 +272,17 @@ async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
 
 
 def _ended(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
-    """End a run that has no worker, unless its worker ended it just now."""
+    """Cancel a run without a worker, unless the worker has just ended the run itself."""
     now = workspace.store.experiment_runs.run(run.id) or run
     return now if now.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
 
 
 def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:
-    """Return the run ready for a worker, which the caller starts. Stored trials are not repeated.
+    """Prepare a run for a worker, which the caller starts, and return the run. Stored trials are not repeated.
 
     Raises:
         UsageError: Nothing is left to do.
-        UnavailableError: A worker is already running it.
+        UnavailableError: A worker is already running the run.
     """
     if run.state == "completed" and run.archived:
         raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")

@@ -31,7 +31,7 @@ MAX_KEYS_NAMED = 10
 
 @dataclass(frozen=True)
 class NewItem:
-    """An example as entered: texts, some of which may be JSON."""
+    """An example as a user entered it; texts such as `input` may be JSON."""
 
     input: str
     expected: str | None = None
@@ -48,11 +48,11 @@ class AddedItem(Frozen):
     item: Item
     added: AddedCounts
     hidden: int = 0
-    """Number of secrets redacted from it."""
+    """Number of secrets redacted from the example."""
 
 
 class RemovedItems(Frozen):
-    """Number of items that left the draft."""
+    """Result of removing items from a draft."""
 
     dataset: str
     items: int
@@ -138,7 +138,7 @@ class UploadResult(Frozen):
     skipped: int = 0
     """Number of lines without a valid item."""
     problems: tuple[str, ...] = ()
-    """The first problems, with their line numbers."""
+    """The first problems of the upload, with their line numbers."""
     hidden: int = 0
     """Number of secrets redacted."""
     stopped: str | None = None
@@ -177,7 +177,7 @@ def upload_items(
 
 
 def upload_problems(done: UploadResult) -> Iterator[str]:
-    """Render the problems of an upload, one per line, which may name the field `map`."""
+    """Yield the problems of an upload, one per line."""
     yield from _problems(done.problems, done.skipped)
     if done.stopped:
         yield f"reading stopped early: {done.stopped}"
@@ -216,7 +216,7 @@ MAX_DUPLICATES_NAMED = 10
 
 
 class DuplicateItem(Frozen):
-    """An item that may be removed."""
+    """An item that equals another item of the draft."""
 
     key: str
     split: str | None = None
@@ -229,7 +229,7 @@ class Duplicates(Frozen):
     kept: DuplicateItem
     """The first of the equal items."""
     others: tuple[DuplicateItem, ...]
-    """In the order of the draft."""
+    """The other equal items, in the order of the draft."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ class Duplicates(Frozen):
 
 
 def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
-    """Find duplicate items, in the order of the first of each. Memory grows with the keys, not with the items."""
+    """Find groups of duplicate items, ordered by their first items. Memory grows with the keys, not with the items."""
     first: dict[str, DuplicateItem] = {}
     others: dict[str, list[DuplicateItem]] = {}
     for item in items:
@@ -249,7 +249,7 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
 
 
 def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
-    """Remove all but the first of each set of duplicates, or only the chosen ones.
+    """Remove all duplicates except the first item of each group, or only the chosen duplicates.
 
     Raises `UsageError` if a chosen item is not a later duplicate.
     """
@@ -392,7 +392,7 @@ class SplitCounts(Frozen):
 
 
 def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the share of each split, without those that are 0; the default shares if none is given.
+    """Return the shares of all splits with a share above 0; the default shares if no share is given.
 
     Raises `UsageError` unless they sum to 1.
     """
@@ -477,7 +477,7 @@ class VersionSide(Frozen):
 class ChangedItem(Frozen):
     key: str
     fields: tuple[str, ...]
-    """Names of the fields that differ, in their order."""
+    """Names of the fields that differ, in the order in which an item has them."""
 
 
 class VersionComparison(Frozen):
@@ -485,11 +485,11 @@ class VersionComparison(Frozen):
     base: VersionSide
     other: VersionSide
     added: tuple[str, ...] = ()
-    """Keys, in the order of `other`."""
+    """Keys of the items that only `other` has, in its order."""
     removed: tuple[str, ...] = ()
-    """Keys, in the order of `base`."""
+    """Keys of the items that only `base` has, in its order."""
     changed: tuple[ChangedItem, ...] = ()
-    """In the order of `other`."""
+    """Items that both versions have with different fields, in the order of `other`."""
     moved: bool = False
     """Whether the items of both versions are in a different order, which also makes a new version."""
 

@@ -53,7 +53,7 @@ class NewExperiment(Frozen):
     dataset_id: str
     dataset_version_id: str
     bindings: tuple[Binding, ...]
-    """At least one binding, with unique names, in topological order of their dependencies."""
+    """The scorers: at least one, with unique names, in topological order of their dependencies."""
     config: ExperimentConfig = ExperimentConfig()
 
 
@@ -66,7 +66,7 @@ def create_experiment(workspace: Workspace, wanted: NewExperiment) -> tuple[Expe
         id=id,
         name=name,
         type=wanted.type,
-        # The first run creates the collection. Its id is the experiment's: two names could normalise to the same id.
+        # The first run creates the collection. It gets the experiment's id, since two names could give the same id.
         collection_id=next((one.id for one in workspace.store.collections.collections() if one.name == name), id),
         latest_version_id=version.id,
         created_at=version.created_at,
@@ -83,7 +83,7 @@ def update_experiment(
 
 
 def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
-    """Build a version; the store numbers it. Raises `UsageError` without a scorer or an item."""
+    """Build a version without a number, which the store assigns. Raises `UsageError` without a scorer or an item."""
     if not wanted.bindings:
         raise UsageError(
             "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
@@ -109,7 +109,7 @@ def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment)
 
 
 def version_options(experiment: Experiment, version: ExperimentVersion) -> NewExperiment:
-    """Return the definition of a version as options, to be changed."""
+    """Return the definition of a version."""
     return NewExperiment(
         name=experiment.name,
         type=experiment.type,
@@ -132,7 +132,7 @@ def validate_experiment_name(name: str) -> str:
 
 
 def merged_config(before: ExperimentConfig, text: str | None) -> ExperimentConfig:
-    """Merge the JSON object of `config` into a config; null resets a key to its default.
+    """Change the keys of a config that the JSON object `text` has; null resets a key to its default.
 
     Raises `UsageError` naming the invalid key and the valid keys.
     """
@@ -171,10 +171,10 @@ OPTIONS = {
     "prompt": ("prompt_id", "prompt_version_id"),
     "judge": ("judge", "rubric"),
 }
-"""Options that apply to each type of target."""
+"""Names of the options that apply to each type of target."""
 OTHER_WORDS = {"deployment": "component"}
 JUDGES = ("rules", CASCADE)
-"""Judges that are not a single model."""
+"""Names of judges that are not a single model."""
 
 
 class TargetOptions(Frozen):
@@ -341,7 +341,7 @@ def apply_options(workspace: Workspace, before: NewExperiment, asked: Experiment
 
 
 def _dataset(workspace: Workspace, asked: ExperimentOptions) -> tuple[str, str]:
-    """Return the ids of the dataset and its version; the latest version if none is named."""
+    """Return the ids of the dataset and of the named version, by default the latest version."""
     dataset = dataset_named(workspace.store.datasets, asked.dataset_id) if asked.dataset_id else None
     version = find_dataset_version(workspace.store.datasets, dataset, asked.dataset_version_id or LATEST)
     return version.dataset_id, version.id
@@ -454,7 +454,7 @@ def create_prompt(
     there = _of_id(before, version.id)
     prompt = before if before and there else definitions.put_prompt(name, version)
     kept = there or _of_id(prompt, version.id)
-    assert kept is not None  # it was just put
+    assert kept is not None  # `put_prompt` stored it
     return CreatedPrompt(prompt=prompt, version=kept, new=there is None)
 
 

@@ -1,4 +1,4 @@
-"""Delete experiments and their runs. Not in `control`, which is slow to import."""
+"""Delete experiments and their runs. This module is separate from `control`, which is slow to import."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
 
 
 def delete_experiment(workspace: Workspace, experiment: Experiment) -> None:
-    """Delete an experiment with its versions and runs. After an interruption it can be called again."""
+    """Delete an experiment with its versions and runs. After an interruption, call this function again."""
     for run in workspace.store.experiment_runs.runs(experiment.id):
         delete_run(workspace, run)
     workspace.store.experiments.remove_experiment(experiment.id)

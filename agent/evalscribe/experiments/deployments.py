@@ -71,12 +71,12 @@ async def create_deployment(
 
     Args:
         workspace: Workspace to record the build in.
-        components: At least one, their names unique.
+        components: At least one component; names must be unique.
         folder: Folder to import Python from and run commands in.
         name: Name of the build; empty for none.
-        smoke: Whether each component is called once, with `smoke_input`.
+        smoke: Whether to call each component once, with `smoke_input`.
         smoke_input: Any JSON value.
-        broken: Whether to record a build even if importing its code raises; its runs then report the error.
+        broken: Whether to record the build even if its code cannot be imported; its runs then report the error.
 
     Raises:
         UsageError: A component cannot be used, or the name is invalid.
@@ -126,7 +126,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
     """Open a component of a build in `folder` as a target; the caller closes it.
 
     Raises:
-        UsageError: A check without a call shows that it cannot be used.
+        UsageError: The component cannot be used; it is checked without a call.
     """
     match component.kind:
         case "python":
@@ -177,7 +177,7 @@ def parse_components(
     made = tuple(_component(text, shared, _headers(headers)) for text in texts)
     if headers and not any(one.kind == "http" for one in made):
         raise UsageError(
-            "`header` applies to components at http://… or https://… only; none is given", fields=("header",)
+            "`header` applies only to components at http://… or https://…, but none is given", fields=("header",)
         )
     return made
 
@@ -187,7 +187,7 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
     kind, address = _place(place)
     if kind is None or not NAME.fullmatch(name):
         raise UsageError(f"`component` {text}: expected {FORMS}", fields=("component",))
-    instead = "for an address use `header` NAME=ENV_VAR, for a command its environment"
+    instead = "pass it to an address with `header` NAME=ENV_VAR, to a command in its environment"
     require_no_secret(address, f"`component` {name}=…", instead, fields=("component", "header"))
     if kind == "python" and not _PYTHON.fullmatch(address):
         raise UsageError(

@@ -20,7 +20,7 @@ from evalscribe.statistics.intervals import passing_range, wilson_interval
 from evalscribe.text import join_first, one_line, pluralise
 
 SHOWN = 5
-"""Maximum item keys in the line of a clause; `items` has all of them."""
+"""Maximum item keys in the text of a clause; its field `items` has all of them."""
 
 
 class Baseline(Frozen):
@@ -31,7 +31,7 @@ class Baseline(Frozen):
     """Keys of items that passed in the baseline and fail now."""
     pass_rate: float | None = None
     why_not: str | None = None
-    """Why the run cannot be compared with it."""
+    """Why the run cannot be compared with this baseline."""
 
 
 def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
@@ -105,7 +105,7 @@ def _keys(found: Baseline) -> str:
 DEFAULT = GateConfig(passed_threshold=1.0)
 """Gate of an experiment that defines no clauses."""
 SLACK = 1e-9
-"""Tolerance for floating-point shares: 18 of 20 reaches 0.9."""
+"""Tolerance for floating-point errors, so that 18 of 20 reaches a threshold of 0.9."""
 
 
 def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, baselines: Mapping[str, Baseline]) -> Gate:
@@ -128,7 +128,7 @@ def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, bas
 
 
 def headline(gate: Gate) -> str:
-    """Return a one-line result with the clauses that did not pass.
+    """Summarise a gate on one line, with the clauses that did not pass.
 
     Example: `gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % required`.
     """

@@ -19,7 +19,7 @@ from evalscribe.text import printable
 LARGEST = 16 * 1024 * 1024
 """Maximum bytes of a response."""
 LOG = 20_000
-"""Characters kept of an error response."""
+"""Maximum characters of an error response that are kept."""
 CONNECT_S = 10.0
 ATTEMPTS = 4
 FIRST_WAIT_S = 0.2
@@ -34,12 +34,12 @@ _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx
 
 
 class RetryableError(Exception):
-    """This attempt failed, but a retry may succeed."""
+    """An attempt that failed, but may succeed when it is repeated."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
         self.after = after
-        """Seconds that the service asks to wait."""
+        """Seconds that the service asks to wait; None if it does not say."""
 
 
 class HttpTarget:
@@ -118,7 +118,7 @@ class HttpTarget:
         return response.status_code, text
 
     def _hidden(self, text: str) -> str:
-        """Redact our own header values from the text, in case the service echoes them."""
+        """Redact the values of the request's headers, in case the service repeats them."""
         for secret in self._secrets:
             text = text.replace(secret, "[redacted:header]")
         return text
@@ -162,7 +162,7 @@ def _body(call: TargetCall) -> dict[str, object]:
 
 
 def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
-    """Return the error of a response that would be the same for every trial."""
+    """Return the error of a response that all other trials would get too; None for any other response."""
     status = response.status_code
     if status in (401, 403):
         return AccessError(
@@ -176,7 +176,7 @@ def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """Return the seconds of Retry-After; None for a date, which is not waited for."""
+    """Return the seconds of the header Retry-After; None if it is missing or is a date, which is not supported."""
     try:
         return min(1e6, max(0.0, float(response.headers.get("retry-after", ""))))
     except ValueError:

@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 class ItemParts(Frozen):
-    """Parts of one eval from which an item can be made."""
+    """Parts of an eval, from which an item can be made."""
 
     names: tuple[str, ...]
-    """Names that a user may give for it."""
+    """Names that select this eval."""
     passed: bool
     item: Item | None
-    """Item without an expected output; None if the run does not record its input."""
+    """The item, still without an expected output; None if the run does not record the eval's input."""
     output: JsonValue = None
-    """Output recorded for it."""
+    """The recorded output."""
     expected: JsonValue = None
-    """Expected output recorded for it."""
+    """The recorded expected output."""
 
     def expecting(self, given: tuple[JsonValue] | None) -> Item | None:
-        """Return the item, which expects the given output, else its own if it passed, else the recorded one."""
+        """Return the item with the given expected output, else the output of a passed eval, else the recorded one."""
         if self.item is None:
             return None
         expected = given[0] if given else self.output if self.passed else self.expected
@@ -109,7 +109,7 @@ def _told(
 
 
 def _text(documents: Iterable[Document], role: Role) -> JsonValue:
-    """Return the text of a single document, or the texts of several by path."""
+    """Return the text of the only document with this role, or the texts of several by path."""
     found = {document.path: document.text for document in documents if document.role == role}
     return None if not found else next(iter(found.values())) if len(found) == 1 else dict(found)
 
@@ -132,7 +132,7 @@ class AddedRunItems(Frozen):
     run_id: str
     added: AddedCounts
     unusable: tuple[str, ...] = ()
-    """Evals whose input the run does not record."""
+    """Number of evals left out because the run does not record their input."""
     unknown: int = 0
     """Number of items without an expected output: the eval did not pass, and the run records none."""
 
@@ -146,10 +146,10 @@ def add_run_items(
     failed: bool = False,
     expected: tuple[JsonValue] | None = None,
 ) -> AddedRunItems:
-    """Add each eval of a run to the draft: its input, and its output if it passed.
+    """Add each eval of a run to the draft: its input and, if it passed, its output as the expected output.
 
-    A failed eval contributes its expected output instead, if the run records one. Only the first trial of an eval
-    is used.
+    If it failed, the item gets the expected output that the run records, if any. Only the first trial of an eval is
+    used.
 
     Args:
         workspace: Workspace of the run.
@@ -210,7 +210,7 @@ def _chosen(told: Iterator[ItemParts], evals: Sequence[str], run_id: str, *, fai
 
 
 def _run(workspace: Workspace, named: str) -> tuple[str, Iterator[ItemParts]]:
-    """Return the id of the run and the parts of each eval. An experiment's run takes precedence over its archive."""
+    """Return the id of the run and the parts of each eval. A run of an experiment is preferred to its archived copy."""
     if (run := workspace.store.experiment_runs.run(named)) is not None:
         return run.id, _attempts(workspace, run)
     if (run_id := whole_run(workspace.store.analyses, workspace.store.runs, named)) is not None:
@@ -243,7 +243,7 @@ class LabelledFailure(Frozen):
     label: Classification
     cause_kind: CauseKind | None = None
     source: dict[str, JsonValue]
-    """Who gave the label, and in which report."""
+    """The reviewer who gave the label, and the report with it."""
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -257,7 +257,7 @@ class PeopleLabels(Frozen):
     alike: int
     """Number of failures left out because a failure with the same cause and label is included."""
     contradicted: int
-    """Number of failures left out because two reports of their run label them differently."""
+    """Number of failures left out because two reports of the same run label them differently."""
 
 
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
@@ -328,11 +328,11 @@ class FromReviews(Frozen):
     alike: int = 0
     """Number of failures left out because an equivalent failure with the same label is included."""
     contradicted: int = 0
-    """Number of failures left out because two reports of their run label them differently."""
+    """Number of failures left out because two reports of the same run label them differently."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """Number of labels by run whose failure has no evidence in the store."""
+    """Number of labels, by run, that were left out because the store has no evidence of the failure."""
     version: DatasetVersion | None = None
-    """The version, if one was published."""
+    """The published version, if any."""
 
 
 def from_reviews(
@@ -389,7 +389,7 @@ def _unreviewed(library: ReportsFolder, reviewed: Iterable[LabelledFailure]) -> 
 
 @dataclass
 class _Chosen:
-    """Builds items from labelled failures and counts those left out."""
+    """Builds items from labelled failures, and counts the failures that are left out."""
 
     store: "AnalysisStore"
     archive: "RunStore"

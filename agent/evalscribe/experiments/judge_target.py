@@ -1,4 +1,4 @@
-"""Targets that run a judge on an item alone, without earlier reports or other models' runs."""
+"""Targets that run a judge on items; the judge sees neither earlier reports nor other models' runs."""
 
 import asyncio
 from collections import Counter
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FailureTarget:
-    """Target that runs the judge of an analysis on the evidence alone.
+    """Target that judges a failed eval like `analyze`, but only by its evidence.
 
     Only the first repetition reuses stored answers; each further one needs a new answer.
     """
@@ -58,7 +58,7 @@ class FailureTarget:
         fresh = call.repetition > 1
         judge = self.again if fresh else self.first
         answer = await classify(case_of(evidence), judge, self.store, JudgingOptions(timeout_s=None, fresh=fresh))
-        # Every repetition needs its own answer, so a stored one cannot replace it.
+        # Every repetition needs its own answer, so a stored answer cannot replace a failed one.
         if answer.cached and answer.undecided is not None:
             return TargetFailure(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)
         usage = Usage() if answer.cached else answer.verdict.usage
@@ -79,7 +79,7 @@ class SubjectTarget:
     """Judge of the second and further repetitions; it ignores cached answers."""
     knew: Callable[[JudgeResult], bool]
     _told: set[str] = field(default_factory=set)
-    """Ids of results whose usage was counted in this run. An equal item reuses the answer at no cost."""
+    """Ids of results whose usage was already counted in this run, because equal items share one answer."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
@@ -105,7 +105,7 @@ class SubjectTarget:
 
 
 def output_of(verdict: Verdict) -> dict[str, JsonValue]:
-    """Return a verdict as the output that scorers see."""
+    """Convert a verdict to a target's output, which scorers read."""
     citations = Counter[str](citation.status for citation in verdict.citations)
     return {
         "classification": verdict.classification,
@@ -163,7 +163,7 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
 
 
 def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
-    """Return whether the rubric is the one that `analyze` uses for failed evals."""
+    """Return whether `analyze` uses this rubric for failed evals."""
     return rubric.id == DEFAULT_RUBRIC if target.judge == RULES else _labels_failures(rubric)
 
 
@@ -201,7 +201,7 @@ def _subjects(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> Sub
 
 
 def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
-    """Return the settings with the experiment's judge in place of any other.
+    """Return the settings with their judge replaced by the experiment's.
 
     A cascade has the parts that the experiment's version records.
     """

@@ -31,7 +31,7 @@ def experiment_named(workspace: Workspace, named: str) -> Experiment:
 def version_named(workspace: Workspace, experiment: Experiment, named: str | None) -> ExperimentVersion:
     """Find a version by id or number; by default the latest. Raises `NotFoundError` listing the known ones."""
     versions = workspace.store.experiments.experiment_versions(experiment.id)
-    # The latest version is not the last one: `run --config` makes versions that the experiment does not build on.
+    # The experiment's latest version may not be the newest: `run --config` makes versions for a single run.
     wanted = experiment.latest_version_id if named in (None, LATEST) else named
     found = find_version(versions, wanted)
     if found is None:
@@ -59,7 +59,7 @@ def run_named(workspace: Workspace, named: str) -> ExperimentRun:
 
 
 def baseline_named(workspace: Workspace, named: str, run: ExperimentRun) -> ExperimentRun:
-    """Find the baseline of `run`: `previous`, or any run as in `run_named`."""
+    """Find the baseline of `run`: the previous run if `named` is `previous`, else a run as in `run_named`."""
     if named != PREVIOUS:
         return run_named(workspace, named)
     if (found := previous_run(workspace, run)) is None:
@@ -68,7 +68,7 @@ def baseline_named(workspace: Workspace, named: str, run: ExperimentRun) -> Expe
 
 
 def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | None:
-    """Return the latest earlier run of the experiment on the same items that completed with scores."""
+    """Return the experiment's latest earlier run that tried the same items and completed with scores."""
     store = workspace.store.experiment_runs
     runs = store.runs(run.experiment_id)
     earlier = runs[: next(number for number, one in enumerate(runs) if one.id == run.id)]
@@ -80,7 +80,7 @@ def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | No
 
 
 def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
-    """Find the run that the last name refers to; of two names, the first is its experiment.
+    """Find a run by one name, or by two: the experiment's and the run's.
 
     Raises `UsageError` if the run belongs to another experiment.
     """
@@ -121,11 +121,11 @@ def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersio
 
 
 MOST_SPLITS = 10
-"""Maximum splits listed when the wanted one does not exist."""
+"""Maximum splits that are listed if the wanted split does not exist."""
 
 
 def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:
-    """Return the items that the run tries, each with its place in the dataset version."""
+    """Yield the items that the run tries, each after its index in the dataset version."""
     split = version_of_run(workspace, run).config.split
     numbered = enumerate(workspace.store.datasets.items(run.dataset_version_id))
     return ((number, item) for number, item in numbered if split is None or item.split == split)
@@ -152,16 +152,16 @@ def _no_such(workspace: Workspace, version: DatasetVersion, split: str, splits: 
     dataset = workspace.store.datasets.find(version.dataset_id)
     name = dataset.name if dataset else version.dataset_id
     there = join_first([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
-    deal = f"it is not split: run `evalscribe datasets split {name}`, then `evalscribe datasets publish {name}`"
-    said = f"its splits: {there}" if splits else deal
-    return f"`config`: split {split!r}: {name}@{version.number} has no items in it; {said}"
+    deal = f"to split it, run `evalscribe datasets split {name}`, then `evalscribe datasets publish {name}`"
+    said = f"splits: {there}" if splits else f"the dataset is not split; {deal}"
+    return f"`config`: split {split!r} of {name}@{version.number} has no items; {said}"
 
 
 class StoredTrial(NamedTuple):
     item: Item
     attempt: ItemTrial
     scores: tuple[Score, ...]
-    """Current scores, in order of creation."""
+    """The trial's current scores, in order of creation."""
 
 
 class PlannedTrial(NamedTuple):
@@ -202,11 +202,11 @@ DEAD_S = 15.0
 """Seconds without a heartbeat after which a worker is checked."""
 STARTING = "a starting worker"
 STARTING_S = 180.0
-"""The same for a worker without a first heartbeat: on a busy machine, starting a process took more than 15 seconds."""
+"""Like `DEAD_S`, before the first heartbeat: on a busy machine, a process took over 15 seconds to start."""
 
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
-    """Return whether an unfinished run has no worker: a worker holds the run's claim and sends heartbeats."""
+    """Return whether an unfinished run has lost its worker: its claim is free and its last heartbeat is too old."""
     patience = STARTING_S if run.worker in (None, STARTING) else DEAD_S
     if run.terminal or _age_s(run.heartbeat_at or run.created_at) < patience:
         return False

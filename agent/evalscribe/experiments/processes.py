@@ -15,13 +15,13 @@ import psutil
 from evalscribe.settings import access
 
 MARK = "EVALSCRIBE_STARTED_BY"
-"""Environment variable whose value marks the processes started here, even when they are reparented."""
+"""Environment variable with which processes started here are found even after their parents have ended."""
 OURS = ("EVALSCRIBE_", "ACTIONS_")
-"""Prefixes of settings, including the store's address and password, and of a CI runner's tokens."""
+"""Prefixes of variables for evalscribe's settings, such as the store's password, and for a CI runner's tokens."""
 KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *access.GITHUB_TOKENS})
-"""Keys for run sources and for publishing reports."""
+"""Environment variables with keys for run sources and for publishing reports."""
 ORDERS = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
-"""Files whose lines a CI runner executes."""
+"""Environment variables that name files from which a CI runner takes settings and commands."""
 
 
 def new_mark() -> str:
@@ -62,7 +62,7 @@ def end_strays(processes: Sequence[psutil.Process]) -> None:
 async def end_marked(mark: str) -> None:
     """Kill every process with this mark in its environment, including daemons, whose parents have ended.
 
-    A process that was started with a clean environment is not found.
+    Processes that were started with an empty environment are not found.
     """
     for _ in range(ROUNDS):
         found = await asyncio.to_thread(_marked, mark)
@@ -75,29 +75,29 @@ async def end_marked(mark: str) -> None:
 def _marked(mark: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # another user's, or ended meanwhile
+        with suppress(psutil.Error, OSError):  # the process is another user's, or has ended
             if mark in process.environ().values():
                 found.append(process)
     return found
 
 
 LOG = 20_000
-"""Bytes of standard error kept, counted from the end."""
+"""Maximum bytes kept from the end of standard error."""
 GRACE_S = 0.7
 """Seconds between SIGTERM and SIGKILL."""
 LEFT_OVER_S = 0.3
 """Maximum seconds to keep reading after a process has ended, since its descendants may hold the output open."""
 PIECE = 65536
 _WATCHED = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
-"""Shell line that starts a second process, which ends the group when we are killed.
+"""Shell command that starts a watcher beside the program, to kill the process group if this process is killed.
 
-That process reads from a pipe until its write end is closed, which only we hold.
+The watcher reads from a pipe whose only write end this process holds, so reading ends when this process does.
 """
 
 
 @cache
 def _lifeline() -> int:
-    """Return the read end of the lifeline pipe. Our end stays open as long as this process lives."""
+    """Return the read end of a pipe whose write end stays open as long as this process lives."""
     theirs, _ours = os.pipe()
     return theirs
 
@@ -122,14 +122,14 @@ class PipeReader:
 
 
 class ProcessGroup:
-    """One process in a group of its own. It creates its own pipes, because `wait` would also wait for asyncio's."""
+    """A process in its own process group. It has its own pipes, because `wait` would wait until asyncio's close."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.out = PipeReader()
         self.err = PipeReader(LOG)
         self._process = process
         self._over = False
-        """True when the process id may belong to another process."""
+        """True after the process was ended, when its id may belong to another process."""
         self._pipes: list[asyncio.ReadTransport] = []
         self._readers: list[asyncio.Task[None]] = []
         self._sweeper: asyncio.Task[None] | None = None
@@ -150,7 +150,7 @@ class ProcessGroup:
         Args:
             command: The program's path and its arguments.
             feed: Standard input.
-            merged: Write all output to `err`.
+            merged: Whether to collect standard output in `err` too.
         """
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
@@ -185,7 +185,7 @@ class ProcessGroup:
         return group
 
     async def ended(self, most: int) -> int | None:
-        """Wait for the exit code, negative for a signal. Returns None once the output exceeds `most` bytes."""
+        """Wait for the exit code (negative after a signal). Returns None once the output exceeds `most` bytes."""
         out, err = self._readers
         exited = asyncio.create_task(self._process.wait())
         try:
@@ -241,12 +241,12 @@ class ProcessGroup:
         self._readers.append(asyncio.create_task(_copy(stream, written)))
 
     async def _sweep(self) -> None:
-        """Kill descendants that outlive the process: nothing uses them any more, and they hold its pipes open."""
+        """Kill descendants that outlive the process, because they hold its pipes open although nothing uses them."""
         await self._process.wait()
         self.kill()
 
     def _strays(self) -> list[psutil.Process]:
-        """Return the descendants in other groups; none once the process has ended, since they then have no parent."""
+        """Return the descendants in other groups while the process runs; later nothing links them to it."""
         return strays(self._process.pid) if self._process.returncode is None else []
 
     def _signal(self, number: signal.Signals) -> None:

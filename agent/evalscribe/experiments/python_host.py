@@ -1,4 +1,4 @@
-"""Call a user's Python functions in a process of their own."""
+"""Call a user's Python functions in a separate process."""
 
 import asyncio
 import json
@@ -23,12 +23,12 @@ from evalscribe.redaction.redact import redact
 
 PROGRAM = Path(__file__).with_name("child.py")
 LINE = 2 * LARGEST
-"""Maximum bytes of one line."""
+"""Maximum bytes of one line from the process."""
 NUMBER_BITS = 62
 _ANSWERS = {"described", "value", "error", "gone"}
 LONGEST_MS = 1e12
 LET_GO_S = 1.0
-"""Seconds for the process to confirm that a call is dropped; otherwise its event loop is blocked."""
+"""Seconds in which the process must confirm that a call was dropped; if it does not, its event loop is blocked."""
 
 
 class ChildDied(Exception):
@@ -86,7 +86,7 @@ class ChildProcess:
         return await asyncio.shield(self.begin_load(address, kind))
 
     def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
-        """Start `load` without waiting for it."""
+        """Start importing a function like `load`, without waiting for the result."""
         key = (address, kind)
         if key not in self._loads:
             self._loads[key] = asyncio.create_task(self._ask(_number(), {"load": address, "kind": kind}))
@@ -152,7 +152,7 @@ class ChildProcess:
         except (ValueError, RecursionError):
             self._dead = "its process sent an invalid reply"
         except OSError:
-            pass  # the exit status explains why
+            pass  # The exit status of the process says why the connection failed.
         self._group.kill()
         code = await self._group.wait()
         self._dead = self._dead or _ending(code)
@@ -202,11 +202,11 @@ def _ending(code: int) -> str:
 
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
-"""Maximum timed-out calls whose threads still run, since nothing can end a thread. Then a new process takes over."""
+"""Number of timed-out calls after which a new process takes over, since their threads cannot be ended."""
 IMPORT_S = 120.0
 """Seconds for importing a module."""
 ALONE = 4
-"""Maximum concurrent retries, each in a process of its own."""
+"""Maximum concurrent retries, each of which has its own process."""
 
 
 class FunctionDescription(Frozen):
@@ -216,13 +216,13 @@ class FunctionDescription(Frozen):
     doc: str = ""
     parameters: tuple[str, ...] = ()
     code: str
-    """Content id of the modules that it imports from the folder."""
+    """Content id of the modules that the function imports from the folder."""
     name: str | None = None
     """Declaration from the scorer's decorator; this and the remaining fields are for scorers only."""
     description: str = ""
     depends_on: tuple[str, ...] = ()
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """Its settings with their defaults."""
+    """The scorer's settings with their defaults."""
 
 
 class HostReply(Frozen):
@@ -230,10 +230,10 @@ class HostReply(Frozen):
 
     value: JsonValue = None
     error: str | None = None
-    """One line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
+    """The error on one line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
     traceback: str = ""
     log: str = ""
-    """The end of its printed output."""
+    """The end of what the function printed."""
     timed_out: bool = False
     duration_ms: float = 0.0
 
@@ -242,8 +242,8 @@ class PythonHost:
     """Host that imports functions from `folder` and calls up to `lanes` plain functions at a time; async functions have
     no limit.
 
-    If its process dies, pending calls are retried once, each in a process of its own, so that only the culprit fails.
-    An async function that never yields blocks all others until it times out.
+    If its process dies, each pending call is retried once in its own process, so that only the call that crashed the
+    process fails. An async function that never yields blocks all others until it times out.
     """
 
     def __init__(self, folder: Path, lanes: int) -> None:
@@ -273,7 +273,7 @@ class PythonHost:
         Raises `UsageError` if it cannot be started.
         """
         (await self._current()).begin_load(address, kind)
-        await asyncio.sleep(0)  # Add it before the process does anything else.
+        await asyncio.sleep(0)  # Lets the import request be sent before any other request.
 
     async def call(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
         """Call a function once.
@@ -343,7 +343,7 @@ class PythonHost:
         )
 
     async def _current(self) -> ChildProcess:
-        """Return the process for new calls. A process with too many abandoned calls gets no new ones."""
+        """Return the process for new calls; replace it if too many timed-out calls still run in it."""
         async with self._starting:
             now = self._shared
             if now is not None and now.alive and len(now.abandoned) < MOST_ABANDONED:
@@ -401,14 +401,14 @@ def _host_reply(said: Mapping[str, Any]) -> HostReply:
 
 
 class PythonTarget:
-    """`Target` of one function in a host. Closing the target closes the host."""
+    """`Target` that calls one function in a host. Closing the target closes the host."""
 
     def __init__(self, address: str, host: PythonHost) -> None:
         self._address = address
         self._host = host
 
     async def begin(self) -> None:
-        """Start the process ahead of the first call. Raises `UsageError` if it cannot be started."""
+        """Start the process before the first call. Raises `UsageError` if it cannot be started."""
         try:
             await self._host.begin(self._address, "component")
         except BaseException:

@@ -1,4 +1,4 @@
-"""Turn the failures of a run into a dataset with its own experiment."""
+"""Create a regression dataset from the failures of a run, and an experiment on it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,9 +51,9 @@ class FailedTrial(NamedTuple):
     """One trial that did not pass."""
 
     key: str
-    """Key of the item built from it; the trials of one item share it."""
+    """Key of the item that is built from this trial; all trials of an item have the same key."""
     path: str
-    """Path as printed in the run's report."""
+    """Path of the eval, as printed in the run's report."""
     id: str
     """Id of the run item or eval."""
 
@@ -68,15 +68,15 @@ class LabelFilter(NamedTuple):
 
 class SelectedFailures(NamedTuple):
     failures: tuple[tuple[FailedTrial, FindingSummary | None], ...]
-    """The first failure of each item, with the finding that selected it."""
+    """The first failure of each item, with the finding whose label selected it."""
     left_out: Mapping[str, int]
-    """Number of items left out, by reason: a classification, or why there is none."""
+    """Number of items left out, by the failure's classification, or by the reason why it has none."""
 
 
 def select_failures(
     failures: Iterable[FailedTrial], findings: Mapping[str, FindingSummary], label: LabelFilter | None
 ) -> SelectedFailures:
-    """Select failures by label; without a filter, all of them.
+    """Select failures by label; without a filter, select all failures.
 
     Args:
         findings: Findings by printed path. A human label takes precedence over the judge's.
@@ -106,18 +106,18 @@ def _why_not(finding: FindingSummary | None, label: LabelFilter) -> str | None:
 
 @dataclass(frozen=True)
 class FailedItem:
-    """The failures of one run, with a way to build an item from each."""
+    """The failures of one run, and a function that builds items from them."""
 
     run_id: str
     failures: Sequence[FailedTrial]
     item: Callable[[FailedTrial], Item | None]
-    """Build the item; None if the run does not record its input."""
+    """Function that builds the item of a failure; None if the run does not record the input."""
     broken: int = 0
-    """Number of items without a failed trial of which some trial had no output or could not be scored."""
+    """Number of items that did not fail, but have a trial without output or one that could not be scored."""
 
 
 def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
-    """Collect every failed trial, or the named ones, which may also lack output or a verdict.
+    """Collect every failed trial, or only the named trials, which may also lack an output or a verdict.
 
     Raises:
         NotFoundError: The run has no such trial.
@@ -155,7 +155,7 @@ def of_stored(store: "AnalysisStore", archive: "RunStore", named: str) -> Failed
 
 
 def with_finding(item: Item, finding: FindingSummary | None, reviewer: str | None) -> Item:
-    """Add the finding to the item's source."""
+    """Add the label and cause of the finding to the item's `source`."""
     if finding is None:
         return item
     said: dict[str, JsonValue] = {"classification": finding.classification, "cause": finding.cause}
@@ -200,7 +200,7 @@ def _evidence(store: "AnalysisStore", run_id: str, evals: Sequence[Eval]) -> Ite
 
 
 def _bare(eval: Eval) -> str:
-    """Return the path without the trial, because all trials of an eval become one item."""
+    """Return the eval's path without its trial number, because all trials of an eval become one item."""
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
@@ -210,7 +210,7 @@ def _item(told: ItemParts | None, failure: FailedTrial) -> Item | None:
 
 
 class RegressionMade(Frozen):
-    """What was created; empty if there were no failures."""
+    """Result of creating a regression dataset; nothing was created if there were no failures."""
 
     parent_run_id: str
     dataset_id: str | None = None
@@ -222,10 +222,10 @@ class RegressionMade(Frozen):
     run_id: str | None = None
     """None if no run was started."""
     left_out: dict[str, int] = Field(default_factory=dict)
-    """Number of failed items left out, by reason."""
+    """Number of failed items that were left out, by reason."""
     notes: tuple[str, ...] = ()
     report: RunReport | None = None
-    """Result of the run, if it was waited for."""
+    """Result of the new run, if the caller waited for its end."""
 
 
 def create_regression_dataset(
@@ -360,8 +360,7 @@ def _notes(failed: FailedItem, unusable: int, run: ExperimentRun | None) -> tupl
     notes = []
     if failed.broken:
         notes.append(
-            f"{pluralise(failed.broken, 'item')} gave no answer or could not be scored, which is not a failure; "
-            "include them with --run-item-id"
+            f"{pluralise(failed.broken, 'item')} left out: no answer, or not scored; include them with --run-item-id"
         )
     if unusable:
         notes.append(f"{pluralise(unusable, 'failure')} left out: the run does not record their input")
@@ -383,7 +382,7 @@ def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) ->
 def _experiment(
     workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
 ) -> tuple[Experiment, ExperimentVersion]:
-    """Create the experiment: the same target, from the failed build, and the same scorers; every item must pass."""
+    """Create an experiment with the run's target, build and scorers whose gate requires that every item passes."""
     before = version_of_run(workspace, run)
     target = before.target
     if isinstance(target, ComponentTarget) and run.deployment_id:

@@ -47,7 +47,7 @@ from evalscribe.workspace import Workspace
 
 
 class ListedExperiment(Frozen):
-    """An experiment with its latest version, in summary."""
+    """Summary of an experiment and its latest version."""
 
     experiment: Experiment
     version: int
@@ -194,9 +194,9 @@ def _labels(
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
-    """Yield a label pair for every trial; a trial without output gave no label.
+    """Yield the expected and the given label of every trial; a trial without output gave none.
 
-    Trials of one item are one observation, and so are the items of a cluster.
+    Trials of one item count as one observation, and so do the items of one cluster.
     """
     expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
     for attempt in workspace.store.experiment_runs.attempts(run.id):
@@ -209,7 +209,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
 
 
 def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
-    """Yield the trials that did not pass, in dataset order. `flaky`: only those whose item passed in another trial."""
+    """Yield the trials that did not pass, in dataset order. `flaky`: only trials of items that passed another trial."""
     wanted = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
     return (
         describe_trial(workspace, run, attempt)
@@ -233,7 +233,7 @@ def describe_trial(workspace: Workspace, run: ExperimentRun, attempt: ItemTrial)
 def describe_trials(
     attempt: ItemTrial, scores: Iterable[Score], *, split: str | None, asked: tuple[JsonValue, JsonValue]
 ) -> TrialDetail:
-    """Describe a trial. `asked`: input and expected output."""
+    """Describe a trial. `asked`: its input and its expected output."""
     one = attempt.item
     return TrialDetail.model_construct(
         item_key=one.item_key,
@@ -270,7 +270,7 @@ def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
 
 
 def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
-    """Return whether the gate passed, from the cache if its inputs have not changed; None before the end."""
+    """Return whether the gate passed, or None while the run has not ended; cached until the scores change."""
     if run.state != "completed":
         return False if run.terminal else None
     version = version_of_run(workspace, run)
@@ -304,7 +304,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
         base = baseline_named(workspace, named, run)
         its = version_of_run(workspace, base)
         why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
-    except NotFoundError:  # The error lists recent runs, which change; the reason in a gate must not.
+    except NotFoundError:  # Its message lists recent runs, but the reason in a gate must not change with them.
         return Baseline(why_not="there is none" if named == PREVIOUS else f"run {named!r} not found")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(error.text(flag).split()))
@@ -319,7 +319,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
 def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
     """Return why the baseline cannot be used; None if it can."""
     if base.id == run.id:
-        return "it is this run itself; name another one, or give its id"
+        return "it is this run itself; name another run, or give the id of the run you mean"
     if base.state != "completed":
         return f"run {base.id} is {base.state}"
     if base.dataset_version_id != run.dataset_version_id:
@@ -328,14 +328,14 @@ def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
 
 
 def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the splits differ; None if they do not. An item that only one run tried is not a new failure."""
+    """Describe how the splits differ, since an item that only one run tried is not a new failure; None if equal."""
     if base.config.split == version.config.split:
         return None
     return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
 def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the required scorers differ; None if they do not. Their verdicts would not be comparable."""
+    """Describe how the required scorers differ, since their verdicts are then not comparable; None if equal."""
     ours, theirs = (
         {one.spec.name: (one.spec.id, one.threshold) for one in each.bindings if one.required}
         for each in (version, base)
@@ -347,14 +347,14 @@ def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | N
 class ListedRun(Frozen):
     run: ExperimentRun
     worker_gone: bool = False
-    """True if it has not ended and has no worker."""
+    """True if the run has not ended, but its worker has."""
     version: int
     dataset: str
     """`name@number`, or `name@number:split`."""
     counts: TrialCounts
     pass_rate: float
     gate: bool | None
-    """Whether the gate passed; None before the run has ended."""
+    """Whether the gate passed; None while the run has not ended."""
 
 
 def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun, ...]:
@@ -379,7 +379,7 @@ def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
 
 
 class TrialPage(Frozen):
-    """Filters of trials; without any, all trials that ran."""
+    """Selects one page of the trials that ran, by verdict and item."""
 
     verdicts: tuple[ItemVerdict, ...] = ()
     item: str | None = None
@@ -430,7 +430,7 @@ class ShownScore(Frozen):
 
     score: Score
     parts: dict[str, JsonValue]
-    """By name; null if there is none."""
+    """Requested parts by name; a part that the score does not have is null."""
     metadata: dict[str, JsonValue]
 
 
@@ -439,7 +439,7 @@ def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
 
     Raises:
         NotFoundError: The run or run item does not exist.
-        UsageError: No score can match a filter.
+        UsageError: A filter cannot match any score.
     """
     wanted = _resolved(workspace, query)
     found = workspace.store.experiment_runs.scores(wanted)
@@ -513,7 +513,7 @@ def _there(names: Collection[str]) -> str:
 
 
 def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) -> ShownScore:
-    """Return a score with parts of its evidence.
+    """Return a score with the parts of its evidence that `include` names.
 
     Raises `UsageError` for an unknown part, `NotFoundError` if the score does not exist.
     """
@@ -534,6 +534,6 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
 
 
 def _returned(score: Score) -> JsonValue:
-    """Return the result of a score as JSON, for scorers that store no raw output."""
+    """Return the result of a score as JSON, which replaces the raw output of scorers that store none."""
     told = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
     return {name: value for name, value in told.items() if value is not None}

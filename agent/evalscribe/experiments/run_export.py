@@ -39,9 +39,9 @@ MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
 def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], room: int | None = None) -> Iterator[str]:
-    """Render the gate, the results, and failed trials in folded sections, one for each distinct error of the target.
+    """Render the gate, the results, and a folded section per failed trial; trials with equal errors share a section.
 
-    Trials without a section are counted, with the command that exports them.
+    Trials without a section are only counted, beside the command that exports them.
 
     Args:
         room: Maximum bytes of UTF-8, including line ends.
@@ -93,7 +93,7 @@ def _head(report: RunReport) -> Iterator[str]:
 
 
 def _gate_mark(report: RunReport) -> str:
-    """Return the mark of a run's gate, with a space; empty if it has none."""
+    """Return the gate's symbol and a space; empty if the run has no gate."""
     if report.gate is None:
         return "" if report.summary.ended_at else "⏳ "
     return f"{MARKS['passed' if report.gate.passed else 'failed']} "
@@ -177,7 +177,7 @@ def _cell(text: str) -> str:
 
 
 WHY = 140
-"""Maximum characters of the reason beside a trial's name."""
+"""Maximum characters of the reason that is shown beside a trial's name."""
 
 
 def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
@@ -241,7 +241,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def csv_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
-    """Render a header and a line per trial, with five columns per scorer. Lines end with CR; the caller adds LF."""
+    """Render CSV: a header and a line per trial, with five columns per scorer. Lines end with CR; callers add LF."""
     scorers = [one.scorer for one in report.summary.scorers]
     yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in OF_SCORER)])
     for one in tries:
@@ -320,8 +320,8 @@ _ELEMENTS = {"failed": "failure", "error": "error", "unscored": "error", "missin
 def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     """Render JUnit XML.
 
-    A failed trial is a failure; one without output, or with a broken required scorer, is an error; one that never ran
-    is skipped. If the run itself failed, that is one more error.
+    A failed trial is a failure; a trial without output, or with a broken required scorer, is an error; a trial that
+    never ran is skipped. If the run itself failed, that is one more error.
     """
     found = report.summary
     failed = found.state == "failed"
@@ -408,7 +408,7 @@ def _legal(text: str) -> str:
 
 
 Tries = Callable[[], Iterable[TrialDetail]]
-"""Function that returns all trials of the run anew at each call."""
+"""Function that returns all trials of the run, each time from the beginning."""
 WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]]] = {
     "csv": csv_lines,
     "json": json_document,
@@ -422,7 +422,7 @@ WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]
 def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
     """Render the run as lines without line ends. Raises `UsageError` for an unknown format.
 
-    The page begins with trials that did not pass.
+    The HTML page begins with the trials that did not pass.
     """
     if form not in WRITERS:
         raise UsageError(
@@ -432,6 +432,6 @@ def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
 
 
 def _worst_first(tries: Tries) -> Iterator[TrialDetail]:
-    """Yield trials that did not pass first. Reads all trials twice to keep only one in memory."""
+    """Yield all trials, first those that did not pass. Reads them twice, to hold only one in memory."""
     yield from (one for one in tries() if one.verdict != "passed")
     yield from (one for one in tries() if one.verdict == "passed")

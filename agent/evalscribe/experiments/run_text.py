@@ -85,7 +85,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
 
 
 def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
-    """Yield all failures except trials without an answer whose reason already occurred."""
+    """Yield the failures, but only one trial for each reason why a target gave no answer."""
     reasons = set()
     for one in failed:
         reason = None if one.error is None else error_reason(one.error)
@@ -108,13 +108,13 @@ def _state(found: RunSummary) -> str:
 
 
 def target_line(found: RunSummary) -> str:
-    """Render the target of the version, and the build that replaced it, if any."""
+    """Render the target of the version, and the build that the run used instead of the target's, if any."""
     other = found.deployment_id if found.deployment_id and found.deployment_id not in found.target else None
     return f"{found.target}{f', run with {other}' if other else ''}"
 
 
 def item_lines(found: RunSummary) -> Iterator[str]:
-    """Render how many items failed and, with repetitions, pass@k and pass^k."""
+    """Render how many items failed and, if items were repeated, pass@k and pass^k."""
     yield f"failed     {pluralise(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
     yield from (_at_k(found, one) for one in _some_k(found))
 
@@ -167,7 +167,7 @@ def _errors(found: RunSummary) -> Iterator[str]:
 
 
 def error_lines(found: RunSummary, least: int = 1) -> Iterator[str]:
-    """Render why at least so many trials got no answer, such as `10 of 10 trials raised NameError (agent.py:5)`."""
+    """Yield the reasons why `least` or more trials got no answer: `10 of 10 trials raised NameError (agent.py:5)`."""
     for one in found.errors:
         if one.trials >= least:
             yield f"{one.trials:,} of {pluralise(found.tries, 'trial')} {one_line(one.reason)}"
@@ -285,7 +285,7 @@ def _cost(found: RunSummary) -> str:
 
 
 MOST_SHOWN = 50
-"""Maximum items of a kind that are shown; JSON has all of them."""
+"""Maximum changed items shown per kind of change; the JSON output has all of them."""
 HEADS = (
     "",
     "run",

@@ -22,7 +22,7 @@ GATE: Final = ExperimentConfig(passed_threshold=0.9)
 
 
 async def create_sample(workspace: Workspace) -> tuple[Experiment, bool]:
-    """Create the sample experiment. Returns whether it is new; existing parts are left alone."""
+    """Create the sample experiment unless it exists. Returns it, and whether it is new."""
     if there := workspace.store.experiments.experiment(NAME):
         return there, False
     version = _published(workspace)

@@ -45,14 +45,14 @@ from evalscribe.workspace import Workspace
 SUFFIXES = (".yaml", ".yml")
 TARGETS = "python:module:function, http(s)://… or cmd:…"
 INTERPRETERS = frozenset({"bash", "bun", "deno", "node", "npx", "python", "python3", "ruby", "sh", "uv", "uvx"})
-"""Programs that do not name a component; its name is then that of the script."""
+"""Programs that run a script; a component that uses one is named after the script."""
 
 
 class ExperimentSpec(Frozen):
-    """Description of an experiment. None keeps the value that an existing experiment of this name has."""
+    """Description of an experiment. Fields that are None keep the values of an existing experiment of this name."""
 
     name: str | None = None
-    """None to derive the name from target and data: `answer-items`."""
+    """Name of the experiment; None to derive it from target and data, as in `answer-items`."""
     target: str | None = None
     """`python:module:function`, also `module.py:function`; an address; or `cmd:…`."""
     data: str | None = None
@@ -66,7 +66,7 @@ class ExperimentSpec(Frozen):
     folder: str = "."
     """Folder where Python is imported from and commands run."""
     complete: bool = False
-    """True to reset fields that are None or empty to their defaults, even in an existing experiment."""
+    """True to set omitted fields to their defaults, even if the experiment already exists."""
 
 
 class EnsuredExperiment(NamedTuple):
@@ -75,7 +75,7 @@ class EnsuredExperiment(NamedTuple):
     deployment_id: str | None
     """The build to run; None for the build of the version."""
     created: tuple[str, ...]
-    """One line for everything that did not exist before."""
+    """Lines that describe what was created, one line for each thing."""
 
 
 def is_spec_file(text: str) -> bool:
@@ -126,7 +126,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     """Create the dataset, build, scorers and experiment unless they exist.
 
     Changed data makes a new version of the dataset, a changed definition a new version of the experiment. Nothing is
-    stored if the data or the target cannot be used, except if the target's own code raises: then its run reports that.
+    stored if the data or the target cannot be used. If the target's own code raises, the run reports the error.
 
     Raises:
         UsageError: Something is missing or wrong.
@@ -236,7 +236,7 @@ def _component_name(place: str) -> str:
 
 
 async def _bindings(workspace: Workspace, scorers: Sequence[str], folder: Path) -> tuple[Binding, ...]:
-    """Attach the scorers; a function becomes a scorer, or its next version if its source changed."""
+    """Attach the scorers; for a Python function, create a scorer, or its next version if the source changed."""
     builtin, own = [], []
     for text in scorers:
         if text.startswith(PYTHON):
@@ -265,7 +265,7 @@ def _target(before: TargetSpec | None, build: CreatedDeployment | None) -> Targe
     experiment, so that they can be compared.
     """
     if build is None:
-        assert before is not None, "a new experiment has a target"
+        assert before is not None, "a new experiment needs a target"
         return before
     (component,) = build.deployment.components
     if isinstance(before, ComponentTarget) and before.component == component:
@@ -293,7 +293,7 @@ COLUMNS = {
 }
 """Names of the CSV columns for each field; the remaining columns become metadata."""
 MAX_NAMED = 20
-"""Maximum columns in a message."""
+"""Maximum columns that a message names."""
 
 
 def _open(path: Path, map: Mapping[str, str]) -> ItemFile:

@@ -32,7 +32,7 @@ from evalscribe.text import cut, one_line
 
 
 class PassRates:
-    """Pass rate with its interval. Trials of an item are one observation, as are items of a cluster."""
+    """Pass rate with its interval. Trials of one item count as one observation, and so do items of one cluster."""
 
     def __init__(self) -> None:
         self._alone: Counter[TrialCluster] = Counter()
@@ -63,14 +63,14 @@ class PassRates:
 
 
 class ScorerTallies:
-    """Tallies of every scorer of a version, and of scorers of earlier versions that scored the run."""
+    """Tallies of the scorers of a version, and of any other scorers that scored the run."""
 
     def __init__(self, bindings: Sequence[Binding], clusters: Mapping[str, str]) -> None:
-        """Create empty tallies. `clusters`: cluster of each item key."""
+        """Create empty tallies. `clusters`: the cluster of each item, by item key."""
         self._clusters = clusters
         self._of = {one.spec.name: _Scorer(one.spec.name, one.spec.id, one.required) for one in bindings}
         self.broken = 0
-        """Number of trials that a required scorer broke on and none failed."""
+        """Number of trials that failed no required scorer, but on which one broke."""
 
     def read(self, scores: Iterable[Score]) -> None:
         """Add current scores, which must be grouped by item."""
@@ -186,7 +186,7 @@ def summarise_run(
 def _by_place(
     places: Iterable[DatasetPlace], tries: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
-    """Yield every item with its trials; no trials if the run ended before it."""
+    """Yield every item with its trials; an item that the run did not reach has no trials."""
     groups = groupby(tries, key=lambda one: one.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:
@@ -198,7 +198,7 @@ def _by_place(
 
 
 MAX_REASONS = 10
-"""Maximum reasons in a summary."""
+"""Maximum reasons for missing answers in a summary."""
 MAX_REASONS_COUNTED = 1_000
 """Maximum distinct reasons counted, because a target can give a different reason in every trial."""
 REASON_LENGTH = 160
@@ -206,7 +206,7 @@ RAISED = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 
 
 def error_reason(error: str | None) -> str:
-    """Return why a trial gave no answer, as a phrase.
+    """Return a phrase that says why a trial gave no answer, such as `raised NameError (agent.py:5)`.
 
     Exceptions of one type at one line are one reason, since their messages often quote the input.
     """
@@ -217,7 +217,7 @@ def error_reason(error: str | None) -> str:
 
 
 class _Part:
-    """All trials, or those of one split."""
+    """Tallies of all trials, or of the trials of one split."""
 
     def __init__(self) -> None:
         self.items = 0
@@ -232,7 +232,7 @@ class _Part:
 
 
 class _Tries:
-    """Results of trials, item by item."""
+    """Tallies of the results of trials, which are added item by item."""
 
     def __init__(self, repetitions: int) -> None:
         self.repetitions = repetitions
@@ -344,7 +344,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float | None:
 FIELDS = ("classification", "label")
 """Keys of an output or expected output that may hold the label."""
 NO_LABEL = "(none)"
-"""Label of a trial without output, or without a label in it."""
+"""Label of a trial without output, or whose output has no label."""
 
 
 def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:

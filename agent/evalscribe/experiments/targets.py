@@ -41,11 +41,11 @@ from evalscribe.text import cut, one_line
 KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
 LONGEST_REASON = 500
 MOST_USED = 10**12
-"""Maximum of each figure in a trial's `usage`: sums stay within what JSON readers and databases can represent."""
+"""Maximum of each number in a trial's `usage`, so that JSON readers and databases can represent the sums."""
 
 
 def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
-    """Parse a reply from a JSON value, with secrets redacted. Return a failure if it cannot be read."""
+    """Parse a reply from a JSON value, with secrets redacted. Return a failure if the value is no valid reply."""
     try:
         return _reply(redact_json(clean_json(value)), log, duration_ms)
     except DataError as error:
@@ -53,7 +53,7 @@ def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> Ta
 
 
 def failed_reply(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailure:
-    """Build a failure, with secrets redacted."""
+    """Build the failure of a target, with secrets redacted."""
     return TargetFailure(reason=_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
 
 
@@ -63,7 +63,7 @@ def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
 
 
 def parse_output(text: str) -> object:
-    """Parse a text as JSON; if it is not JSON, return it without its last line end."""
+    """Parse a text as JSON; return a text that is not JSON unchanged, but without its last line end."""
     try:
         return StrictJson().decode(text)
     except DataError:
@@ -206,7 +206,7 @@ def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) ->
 
 
 def _named(call: TargetCall) -> Mapping[str, str]:
-    """Return environment variables for the command, without characters that they cannot contain."""
+    """Return the command's environment variables, without characters that environment variables cannot contain."""
     told = {
         "EVALSCRIBE_IDEMPOTENCY_KEY": call.idempotency_key,
         "EVALSCRIBE_RUN_ID": call.run_id,

@@ -1,4 +1,4 @@
-"""Run the trials of an experiment concurrently and score each; it is stored before the next starts."""
+"""Run the trials of an experiment concurrently, and score and store each."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def trial_verdict(
     A required scorer that failed takes precedence over one that broke.
 
     Args:
-        results: Results by binding name, with thresholds applied. A missing one counts as broken.
+        results: Results by binding name, with thresholds applied. A scorer without a result counts as broken.
     """
     if status != "ok":
         return "error"
@@ -123,7 +123,7 @@ class ScorerPanel:
     """The scorers of an experiment, in topological order of their dependencies."""
 
     def __init__(self, bindings: Sequence[Binding], runners: Sequence[ScorerRunner]) -> None:
-        """Create the panel. Each runner has the name of its binding."""
+        """Create the panel. A runner belongs to the binding with the same name."""
         by_name = {binding.spec.name: binding for binding in bindings}
         self._members = [(by_name[runner.name], runner) for runner in runners]
 
@@ -133,7 +133,7 @@ class ScorerPanel:
         """Score a trial. Raises `EvalscribeError` for errors that concern all trials.
 
         Args:
-            peers: Results of scorers outside this panel.
+            peers: Results of scorers that do not belong to this panel.
         """
         request = _request(item, attempt)
         shared: JsonValue = request.model_dump(mode="json")
@@ -155,7 +155,7 @@ def to_stored_score(
 ) -> tuple[Score, ScoreEvidence]:
     """Convert a result into a stored score.
 
-    Its id is made of trial, scorer and superseded score, so it is stored once.
+    The score's id is derived from trial, scorer and superseded score, so that it is stored only once.
     """
     binding, seen, result = scored
     score = Score(
@@ -249,7 +249,7 @@ class _RunModel:
 
 
 LATE_S = 2.0
-"""Extra seconds after its timeout in which a target can report the timeout itself."""
+"""Seconds after a timeout in which the target can still report the timeout itself."""
 
 
 class TrialRequest(NamedTuple):
@@ -271,7 +271,7 @@ class CompletedTrial(NamedTuple):
 
 
 def mark_unstorable(done: CompletedTrial, reason: str) -> CompletedTrial:
-    """Return the trial as failed, without the output that cannot be stored."""
+    """Return the trial with the status `error`, without the output that cannot be stored."""
     item = done.attempt.item.model_copy(
         update={"status": "error", "verdict": "error", "error": f"its output cannot be stored: {reason}"}
     )

@@ -1,4 +1,4 @@
-"""Open what a run needs, work on it until it ends, and score a finished run again."""
+"""Run the trials of a run in a worker, and score a finished run again."""
 
 import asyncio
 import os
@@ -61,7 +61,7 @@ from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
 STAGE = "target"
-"""Stage of a prompt target's model calls."""
+"""Stage to which the model calls of a prompt target are charged."""
 
 
 class TrialTools(NamedTuple):
@@ -161,7 +161,7 @@ async def open_scorers(
 
 
 class _Makers:
-    """Creates scorer runners. Opens what they share once and closes it at the end."""
+    """Creates scorer runners. What several runners share is opened once, and closed at the end."""
 
     def __init__(
         self, workspace: Workspace, models: Models, opened: AsyncExitStack, timeout_s: float, concurrency: int
@@ -287,7 +287,7 @@ class _Worker:
         self._tools = tools
         self._spent = workspace.store.experiment_runs.spent(run.id)
         self._along: ContinuousRunArchive | None = None
-        """None if an earlier worker ran some of the trials. All trials are then archived at the end."""
+        """Archives trials as they finish; None if an earlier worker ran some: then all are archived at the end."""
 
     async def run(self) -> ExperimentRun:
         try:
@@ -392,7 +392,7 @@ class _Worker:
         )
 
     async def _ended(self, state: RunState, reason: str | None) -> ExperimentRun:
-        """End the run. Its trials are also archived, so that it can be analysed."""
+        """End the run, and archive its trials, so that it can be analysed."""
         run = self._end(state, reason)
         if self._workspace.store.experiment_runs.tally(run.id):
             await self._archived(state, reason)
@@ -409,7 +409,7 @@ class _Worker:
 
 
 AT_ONCE = 50
-"""Trials whose new scores are stored at once."""
+"""Number of trials whose new scores are stored in one write."""
 
 
 class RescoreResult(Frozen):
@@ -466,7 +466,7 @@ async def rescore_run(
         runners: Opens the scorers of a version.
 
     Raises:
-        UsageError: The run has not ended, or there is no such scorer.
+        UsageError: The run has not ended, or a named scorer does not exist.
         UnavailableError: Another process is working on the run.
     """
     require_ended(run, "it can be scored again once it has ended")
@@ -535,7 +535,7 @@ class _Job:
         return list(await asyncio.gather(*map(one, batch)))
 
     async def _again(self, kept: StoredTrial) -> _New:
-        """Score a trial again. A trial without output has no scores."""
+        """Score a trial again, unless it has no output."""
         item = kept.attempt.item
         if item.status != "ok":
             return _New((), item.id, item.verdict, "error")

@@ -1,4 +1,4 @@
-"""Collate findings: recurrence, the patterns that they share, and recommendations."""
+"""Collate findings: add recurrence, and derive patterns and recommendations."""
 
 import re
 from collections import Counter, defaultdict
@@ -29,11 +29,11 @@ from evalscribe.model.run import TARGET, Run
 from evalscribe.text import join_first, pluralise, prose
 
 MIN_SHARED = 2
-"""Minimum findings that share something; a group of evals counts as one."""
+"""Minimum findings with the same cause for a pattern; a group of evals counts as one finding."""
 MIN_CATEGORY = 3
-"""Minimum failures of a category that is reported."""
+"""Minimum failures for a category to be reported as a pattern."""
 CATEGORY_SHARE = 1 / 3
-"""Minimum share of all failures of a category that is reported."""
+"""Minimum share of all failures for a category to be reported as a pattern."""
 SHOWN_ERROR = 80
 """Maximum characters of an error in a pattern's name."""
 SHOWN_ACTION = 100
@@ -55,7 +55,7 @@ LABELS = {
 
 
 def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] | None = None) -> tuple[Pattern, ...]:
-    """Return patterns in report order: what may be broken in the suite first, history last.
+    """Return patterns in report order: possible defects of the suite first, history last.
 
     Of patterns about the same evals, only the first is returned.
     """
@@ -96,7 +96,7 @@ def _style_only(findings: Sequence[Finding]) -> Pattern | None:
 
 
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Find shared causes; uncertain causes do not count."""
+    """Yield a pattern for each cause that several certain findings share."""
     for cause, hit in _by(findings, lambda f: [f.judged.cause] if f.judged else []).items():
         if len(_judged(hit, lambda verdict: not verdict.uncertain)) >= MIN_SHARED:
             name = f"Same cause: {cause_in_words(cause)}"
@@ -104,7 +104,7 @@ def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Find equal errors with different labels, which a person should check."""
+    """Yield a pattern for equal errors with different labels, which a person should check."""
     for signature, hit in _by(_each(findings), lambda f: [f.signature] if f.signature else []).items():
         labels = {finding.judged.classification for finding in hit if finding.judged}
         if len(labels) > 1:
@@ -114,7 +114,7 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Find categories with many failures. Difficulty cannot be judged from failures alone."""
+    """Yield a pattern for each category with many failures. Failures alone do not show that it is difficult."""
     by_category = _by(findings, lambda f: f.categories)
     for category, hit in sorted(by_category.items(), key=lambda item: -len(item[1])):
         many = len(hit) >= MIN_CATEGORY and len(hit) >= CATEGORY_SHARE * len(findings)
@@ -125,7 +125,7 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) -> Pattern | None:
-    """Find tasks that failed in every one of several trials, as opposed to intermittent failures."""
+    """Return the pattern of tasks that failed in all of several trials, not just in some; None without such tasks."""
     never = all_trials_failed(findings, trials)
     if not never:
         return None
@@ -147,7 +147,7 @@ def _tasks(names: Iterable[str]) -> str:
 
 
 def documented(verdict: Verdict) -> bool:
-    """Return whether the eval's notes may mention the known gap. Gaps that rules derive without notes have a fix."""
+    """Return whether the eval's notes mention the known gap: the verdict cites them, or proposes no fix."""
     cites = any(citation.role == "known_gaps" for citation in verdict.citations)
     gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
     return gap and (cites or verdict.fix is None)
@@ -244,7 +244,7 @@ GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
 
 
 NO_REASON = "the log ends before the reason"
-"""End of the error text of a failure whose log contains no reason."""
+"""Last words of the error text if the log contains no reason."""
 RECORD = "Record why tests fail: keep `failureMessages` of the test runner's JSON report, or its stderr, with the eval"
 OWN, DOCUMENTED = "the model's own", "known gap, documented in the eval's notes"
 UNSURE = "settle the label first"
@@ -257,14 +257,14 @@ GENERIC = frozenset(
     updated used uses using when where which with without
     """.split()  # noqa: SIM905
 )
-"""Words that many fixes contain, so that they do not show that two fixes are the same."""
+"""Words that many fixes contain; two fixes that share only such words are not the same fix."""
 
 
 def make_recommendations(
     findings: Sequence[Finding], follow_ups: Sequence[FollowUp] = ()
 ) -> tuple[Recommendation, ...]:
-    """Return numbered proposals, then unnumbered notes on the model and on findings that need no action. A finding
-    about which there is nothing to say is in none of them."""
+    """Return numbered proposals, then unnumbered notes on the model and on findings that need no action. Findings that
+    no text applies to are omitted."""
     each, broken = _each(findings), tuple(_broken_target(findings))
     notes = (*broken, *_model_notes([finding for finding in findings if not _broke_itself(finding)]))
     proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(each, follow_ups), 1)]
@@ -278,8 +278,8 @@ def proposes(verdict: Verdict) -> bool:
 
 
 def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> list[Recommendation]:
-    """Return one proposal for all findings that ask for the same change or share a cause. Proposals that would let
-    evals pass come first, then those with more evals."""
+    """Return one proposal for each group of findings that ask for the same change or share a cause: first those that
+    would let evals pass, then those with more evals."""
     shared: list[list[Finding]] = []
     for finding in findings:
         if finding.judged and proposes(finding.judged):
@@ -318,19 +318,19 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
 
 
 def _waits_for(finding: Finding, verdict: Verdict) -> bool:
-    """Return whether a finding breaks the same lint rule and its label is uncertain."""
+    """Return whether a finding has the lint rule of `verdict` as its cause and an uncertain label."""
     mine = finding.judged
     return bool(mine and finding.step in LINT_STEPS and mine.uncertain and mine.cause == verdict.cause)
 
 
 def _sentence(fix: str) -> str:
-    """Return a fix as a capitalised sentence without a full stop. A leading code name is not capitalised."""
+    """Return a fix as a capitalised sentence without a full stop. A code name at its start is not capitalised."""
     text = " ".join(fix.split()).rstrip(".")
     return text[:1].upper() + text[1:] if re.match(r"[a-z]+\b(?![.(/_-])", text) else text
 
 
 def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> str:
-    """Remove from a proposal what was tried before without success, and mention it."""
+    """Remove fixes that did not hold from a proposal, and add a sentence that mentions the first of them."""
     paths = set(_paths(hit))
     failed = [one.text for one in follow_ups if one.outcome == "did not hold" and paths.intersection(one.evals)]
     failed += [f.recurrence.action for f in hit if f.recurrence.kind == "fix-in-doubt" and f.recurrence.action]
@@ -344,18 +344,18 @@ def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]
 
 
 def _code(name: str) -> str:
-    """Return a name as a code span; backticks in it are replaced."""
+    """Return a name as a code span, with backticks in the name replaced."""
     return f"`{name.replace('`', chr(39))}`"
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the first letters of the words by which fixes are compared; names in backticks are ignored."""
+    """Return the first four letters of each word outside backticks that is not generic, to compare fixes."""
     words = re.findall(r"[a-z]{4,}", re.sub(r"`[^`]*`", " ", text.lower()))
     return frozenset(word[:4] for word in words if word not in GENERIC)
 
 
 def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iterable[Recommendation]:
-    """Recommend recording data that would settle labels: answers, test messages, ends of logs. Once per run."""
+    """Recommend recording the data that uncertain labels lack: answers, test messages, ends of logs."""
     unsure = [f for f in findings if f.judged and f.judged.uncertain and not set(f.paths).intersection(fixed)]
     short = [f for f in unsure if f.judged and f.judged.error.endswith(NO_REASON)]
     if short:
@@ -399,7 +399,7 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
 
 
 def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
-    """Describe what the model did: `leaves out args (5 evals)`. Evals are counted only if more than findings."""
+    """Describe what the model did: `leaves out args (5 evals)`. Omit the count if each finding is one eval."""
     said = [finding.judged.why.rstrip(" .…") for finding in _each(hit) if finding.judged]
     evals = _count(hit)
     often = [pluralise(evals, "eval")] if evals > len(hit) else []
@@ -425,8 +425,8 @@ def _broke_itself(finding: Finding) -> bool:
 
 
 def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
-    """Yield why nothing is proposed for findings that no other recommendation names. Outages and then undecided
-    labels come last."""
+    """Return the reasons to change nothing, each with the evals that no other recommendation names. Outages come after
+    the model's faults and known gaps, uncertain labels last."""
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
     for finding in findings:
@@ -462,14 +462,14 @@ def collate(
 ) -> Collation:
     """Collate the findings of a run.
 
-    Patterns and recommendations use people's corrections before the judge's labels.
+    In patterns and recommendations, people's corrections replace the judge's labels.
 
     Args:
         run: The run.
         findings: Its findings.
         history: Entries of earlier reports by the eval's path, newest first.
-        newest: Name of the last report.
-        corrections: People's corrections by path.
+        newest: Name of the newest earlier report.
+        corrections: People's corrections by eval path.
         follow_ups: Outcomes of earlier actions. A fix that did not hold is not proposed again.
     """
     seen = merge_trials(_with_recurrence(finding, history) for finding in findings)
@@ -486,7 +486,7 @@ def collate(
 def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest: str | None) -> tuple[str, ...]:
     """Return evals that failed in the newest earlier report and not in this run.
 
-    Only evals that ran are included, if the source lists them all; if its list is incomplete, the result is empty.
+    If the source lists all evals, only those that ran are included. Empty if its list of failures is incomplete.
     """
     if len(run.failures) < run.failed:
         return ()
@@ -497,14 +497,14 @@ def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest:
 
 
 def _with_recurrence(finding: Finding, history: Mapping[str, Sequence[Precedent]]) -> Finding:
-    """Add recurrence to a finding; all its evals share the history of the first one that has any."""
+    """Add recurrence to a finding, from the history of its first eval that has any."""
     earlier = next((history[path] for path in finding.paths if history.get(path)), ())
     found = find_recurrence(finding.judged, finding.step, earlier)
     return finding if found == finding.recurrence else finding.model_copy(update={"recurrence": found})
 
 
 def _corrected(finding: Finding, corrections: Mapping[str, Correction]) -> Finding:
-    """Apply people's corrections to a finding. If they blame the model, the judge's proposed change is dropped."""
+    """Apply people's corrections to a finding. A correction to `MODEL_FAULT` drops the judge's proposed fix."""
     said = next((corrections[path] for path in finding.paths if path in corrections), None)
     if said is None or finding.judged is None:
         return finding

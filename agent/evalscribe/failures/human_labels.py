@@ -1,4 +1,4 @@
-"""Apply human labels to other failures: as precedents for the same failure, as examples for similar ones."""
+"""Use human labels for other failures: as precedents for the same failure, and as examples for similar failures."""
 
 import re
 from collections import Counter
@@ -12,7 +12,7 @@ from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import Classification, HumanLabel, LabelledExample, Precedent
 
 MOST = 4
-"""Maximum examples for one failure."""
+"""Maximum examples that a judge gets for one failure."""
 MOST_OF_A_LABEL = 2
 SAME_ERROR = "the same error in another eval"
 SAME_CODE = "the same rule or code of error at the same step"
@@ -24,7 +24,7 @@ LabelledEval = tuple[str, str]
 
 
 class CurrentFailure(NamedTuple):
-    """The failure to judge, as known before judging."""
+    """The failure to judge."""
 
     sighting: FailureFingerprint
     path: str
@@ -40,7 +40,7 @@ class CurrentFailure(NamedTuple):
 def precedents_from_labels(
     labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
 ) -> tuple[Precedent, ...]:
-    """Return labels of the same failure: equal fingerprint and eval version, in another run of any model."""
+    """Return labels of the same failure (equal fingerprint and eval version) in other runs of any model."""
     same = (label for label in labels if (seen := _seen(label, now, sighted)) and _same_failure(now.sighting, seen))
     return tuple(_precedent(label, now) for label in _newest_first(same))
 
@@ -53,9 +53,9 @@ def add_labels(
     names: Mapping[str, str],
     runs: Mapping[str, str],
 ) -> tuple[Precedent, ...]:
-    """Add labels from git to the history from earlier reports, newest first.
+    """Add human labels from git to the precedents from earlier reports, newest first.
 
-    `names` maps a report's path below the reports folder to its name in the history; `runs` maps that name to its run.
+    `names` maps a report's path in the reports folder to its name in `history`; `runs` maps that name to the run's id.
     If a report of the same model already has the label, only its reviewer is added. Labels of other failures, or of
     other versions of the eval, are left out.
     """
@@ -110,7 +110,7 @@ def without_trial(path: str) -> str:
 
 
 def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExample]:
-    """Limit the examples: a few per label, and each label once per eval."""
+    """Select the first examples: a few of each label, and each label once per eval."""
     counts: Counter[Classification] = Counter()
     seen: set[tuple[str, Classification]] = set()
     for label, why in similar:
@@ -125,7 +125,7 @@ _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "
 
 
 def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> tuple[int, str]:
-    """Return the distance (0 is most similar) and what is shared; empty if nothing is."""
+    """Return the distance (0 is most similar) and how the failures are similar; empty if they are not."""
     seen = sighted.get(labelled_eval(label))
     mine = fingerprint(now.sighting)
     if (mine is not None and seen and fingerprint(seen) == mine) or (not seen and _same_words(label, now)):
@@ -136,7 +136,7 @@ def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) ->
 
 
 def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
-    """Compare error texts, for failures whose runs are not in the store. Stock messages never count as equal."""
+    """Compare error texts, because the store lacks the labelled failure's run. Stock messages never count as equal."""
     if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
         return False
     return fingerprint(now.sighting) is not None and normalise_error(label.error) == normalise_error(now.error)
@@ -180,7 +180,7 @@ def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
 def _enriched(
     told: Precedent, label: HumanLabel | None, now: CurrentFailure, sighted: FailureRecords, run: str
 ) -> Precedent:
-    """Add to a precedent what git and the store know about its label."""
+    """Add the label's reviewer and note to a precedent, and whether the store shows that the failure is the same."""
     if not told.by_person:
         return told
     seen = sighted.get(labelled_eval(label) if label else (run, told.eval))
@@ -191,7 +191,7 @@ def _enriched(
 
 
 def _different(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
-    """Return whether the eval or failure is known to differ; if unknown, the error texts decide."""
+    """Return whether the eval version or the failure is known to differ; False if unknown."""
     versions = now.task and now.grader and seen.task and seen.grader
     looks = fingerprint(now) and fingerprint(seen)
     return bool(versions and not _same_task(now, seen)) or bool(looks and not same_fingerprint(now, seen))

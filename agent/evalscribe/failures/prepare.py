@@ -36,9 +36,9 @@ _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
 def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
-    """Return the content id of what a judge may read of a failure; failures with equal ids share a verdict.
+    """Return the content id of what a judge may read about a failure. Failures with equal ids share a verdict.
 
-    For failures before any output of the model, only the located error counts.
+    If the failure precedes any output of the model, only the failed step, the error and HTTP status codes count.
     """
     located = prepared.diagnosis.located
     if located is not None and ended_before_output(evidence):
@@ -48,9 +48,9 @@ def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
 
 
 def ended_before_output(evidence: Evidence) -> bool:
-    """Return whether no step passed and no output, log or transcript shows any work of the model.
+    """Return whether the failure precedes any output: no step passed, and nothing shows any work of the model.
 
-    If the source reports a broken harness, a log does not count, because it is the harness's.
+    If the source reports an error of the harness, the log is ignored, because the harness wrote it.
     """
     log = () if evidence.eval.status == "error" else evidence.of("log")
     did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Transcripts(evidence).by_model
@@ -58,7 +58,7 @@ def ended_before_output(evidence: Evidence) -> bool:
 
 
 def _read(evidence: Evidence, packed: PackedEvidence) -> list[object]:
-    """Return what a judge may read: the packed evidence, its source documents, and the failed step's log.
+    """Return everything that a judge may read: the packed evidence, its source documents, and the failed step's log.
 
     In the log, ports, times and temporary files are ignored. Elsewhere only white space at line ends is ignored,
     because a number in code matters.
@@ -83,7 +83,7 @@ def _trimmed(text: str) -> str:
 
 
 RECORD_VERSION = 2
-"""Raise by hand when this or `signature` changes its result; stored fingerprints are then recomputed."""
+"""Raise by hand when `failure_record` or `signature` returns other values; stored fingerprints are then recomputed."""
 _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w+\]")
 """Signs that a test runner cut a value short."""
 
@@ -91,10 +91,10 @@ _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w
 def failure_record(
     run: Run, evidence: Evidence | UnreadableEvidence, diagnosis: Diagnosis | None = None
 ) -> FailureFingerprint:
-    """Describe a failure for comparison with other runs. Unreadable evidence only shows that it failed.
+    """Return a failure's fingerprint for the comparison with other runs; mostly empty if its evidence is unreadable.
 
     Args:
-        run: The run that it failed in.
+        run: The run of the failure.
         evidence: Evidence of the failure.
         diagnosis: Diagnosis of the evidence; None to compute it.
     """
@@ -133,9 +133,9 @@ def _failed(run: Run, eval: Eval) -> FailureFingerprint:
 
 
 def _hides(located: LocatedError) -> bool:
-    """Return whether a test's message hides the compared values.
+    """Return whether a test's message hides the values that the test compared.
 
-    Compilers and linters quote code, which hides nothing.
+    Compilers and linters quote code, so their messages hide nothing.
     """
     return located.test is not None and _HIDDEN.search(located.error) is not None
 
@@ -147,10 +147,10 @@ FETCHES = 8
 async def fetch_evidence(
     source: RunSource, run: Run, store: "AnalysisStore", on_progress: Callable[[int, int], None] | None = None
 ) -> tuple[GatheredEvidence, ...]:
-    """Fetch every failed eval of the run, in order, and store its evidence, which does not stay in memory.
+    """Fetch and store the evidence of every failed eval of the run, and return a summary of each, in the run's order.
 
-    `on_progress` receives the number done and the total. Errors that affect all evals are raised: no more evals are
-    fetched, and those already fetched are stored.
+    `on_progress` receives the number of fetched evals and the total. An error that affects all evals ends the fetching
+    and is raised; evidence fetched before stays in the store.
     """
     gathered: dict[str, GatheredEvidence] = {}
     waiting = iter(run.failures)
@@ -180,7 +180,7 @@ async def _one(source: RunSource, run: Run, store: "AnalysisStore", eval: Eval) 
 
 
 def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None = None) -> GatheredEvidence:
-    """Compute what later stages need of one failed eval; without a run, no fingerprint for comparison."""
+    """Compute the values of one failed eval that later stages need; the fingerprint only with a run."""
     if isinstance(evidence, UnreadableEvidence):
         own = content_id(["unreadable", evidence.eval.id, evidence.reason])
         return GatheredEvidence(
@@ -214,8 +214,8 @@ def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException
 def group_failures(gathered: Iterable[GatheredEvidence]) -> tuple[FailureGroup, ...]:
     """Group failures, in the order of their first members; every eval is in exactly one group.
 
-    A group has failures with one located error before any output of the model, or failures that look the same to a
-    judge. Equal signatures with different evidence stay separate: they are a pattern, and are judged one by one.
+    A group has failures with the same error before any output of the model, or failures that look the same to a judge.
+    Failures with equal signatures and different evidence are judged one by one, and reported as a pattern.
     """
     members: dict[str, list[GatheredEvidence]] = {}
     for one in gathered:

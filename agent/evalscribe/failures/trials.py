@@ -1,4 +1,4 @@
-"""Count trials of a task, estimate pass rates from them, and merge their findings."""
+"""Count the trials of each task, estimate pass rates from them, and merge findings of one task's trials."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +10,10 @@ from evalscribe.statistics.intervals import pass_at, pass_every
 
 
 def count_trials(run: Run) -> Mapping[str, TrialCount]:
-    """Count the trials of each task that has several, by task path, in the order of the run.
+    """Return trial counts by task path, in the order of the run, for tasks with several trials.
 
-    If the run lists only failures, tasks that always passed are missing. If it lists fewer failures than it has, the
-    result is empty, because the others may belong to any task.
+    If the run lists only failures, tasks that always passed are missing. If it does not list all its failures, the
+    result is empty: the missing ones may belong to any task.
     """
     if len(run.failures) < run.failed:
         return {}
@@ -45,7 +45,7 @@ def trial_rates(run: Run) -> TrialRates | None:
 
 
 def merge_trials(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings for trials of one task with the same label, certainty and cause, in place of the first.
+    """Merge findings on trials of one task that have the same label, certainty and cause, at the place of the first.
 
     Each trial keeps its own verdict in `joined`. Undecided trials are not merged.
     """

@@ -38,10 +38,10 @@ REPOSITORY_VARIABLES = (
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
 )
-"""Variables that point git at a repository (see `git rev-parse --local-env-vars`). A hook that runs evalscribe sets
-them for its own repository.
+"""Environment variables that select a repository (see `git rev-parse --local-env-vars`). If a git hook runs evalscribe,
+they select the hook's repository.
 
-The last three change how git interprets path names.
+The last three variables change how git interprets path names.
 """
 
 
@@ -58,7 +58,7 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 class GitError(Exception):
-    """git refused a command; the message is the one-line output of git or a hook."""
+    """A git command failed; the message is what git or a hook printed, on one line."""
 
 
 LONGEST_LOGGED = 300
@@ -73,14 +73,12 @@ class CompletedCommand(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the output without the last line end; invalid UTF-8 is preserved when the text is passed back to
-        git.
-        """
+        """Return the output without its last line end. Invalid UTF-8 survives when the text is passed back to git."""
         return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 class Git:
-    """Runs git in a folder. `options` precede every command."""
+    """Runs git in a folder. `options` are global options of git, which precede every command."""
 
     def __init__(self, folder: Path, options: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -96,7 +94,7 @@ class Git:
     ) -> CompletedCommand:
         """Run one command to completion, with `feed` on its standard input.
 
-        After `at_most_s` seconds it is ended and counts as failed. Raises `UsageError` if git cannot be started.
+        After `at_most_s` seconds the command is killed, and fails. Raises `UsageError` if git cannot be started.
         """
         command = ["git", *self._options, *arguments]
         try:
@@ -146,7 +144,7 @@ class Git:
 
 
 class ReportRepository(Git):
-    """The repository that contains a folder, and its objects."""
+    """The repository that contains a folder; reads its objects."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
         """Open the repository. Raises `GitError` if the folder is in none."""
@@ -162,10 +160,10 @@ class ReportRepository(Git):
     def blob(self, name: str) -> bytes:
         """Return a blob by its full id. Raises `GitError` if it does not exist.
 
-        Loose and packed objects are read without a process, because a report may have hundreds of versions. git reads
-        the rest: objects of a partial clone that must be fetched, and hashes other than SHA-1.
+        Loose and packed objects are read without starting git, because a report may have hundreds of versions. Only
+        git can read objects that a partial clone must fetch, and repositories with hashes other than SHA-1.
         """
-        from git import GitDB  # slower to import than git is to answer; most commands read no history
+        from git import GitDB  # imported here because it is slow to import, and most commands read no history
         from git.exc import ODBError
 
         if self._objects is None:
@@ -194,8 +192,8 @@ QUIET = (
     *("-c", "http.lowSpeedTime=60"),
 )
 """Options for commands that work on commits. Hooks are off, because they check the checked-out files, not what is
-committed and pushed here, and may change them. An index of our own must leave no files beside the user's. Replaced
-commits are ignored, because other clones have the originals. A silent server times out.
+committed and pushed here, and may change them. No file is left beside the user's index. `git replace` is ignored,
+because other clones have the original commits. A server that sends nothing times out.
 """
 
 
@@ -211,7 +209,7 @@ class GitResult(CompletedCommand):
 
 
 class GitFolder(Git):
-    """Runs git in a folder and redacts its messages."""
+    """Runs git in a folder, and redacts secrets in git's messages."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, QUIET)
@@ -223,5 +221,5 @@ class GitFolder(Git):
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> GitResult:
-        """Run a command like `Git.run`, redacting messages: a remote may repeat its URL with a token."""
+        """Run a command like `Git.run`, and redact messages, because a remote may repeat a URL with a token."""
         return GitResult(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

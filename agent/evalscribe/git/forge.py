@@ -1,4 +1,4 @@
-"""Open the forge of a remote: GitHub, or one that only names the page where a person opens the pull request."""
+"""Open GitHub for a remote, or for other remotes name the page where a person opens the pull request."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ManualForge:
-    """Any remote, and GitHub without a token. It only names pages."""
+    """Names the page where a person opens the pull request: on GitHub without a token, and on other servers."""
 
     def __init__(self, remote_url: str | None) -> None:
         self.remote_url = remote_url
@@ -26,7 +26,7 @@ class ManualForge:
         return PullRequest(url=pull_request_page(pushed, base, self.remote_url), state="by hand", draft=draft)
 
     def comment(self, number: int, mark: str, body: str) -> None:
-        """Return None: comments cannot be written."""
+        """Return None: without GitHub's API, no comment can be written."""
 
     def close(self) -> None:
         """Do nothing: no connection is open."""
@@ -44,7 +44,7 @@ def repository_of(folder: Path) -> GitRepository:
 
 
 def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | ManualForge":
-    """Open GitHub if a token is set and the remote is on its server; else a forge that only names the page to open.
+    """Return a GitHub client if a token is set and the remote is on GitHub's server, else a `ManualForge`.
 
     Raises:
         UsageError: The token would go to a host that a stranger could have named, or a package is missing.
@@ -60,20 +60,22 @@ def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | Man
 
 
 def advice(settings: Settings, remote_url: str | None) -> str | None:
-    """Return how to let evalscribe open the pull request itself; None if no setting helps or none is needed."""
+    """Return the setting with which evalscribe opens the pull request itself; None if it already does, or cannot."""
     there, access = parse_address(remote_url), settings.github()
     if there is None:
         return None
     if _belongs(there.host, access):
         return (
-            None if access.key else "Next time: set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
+            None if access.key else "Next time, set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
         )
     if access.key and access.url != GITHUB_API:
-        return f"evalscribe did not open it: the API {access.url} does not belong to {there.host}. Set --api-url."
+        return (
+            f"evalscribe opened no pull request: the API {access.url} does not belong to {there.host}. Set --api-url."
+        )
     return None
 
 
 def _belongs(host: str, access: Access) -> bool:
-    """Return True if the API is the remote's: `github.com` and `api.github.com`, or one host with both."""
+    """Return True if the API belongs to the remote's host: the same host, or `api.github.com` for `github.com`."""
     api = (urlsplit(access.url).hostname or "").lower()
     return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

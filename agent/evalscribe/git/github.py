@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def wrap_section(mark: str, text: str) -> str:
-    """Wrap the text in its marks, escaping any marks inside: evidence may quote them."""
+    """Wrap a section's text in its marks, and escape any marks in the text, because evidence may quote them."""
     return f"{_begin(mark)}\n{text.strip().replace('<!--', '<! --')}\n{_end(mark)}"
 
 
@@ -65,8 +65,8 @@ def translate_error(what: str, error: GithubException) -> EvalscribeError:
             f"{begin} asks to wait because the token's rate limit is used up ({said}); try again later"
         )
     if error.status == 403:
-        return AccessError(f"{begin} does not allow it ({said}). The token lacks permission: {PERMISSION}")
-    if error.status == 404:  # also GitHub's answer for a repository that the token may not see
+        return AccessError(f"{begin} denied access ({said}). The token lacks permission: {PERMISSION}")
+    if error.status == 404:  # GitHub also returns 404 for a repository that the token may not see
         return AccessError(f"{begin} found no such repository, or the token may not see it ({said}): {PERMISSION}")
     if error.status == 422:
         kind = PullRequestExists if "already exists" in said else DataError
@@ -83,7 +83,7 @@ def _limited(error: GithubException, said: str) -> bool:
 
 
 def _said(error: GithubException) -> Iterable[str]:
-    """Yield the short messages of a response; a proxy's HTML page has none."""
+    """Yield the short messages in a response; the HTML page of a proxy has no such messages."""
     data = error.data if isinstance(error.data, dict) else {}
     parts = [data.get("message"), *(part.get("message") for part in data.get("errors") or () if isinstance(part, dict))]
     said = [" ".join(str(part).split())[:200] for part in parts if part]
@@ -91,12 +91,12 @@ def _said(error: GithubException) -> Iterable[str]:
 
 
 PART = "report"
-"""Mark of our section in a pull request's text."""
+"""Mark of the section of a pull request's text that evalscribe writes."""
 OUR_TITLE = "Analyze "
-"""Start of generated titles; any other title is a person's."""
+"""Start of the titles that evalscribe writes; any other title was written by a person."""
 TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a decompressed response: over twice as many as a page of a hundred comments of 64 KiB each has."""
+"""Maximum bytes of a decompressed response; a page of a hundred comments of 64 KiB has less than half as many."""
 PIECE = 16 * 1024
 """Bytes that are decompressed at a time; gzip expands them at most a thousandfold."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
@@ -221,12 +221,12 @@ class GitHubForge:
 
 
 def _from_here(pull: "Pull") -> bool:
-    """Return True if the branch is the repository's own and not a fork's: a renamed repository lists all open ones."""
+    """Return True if the branch is not in a fork; a renamed repository also lists the pull requests of forks."""
     return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 
 def _updated(pull: "Pull", title: str, body: str) -> bool:
-    """Update a pull request; return True if anything changed. A title or text by a person is preserved."""
+    """Update a pull request; return True if anything changed. A title or text that a person wrote is preserved."""
     title = title if pull.title.startswith(OUR_TITLE) else pull.title
     text = replace_section(PART, pull.body, body)
     if (title, _lines(text)) == (pull.title, _lines(pull.body or "")):
@@ -241,7 +241,7 @@ def _rewrite(comment: "IssueComment", body: str) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Split into lines: GitHub returns text with other line ends."""
+    """Split a text into lines, because GitHub may change its line ends."""
     return text.replace("\r\n", "\n").strip().split("\n")
 
 
@@ -251,7 +251,7 @@ def _told(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -> PullRe
 
 @contextmanager
 def _errors(what: str) -> Iterator[None]:
-    """Convert every error of the client to an `EvalscribeError`; its own messages may quote a whole page."""
+    """Convert every error of the client to an `EvalscribeError`, since a client's message may quote a whole page."""
     try:
         yield
     except (IncompletableObject, *_NO_API) as error:

@@ -22,11 +22,11 @@ from evalscribe.model.repository import (
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"
 REPORTS = "*.md"
-"""Every markdown file of the repository: a report may have been moved from anywhere."""
+"""Pattern of all markdown files of a repository, because a report may have been moved from any folder."""
 _FILE = b"100"
-"""Start of a regular file's mode; a link's target is not a report's text."""
+"""Start of the mode of a regular file; symbolic links are no reports."""
 _BOT = "[bot]"
-"""End of the names of bots."""
+"""Suffix of the names of bots."""
 _COAUTHORS = "%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x01)"
 _COAUTHOR = re.compile(r"([^<>]*\S) *<([^<>]+)>")
 _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSignature": "false"}
@@ -35,7 +35,7 @@ _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSig
 class Commit(NamedTuple):
     id: str
     parents: tuple[str, ...]
-    """Parents that touch markdown; git omits the others."""
+    """Parents that touch markdown; git leaves out other parents."""
     author: str
     email: str
     date: str
@@ -45,20 +45,20 @@ class CommitChange(NamedTuple):
     """A commit's change to one file, relative to one parent."""
 
     blob: str | None
-    """None if the file was deleted."""
+    """Id of the file's content; None if the commit deleted the file."""
     was: str | None
-    """Its path in the parent; None if the file was moved away and the path is gone."""
+    """Path of the file in the parent; None if the parent has no such file."""
     same: bool
-    """True if only the name changed."""
+    """True if the file was only renamed."""
 
 
 Changes = Mapping[str, CommitChange]
 FileAtCommit = tuple[str, str]
-"""A commit, and the path of a file in it."""
+"""Id of a commit, and the path of a file in it."""
 
 
 class GitHistory:
-    """The history of one commit."""
+    """The history of markdown files up to one commit."""
 
     def __init__(self, repo: ReportRepository, tip: str) -> None:
         self.tip = tip
@@ -67,7 +67,7 @@ class GitHistory:
         self._changes = _changes(repo, list(self._commits.values()))
 
     def versions(self, repo: ReportRepository, path: str) -> Iterator[FileVersion]:
-        """Yield versions, oldest first; a merge counts if its text differs from that of each parent."""
+        """Yield a file's versions, oldest first. A merge is a version if its text differs from every parent's."""
         begin = next(iter(self._commits), None)
         last = self._changed_at((begin, path)) if begin else None
         before: dict[FileAtCommit, list[FileAtCommit]] = {}
@@ -99,7 +99,7 @@ class GitHistory:
         )
 
     def _changed_at(self, place: FileAtCommit) -> FileAtCommit | None:
-        """Return the commit that gave the file its text at this place, and its path there; None if there is no file."""
+        """Return the commit in which the file got its current text, and its path there; None if the file is missing."""
         while True:
             follow = self._unchanged_since(place)
             if follow is None:
@@ -108,7 +108,7 @@ class GitHistory:
             place = follow
 
     def _unchanged_since(self, place: FileAtCommit) -> FileAtCommit | None:
-        """Return the file in the first parent with the same text; None if every parent differs."""
+        """Return the first parent in which the file has the same text, and its path there; None if there is none."""
         commit, path = place
         for parent, change in zip(self._commits[commit].parents, self._beside_parents(place), strict=False):
             if change is None:
@@ -150,7 +150,7 @@ def open_git(folder: Path) -> Iterator[ReportRepository]:
 
 
 def _existing(folder: Path) -> Path:
-    """Return the folder or its nearest existing parent: merged reports may not exist locally."""
+    """Return the folder, or its nearest parent that exists, because merged reports may not exist locally."""
     return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
 
 
@@ -174,9 +174,9 @@ def read_blob(repo: ReportRepository, blob: str) -> str | None:
 
 
 def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list[str | None]:
-    """Return the texts of files, each given by commit and path; None for a missing or too large one.
+    """Return the texts of files, each given by commit and path; None for a file that is missing or too large.
 
-    One process reads them all.
+    A single process reads all files.
     """
     named = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
     names = list(dict.fromkeys(named.values()))
@@ -244,7 +244,7 @@ def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[st
 
 
 def _parsed(out: bytes) -> Iterator[Changes]:
-    """Yield the changes of each requested pair, in order."""
+    """Yield the changes of each pair of commit and parent, in the order of the input."""
     found: dict[str, CommitChange] | None = None
     fields = iter(out.split(b"\0"))
     for field in fields:
@@ -265,7 +265,7 @@ def _parsed(out: bytes) -> Iterator[Changes]:
 
 
 MOST_BRANCHES = 100
-"""Maximum branches that are searched, those with the newest commits; an old repository may have thousands."""
+"""Maximum branches that are searched, newest first, because an old repository may have thousands."""
 
 
 def find_unmerged(repo: ReportRepository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
@@ -297,7 +297,7 @@ def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str)
 
 
 def _data(repo: ReportRepository, path: str, text: str | None, commit: str | None) -> str | None:
-    """Return the data beside a page in a commit."""
+    """Return the data file that belongs to a report's page in a commit; None if it has none."""
     return read_files(repo, [(commit, data_name(path))])[0] if commit and has_data(text or "") else None
 
 
@@ -315,7 +315,7 @@ def _parting(repo: ReportRepository, tip: str, branch: str) -> str | None:
 def _changed(
     repo: ReportRepository, base: str | None, branch: str | None, below: str
 ) -> Iterator[tuple[str, str | None, str]]:
-    """Yield names below the folder with their blobs before and after; the latter has no meaning in the working tree."""
+    """Yield changed files below the folder: name, old blob, new blob (meaningless for files in the working tree)."""
     empty = repo.text("hash-object", "-t", "tree", os.devnull)
     trees = [base or empty, *([branch] if branch else [])]
     command = [

@@ -17,11 +17,11 @@ class RemoteAddress(NamedTuple):
     """A repository on a server."""
 
     host: str
-    """In lower case, without a port."""
+    """Name of the server in lower case, without a port."""
     path: str
-    """`owner/name`, maybe with more folders before it."""
+    """Path of the repository on the server: `owner/name`, perhaps below further folders."""
     web: str
-    """The page of the repository."""
+    """Address of the repository's web page."""
 
 
 def strip_credentials(url: str) -> str:
@@ -57,10 +57,9 @@ def parse_address(url: str | None) -> RemoteAddress | None:
 
 
 def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
-    """Return the page that opens a pull request: the server's own link if it is on its host, else the forge's usual
-    one.
+    """Return the address of the page that opens a pull request; empty if the remote is a folder.
 
-    Empty if the remote is a folder.
+    The link that the server printed is preferred if it is on the server's host.
     """
     there = parse_address(url)
     if there is None:
@@ -101,7 +100,7 @@ def _host(address: str) -> str | None:
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3
 ANSWER_S = 120
-"""Seconds that a server may take to list its branches: a hanging ssh server would block forever."""
+"""Maximum seconds for a server to list its branches, since an ssh server that hangs would block forever."""
 TRANSFER_S = 1800
 # Git exits with 128 for every failure of a remote; only its message says which. Forges report a repository that the
 # user may not see as "not found", so both count as no access.
@@ -112,7 +111,7 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
-"""A valid branch name. A name with a colon, sent by a server, would be a refspec that writes a local branch."""
+"""Valid branch names. Git would read a name with a colon, sent by a server, as an order to write a local branch."""
 _NO_FETCH_EFFECTS = (
     "--no-tags",
     "--no-prune",
@@ -130,7 +129,7 @@ class Remotes:
         self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
-        """Return the named remote, else that of the branch's upstream, `origin`, or the only one.
+        """Return the named remote, else the remote of the branch's upstream, else `origin`, else the only remote.
 
         Raises `UsageError`.
         """
@@ -150,7 +149,7 @@ class Remotes:
         return str(wanted[0])
 
     def url(self, remote: str) -> str | None:
-        """Return the push address; if the user's rewriting rule maps it to a folder, the address before the rule."""
+        """Return the address for pushes, or, if the user's git config maps it to a folder, the configured address."""
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         if url and not parse_address(url):
             url = self.git.ask("config", "--get", f"remote.{remote}.url") or url
@@ -167,7 +166,7 @@ class Remotes:
             ended = self.git.run("fetch", *options, "--", there, ref, at_most_s=TRANSFER_S)
             if ended.code:
                 raise _refused(f"fetch {found[0]} from {remote}", ended)
-            if self._has(found[1]):  # else the branch moved in the meantime
+            if self._has(found[1]):  # False if the branch moved in the meantime
                 return found
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
@@ -179,9 +178,7 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Return where a push goes, so that reading shows what it will meet: the push address if a `pushurl` sets
-        another than the fetch address, else the remote's name.
-        """
+        """Return where a push goes, so that branches are read there too: a different `pushurl`, or the remote."""
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
@@ -199,8 +196,8 @@ class Remotes:
         return (branch, tips[branch]) if branch in tips else None
 
     def _main(self, remote: str, heads: list[str], tips: dict[str, str]) -> str | None:
-        """Return the main branch: the remote's HEAD, else the local record of it, else a usual name, else the only
-        branch.
+        """Return the main branch: the remote's HEAD, else the HEAD recorded locally, else a branch with a usual name,
+        else the only branch.
         """
         noted = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
         names = [name.removeprefix("refs/heads/") for name in heads]
@@ -208,16 +205,16 @@ class Remotes:
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
-        """Return True if the commit is here with its history, and is not left over from an interrupted fetch.
+        """Return True if the commit and its whole history exist locally; an interrupted fetch leaves only a part.
 
-        Objects that a partial clone left on the remote are not required; they would be fetched one by one.
+        Objects that a partial clone left on the remote may be missing; they would be fetched one by one.
         """
         options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
         return self.git.run("rev-list", *options, commit, "--").code == 0
 
 
 def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
-    """Return the error of a failed push, distinguishing a refusal by the server from a network failure."""
+    """Return the error of a failed push, which says whether the server rejected it or the network failed."""
     rejected = re.search(r"^!\t\S+\t(.+)$", ended.text, re.MULTILINE)
     if rejected is None:
         return _refused(f"push {branch} to {remote}", ended)
@@ -227,7 +224,7 @@ def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
 
 def _refused(what: str, ended: GitResult) -> EvalscribeError:
     if _NO_ACCESS.search(ended.err):
-        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works there")
+        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works in this repository")
     return UnavailableError(f"git cannot {what}: {ended.said}")
 
 

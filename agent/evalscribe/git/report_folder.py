@@ -45,7 +45,7 @@ IN_PROGRESS = {
 def commit_only(paths: Sequence[Path], message: str) -> str:
     """Commit these files of one repository on the current branch; return the commit's id, or HEAD's if none changed.
 
-    The first one is named in messages.
+    Error messages name the first file.
 
     Raises:
         UsageError: The repository cannot take a commit now.
@@ -93,7 +93,7 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 
 def _no_name(repo: ReportRepository) -> str | None:
-    """Return an error if no author is configured: git would derive a name from the machine's."""
+    """Return an error if no author is configured, because git would use the machine's name as author."""
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", who) is None:
             return "no author is configured in git; set user.name and user.email"
@@ -124,9 +124,9 @@ def _not_committed(path: Path, reason: str) -> EvalscribeError:
 
 
 _HEAD = 4000
-"""Leading characters searched for the model's name."""
+"""Number of characters at the beginning of a report in which the model's name is searched."""
 _SHORTEST_PREFIX = 6
-"""Fewest characters of a shortened run id in a file name, such as `jn7922_2026-02-06.md`."""
+"""Minimum characters of a shortened run id in a file name, such as `jn7922_2026-02-06.md`."""
 
 
 OWN_FILES = (".gitattributes", LABELS_PAGE)
@@ -135,14 +135,14 @@ _ATTRIBUTES = "# Data of reports, which forges fold away in pull requests.\n*/**
 
 
 class ReportsFolder:
-    """The folder of reports, which people keep in git. Every path stays inside it, symbolic links followed."""
+    """The folder of reports, which people keep in git. Paths that lead out of it, also by links, are refused."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._history: GitHistory | None = None
 
     def of_model(self, provider: str, model: str, run_id: str | None = None) -> list[ReportFile]:
-        """Return every report in a folder of the model, under any spelling and any provider, in no particular order.
+        """Return every report in folders of the model, for all spellings and providers, in no particular order.
 
         With `run_id`, also return files in other folders whose name and text contain this run's id.
         """
@@ -178,7 +178,7 @@ class ReportsFolder:
         return target
 
     def require_repository(self) -> None:
-        """Check that reports can be committed, before work is paid for. Raises `UsageError` with the reason."""
+        """Check before paid work that reports can be committed. Raises `UsageError` with the reason."""
         command.require_git()
         folder = next(parent for parent in (self.root, *self.root.parents) if parent.is_dir())
         try:
@@ -198,10 +198,10 @@ class ReportsFolder:
         return True
 
     def write_report(self, name: str, page: str, data: str) -> Path:
-        """Write a page and its data, and, with the first report, the folder's own files; return the page's path.
+        """Write a page and its data, and with the first report also `OWN_FILES`; return the page's path.
 
-        The data is written first: if the process is killed in between, the page's revision shows that it is older than
-        the data.
+        The data is written first: if the process is killed before the page is written, the page's revision shows that
+        the page is older than the data.
 
         Raises `DataError`, `AccessError`, `UnavailableError`.
         """
@@ -212,13 +212,13 @@ class ReportsFolder:
         return self.write(name, page)
 
     def own_files(self) -> dict[str, str]:
-        """Return the texts of the folder's own files, as they are or as they would be written, by name."""
+        """Return the texts of `OWN_FILES` by name: of the existing file, or as it would be written."""
         labels = shipped_folder("docs") / LABELS_PAGE
         new = {LABELS_PAGE: labels.read_text("utf-8"), ".gitattributes": _ATTRIBUTES}
         return {name: self._text(self.root / name) or new[name] for name in OWN_FILES}
 
     def commit(self, path: Path, message: str, beside: Sequence[Path] = ()) -> str:
-        """Commit only this file, and those of `beside` that exist, on the current branch; return the commit's id.
+        """Commit only this file, and the files in `beside` that exist, on the current branch; return the commit's id.
 
         Raises `UsageError`, `DataError`.
         """
@@ -229,7 +229,7 @@ class ReportsFolder:
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
         """Return every version of a report that is merged into `ref`, oldest first, also under earlier names.
 
-        `ref` is by default the remote's main branch if known, else HEAD. Raises `UsageError`, `DataError` immediately.
+        Without `ref`, use the remote's main branch if known, else HEAD. Raises `UsageError`, `DataError` immediately.
         """
         ((_, versions),) = self.versions_of((name,), ref)
         return iter(versions)
@@ -249,7 +249,7 @@ class ReportsFolder:
                 yield name, tuple(self._history.versions(repo, below + name))
 
     def page_texts(self, name: str) -> Iterator[str]:
-        """Yield the texts that a report had in commits of HEAD, oldest first; none outside git."""
+        """Yield the texts that a report had in commits up to HEAD, oldest first; nothing outside git."""
         with suppress(EvalscribeError):
             yield from (version.text for version in self.versions(name, "HEAD") if version.text)
 
@@ -263,7 +263,7 @@ class ReportsFolder:
             return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
-        """Return reports with changes that are not merged into `ref`; those of the working tree come first.
+        """Yield reports with changes that are not merged into `ref`, first those changed in the working tree.
 
         Raises `UsageError`, `DataError` immediately.
         """
@@ -301,7 +301,7 @@ class ReportsFolder:
         """Resolve a name to a file, following links. Raises `DataError` if it is outside the folder."""
         parts = PurePosixPath(name).parts
         if not parts or "\0" in name or "\\" in name or PurePosixPath(name).is_absolute() or ".." in parts:
-            raise DataError(f"{name!r} is not the name of a report below {self.root}")
+            raise DataError(f"{name!r} is not a relative path of a report in {self.root}")
         try:
             target = self.root.joinpath(*parts).resolve()
             inside = target.is_relative_to(self.root.resolve())
@@ -321,7 +321,7 @@ def _is_named_for(run_id: str, name: str) -> bool:
 def _is_about(report: ReportFile, model: str) -> bool:
     """Return True if a report outside the vendor's folder is about this model, not another vendor's of the same name.
 
-    Its text must name the model with its vendor. In a serving provider's folder, naming no other vendor is enough.
+    The report must name the model with its vendor; in the folder of a serving provider, it must name no other vendor.
     """
     vendor, slash, name = model.rpartition("/")
     if not slash:
@@ -351,7 +351,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _mode(target: Path) -> int:
-    """Return the old file's permissions, or those of a new file (a temporary file is private)."""
+    """Return the permissions to set, since a temporary file is private: the old file's, else those of a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
     umask = os.umask(0)
@@ -360,7 +360,7 @@ def _mode(target: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename durable; not every system can sync a folder."""
+    """Sync a folder, so that a renamed file survives a crash; not every system can do this."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -387,7 +387,7 @@ class NewFiles:
             raise DataError(f"{root} is not a folder; give another one")
 
     def check(self, names: Iterable[str]) -> None:
-        """Check all names before anything is written. Raises `DataError` naming the first invalid one."""
+        """Check all names before anything is written. Raises `DataError`, which names the first invalid name."""
         for name in names:
             target = self.root / name
             for folder in reversed(target.relative_to(self.root).parents[:-1]):
@@ -398,7 +398,7 @@ class NewFiles:
     def held(self, name: str) -> bytes | None:
         """Return a file's content, only the beginning if it is large; None if it does not exist.
 
-        A link counts as a file.
+        A symbolic link counts as an existing file.
         """
         target = self.root / name
         if not os.path.lexists(target):
@@ -412,7 +412,7 @@ class NewFiles:
             return b""
 
     def create(self, name: str, text: str) -> bool:
-        """Create a file; False if it was created elsewhere meanwhile.
+        """Create a file. Returns False if another process has created it in the meantime.
 
         Raises `AccessError`, `UnavailableError`, `DataError`.
         """

@@ -21,7 +21,7 @@ PROGRAM = "100755"
 
 
 class Blob(NamedTuple):
-    """A commit's entry at a path."""
+    """A commit's file, link or folder at a path."""
 
     mode: str
     id: str
@@ -48,17 +48,17 @@ class Trees:
                 yield Blob(mode, id, path)
 
     def blob(self, commit: str, path: str) -> Blob | None:
-        """Return the entry at exactly this path, of any kind."""
+        """Return what the commit has at this path; None if it has nothing there."""
         if not _is_place(path):
             return None
         return next((blob for blob in self.listed(commit, "--", path) if blob.path == path), None)
 
     def changed(self, base: str, files: Mapping[str, str]) -> str:
-        """Return the tree of a commit with these files replaced, byte for byte."""
+        """Write a tree like the commit's, but with the texts of these files; return its id."""
         return self._written(("read-tree", "--end-of-options", base), base, files)
 
     def merged(self, ours: str, theirs: str, files: Mapping[str, str]) -> str:
-        """Merge the trees of two commits: the given files, and every other file from the side that changed it.
+        """Merge the trees of two commits: take `files` as given, and every other file from the side that changed it.
 
         Raises `DataError` if both sides changed a file.
         """
@@ -108,7 +108,7 @@ def _check_merged(err: str) -> None:
     if both:
         raise DataError(
             f"the main branch and ours both changed {', '.join(both)[:300]} since they diverged, as far as this clone "
-            "shows (if it is shallow, run `git fetch --unshallow`); merge the main branch into ours by hand"
+            "shows (if the clone is shallow, run `git fetch --unshallow`); merge the main branch into ours by hand"
         )
 
 
@@ -119,7 +119,7 @@ def _is_place(path: str) -> bool:
 
 
 NONE_HERE = ("not a git repository", "must be run in a work tree")
-"""Messages of git that mean only that there is no work tree."""
+"""Messages of git that mean that there is no work tree, and nothing worse."""
 
 
 def open_repository(folder: Path) -> "GitRepository":
@@ -140,7 +140,7 @@ def open_repository(folder: Path) -> "GitRepository":
 class GitRepository:
     """A git repository with a working tree.
 
-    Its working tree, index, HEAD and every branch but the named one stay as they are.
+    The working tree, the index, HEAD and all branches except the one to write stay unchanged.
     """
 
     def __init__(self, root: Path) -> None:
@@ -230,7 +230,7 @@ class GitRepository:
         return self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     def _tip(self, branch: str, parent: str) -> str | None:
-        """Return the branch's commit, None if it does not exist. Raises `UsageError` if the branch may not be moved."""
+        """Return the commit of a branch that may be written; None if it does not exist. Raises `UsageError`."""
         if (
             branch in ("@", "HEAD")
             or branch[:1] == "-"
@@ -247,7 +247,7 @@ class GitRepository:
         return tip
 
     def _in_use(self, branch: str) -> bool:
-        """Return True if a work tree has the branch checked out, or is rebasing or bisecting it."""
+        """Return True if the branch is checked out in a work tree, or being rebased or bisected there."""
         ref = f"refs/heads/{branch}"
         trees = (self.git.ask("worktree", "list", "--porcelain") or "").splitlines()
         if f"branch {ref}" in trees:
@@ -263,7 +263,7 @@ class GitRepository:
             raise UsageError("no author is configured in git; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
-        """Create the commit, signed if the user's commits are; `git commit-tree` does not read that setting itself."""
+        """Create the commit, signed if `commit.gpgSign` is set, which `git commit-tree` does not read itself."""
         signed = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
         above = [word for parent in parents for word in ("-p", parent)]
         text = message.replace("\0", "").encode("utf-8", "replace")
@@ -274,7 +274,7 @@ class GitRepository:
         return ended.text
 
     def _move(self, branch: str, commit: str, tip: str | None) -> None:
-        """Move the branch from its expected commit; an empty old value means that it must not exist."""
+        """Move the branch from `tip` to `commit`, unless another process moved it; without `tip`, create the branch."""
         ended = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
         if ended.code:
             raise UsageError(f"the branch {branch} was not moved: {ended.said}; try again")
@@ -288,19 +288,19 @@ def _first_line(path: Path) -> str | None:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a file that are read; a larger file is represented by its size."""
+"""Maximum bytes of a source file that is hashed; a larger file is represented by its size."""
 MOST_FILES = 20_000
 OTHERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
-"""Folders with Python files that are not the user's."""
+"""Names of folders whose Python files are not the user's."""
 
 
 def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
-    """Return the state of a folder's source; `without` lists folders that are not source, such as reports."""
+    """Return the state of a folder's source files; `without` lists folders to ignore, such as reports."""
     left_out = tuple(path.resolve() for path in without)
     try:
         git = GitFolder(folder)
         top, commit = git.ask("rev-parse", "--show-toplevel"), git.ask("rev-parse", "--verify", "--quiet", "HEAD")
-    except UsageError:  # without git there is no commit
+    except UsageError:  # git is not installed
         top = commit = None
     if not top or not commit:
         return SourceState(code=_digest(folder, _python_files(folder)))
@@ -309,7 +309,7 @@ def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
 
 
 def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
-    """Yield files of the folder that differ from the commit, including new ones."""
+    """Yield the folder's files that differ from HEAD, including untracked files."""
     told = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".") or ""
     paths = (top / entry[3:] for entry in told.split("\0") if entry)
     yield from (path for path in paths if OTHERS.isdisjoint(path.relative_to(top).parts))
@@ -330,7 +330,7 @@ def _digest(top: Path, paths: Iterable[Path]) -> str:
 
 
 def _content(path: Path) -> str | int | None:
-    """Return a hash of a file's content, or its size; None if it is no longer a regular file."""
+    """Return a hash of a file's content, or the size of a large file; None if the path is no regular file any more."""
     try:
         if not path.is_file():
             return None

@@ -20,7 +20,7 @@ from evalscribe.model.rubric import OutputParsingMode, Rubric
 DEEPEST = 100
 """Maximum nesting depth of objects and lists."""
 _START = re.compile(r"\{\s*+[\"}]|\[\s*+\{")
-"""Start of an object or of a list of objects. A list is matched so that its members are not taken for answers."""
+"""Start of an object, or of a list of objects, whose members must not be taken for answers."""
 _PART = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]"]', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![{\[,\s])\s*+,(?=\s*+[}\]])', re.DOTALL)
 
@@ -35,11 +35,11 @@ class JsonSpan(NamedTuple):
     value: dict[str, Any] | BrokenJson
     start: int
     end: int | None
-    """Offset after the JSON; None if it is unterminated."""
+    """Offset after the JSON; None if the JSON is unterminated."""
 
 
 def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
-    """Yield the top-level objects in `text[start:stop]`, in order; an unterminated one comes last."""
+    """Yield the top-level objects in `text[start:stop]`, in order; only the last object may be unterminated."""
     while match := _START.search(text, start, stop):
         end = _end(text, match.start(), stop)
         if not isinstance(end, int):
@@ -117,9 +117,9 @@ def _without_comma(match: re.Match[str]) -> str:
 
 
 MOST_OBJECTS = 100
-"""Maximum number of objects examined per text, and of tags per answer."""
+"""Maximum number of objects examined per text, and maximum number of tags examined per answer."""
 MOST_EXTENDED = 8
-"""Maximum tags extended beyond the first closing tag, which may be inside a string."""
+"""Maximum number of tags that are read on beyond a closing tag, which may be inside a string."""
 MOST_PROBLEMS = 10
 LONGEST_PROBLEM = 300
 
@@ -128,10 +128,10 @@ Problems = list[str]
 
 
 def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lambda _: False) -> Output | Problems:
-    """Return the output in the first tag with a valid one, or in the whole text if there are no tags; else problems.
+    """Return the output in the first tag with a valid output, or in the whole text if there are no tags; else problems.
 
-    A valid output is the only complete JSON object in its tag or text that fits the schema. If `repeats` finds a tag's
-    text in what is judged, it may be a quotation: that tag only counts if no other has a valid output.
+    A valid output is the only complete JSON object in the tag or text that fits the schema. If `repeats` returns True
+    for a tag's text, the tag may be quoted from the subject; it only counts if no other tag has a valid output.
     """
     read = _tagged(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
     if read is None:
@@ -140,7 +140,7 @@ def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lam
 
 
 def _tagged(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output | Problems | None:
-    """Return the output or problems of the tags; None if no tag is closed."""
+    """Return the output in the tags, or the problems with it; None if no tag is closed."""
     tags = _Tags(text, rubric.response_xml_key)
     read: Output | Problems | None = None
     repeated: Output | None = None
@@ -156,7 +156,7 @@ def _tagged(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output
 
 
 class _Tags:
-    """Tags of one answer, in order; tags inside strings of parsed objects are skipped."""
+    """Reads the tags of one answer in order, skipping tags inside the strings of parsed objects."""
 
     def __init__(self, text: str, key: str) -> None:
         self._text = text
@@ -166,7 +166,7 @@ class _Tags:
         self._left, self._extensions = MOST_OBJECTS, MOST_EXTENDED
 
     def more(self) -> bool:
-        """Advance to the next closed tag; return False if there is none."""
+        """Advance to the next closed tag; return False if there are no more."""
         begin = self._text.find(self._opening, self._end)
         if begin < 0 or not self._left:
             return False
@@ -185,7 +185,7 @@ class _Tags:
         return self._text[self._begin : self._end]
 
     def readings(self) -> list[list[JsonSpan]]:
-        """Return the objects between the tags; if tags are nested, also those in the innermost one."""
+        """Return the objects between opening and closing tag; if tags are nested, also those in the innermost tag."""
         begin, end = self._begin, self._end
         outer = self._extended(_objects(self._text, begin, end))
         inner = self._text.rfind(self._opening, begin, end)

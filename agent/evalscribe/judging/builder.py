@@ -41,7 +41,7 @@ from evalscribe.workspace import Workspace
 
 
 class WorkerJudge(Frozen):
-    """Selects the judge for a piece of work."""
+    """Selects the judge that a worker uses for a failure or a subject."""
 
     kind: Literal["rules", "judge", "tag", "rubric"]
     model: str = ""
@@ -72,10 +72,10 @@ WorkerAnswer = Verdict | Unclassified | PanelDecision
 
 @dataclass(frozen=True)
 class JudgeRecipe:
-    """Data from which a worker builds its judges. The only secrets in it are the models' keys."""
+    """Data from which a worker builds its judges. The only secrets in the data are the models' keys."""
 
     access: dict[str, Access]
-    """Access by provider."""
+    """Host and key of each provider."""
     usd: float | None
     tokens: int | None
     context_tokens: int | None
@@ -116,7 +116,7 @@ class JudgeRecipe:
 
 
 def _allowed(found: Settings, provider: str) -> Access | None:
-    """Return the provider's access; None if the settings forbid it, which is reported before workers start."""
+    """Return the provider's host and key; None if the settings are invalid, which is reported before workers start."""
     try:
         return found.provider(provider)
     except UsageError:
@@ -125,7 +125,7 @@ def _allowed(found: Settings, provider: str) -> Access | None:
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """Judges of one worker, each created on first use."""
+    """Creates the judges of one worker, each on its first use."""
 
     models: Models
     prompts: Prompts
@@ -159,7 +159,7 @@ class EngineJudge:
     crew: WorkerPool[Piece, WorkerAnswer]
 
     def judge(self, near: Judge, seat: WorkerJudge) -> Judge:
-        """Return a judge that lets a worker judge in place of `near`."""
+        """Return a judge with the keys and estimates of `near` that sends failures to a worker."""
         return RemoteJudge(near, self._decide(seat))
 
     def hear(self, rubric: Rubric, model: Model) -> DecideRemotely:
@@ -183,7 +183,7 @@ class EngineJudge:
 
 @asynccontextmanager
 async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge | None]:
-    """Open the configured engine's workers within the workspace's budget; None if this process judges.
+    """Open the workers of the configured engine; None if no engine is configured and this process judges.
 
     Raises `UsageError` if batches are requested too: they need a single process.
     """
@@ -224,20 +224,20 @@ class FailureJudge:
     cascade: FailureCascade | None = None
     """The judge, if it is a cascade."""
     models: tuple[str, ...] = ()
-    """Models that the judge calls."""
+    """Names of the models that the judge calls."""
     own_prompts: bool = False
     """Whether the workspace has its own versions of the judge's prompts or rubric."""
     notes: tuple[str, ...] = ()
-    """Notes about the judge's rubrics for the user."""
+    """Notes for the user about the judge's rubrics."""
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Ids of all judges that may decide."""
+        """Ids of all judges that may give a verdict."""
         return self.cascade.judges if self.cascade else (self.judge.id,)
 
 
 class JudgeBuilder:
-    """Opens models and stored rubrics as judges, and collects notes about the rubrics."""
+    """Builds judges from models and stored rubrics, and collects notes about the rubrics."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class JudgeBuilder:
         settings: Settings | None = None,
         models: Models | None = None,
     ) -> None:
-        """Initialise without opening the store: a missing key is reported before a store is created.
+        """Initialise without opening the store, so that a missing key is reported before a store is created.
 
         Args:
             workspace: Workspace with the rubrics and prompts.
@@ -295,11 +295,11 @@ class JudgeBuilder:
 
     @cached_property
     def results(self) -> RecordedResults:
-        """Store of rubric results that records which of them are new."""
+        """The store of judge results, which records which results are new."""
         return RecordedResults(self._workspace.store.collections)
 
     def model_names(self, rubric: Rubric, name: str | None) -> tuple[str, ...]:
-        """Return the models that the judge returned by `loaded` calls."""
+        """Return the names of the models that the judge of `loaded` calls."""
         if name == RULES:
             return ()
         if name == CASCADE:
@@ -307,7 +307,7 @@ class JudgeBuilder:
         return (full_model_name(name or rubric.judge_model.id),)
 
     def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
-        """Return a judge of any subject by `rubric`. Raises `EvalscribeError` if it is not available.
+        """Return a judge of any subject by `rubric`. Raises `EvalscribeError` if the judge is not available.
 
         Args:
             rubric: The rubric to judge by.
@@ -326,14 +326,14 @@ class JudgeBuilder:
         )
         if name != CASCADE:
             return LoadedRubricJudge(maker.by_model(rubric, name))
-        # No rules, and only the tags of evalscribe.toml: the subject may be anything.
+        # No rules and no default tags, because they only apply to failed evals.
         cheap, expensive = self.models(cascade=True)
         tagged = [(tag, self.rubric(tag.rubric)) for tag in self._settings.cascade.issues()]
         prompts = self._workspace.prompts
         return LoadedCascade(SubjectCascade.of(rubric, tagged, (cheap, expensive), maker.judge, prompts))
 
     def rubric(self, name: str) -> Rubric:
-        """Return the stored version of the rubric to judge with."""
+        """Return the stored version of a rubric, and note if its file differs from it."""
         rubric = store_rubric(self._workspace.store.collections, self._workspace.prompts, name)
         self._rubrics.append(rubric)
         note = outdated_note(self._workspace.prompts, rubric, name)
@@ -359,7 +359,7 @@ class JudgeBuilder:
             ) from None
 
     def _expensive(self) -> str:
-        """Return the model of `judge` if given, else that of `[cascade]` in evalscribe.toml."""
+        """Return the model of the option `judge` if given, else the model of `[cascade]` in evalscribe.toml."""
         if self._settings.judge.origin.trust != COMMAND_LINE:
             return self._settings.cascade.judge
         name = self._settings.judge_name
@@ -408,7 +408,7 @@ class JudgeBuilder:
 
 
 def _own(rubric: Rubric) -> bool:
-    """Return whether a rubric differs from the shipped one with its name."""
+    """Return whether a rubric differs from the shipped rubric of the same name."""
     try:
         return rubric.digest != load_rubric(rubric.id, Prompts()).digest
     except NotFoundError:
@@ -416,7 +416,7 @@ def _own(rubric: Rubric) -> bool:
 
 
 def estimating_judge() -> Judge:
-    """Return a judge with the default model, without a key, for estimates only."""
+    """Return a judge with the default model for estimates; it has no key, so it cannot judge."""
     from evalscribe.llm.anthropic import AnthropicModel
 
     model = AnthropicModel(DEFAULT_MODEL.model_name, key="")

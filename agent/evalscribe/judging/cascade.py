@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 VERSION = 1
-"""Raise by hand when the rules for passing a failure to the next stage change."""
+"""Raise by hand when a failure is passed to the next stage under other conditions."""
 
 
 class FailureCascade:
-    """A `Judge` whose stages decide what they are sure of and pass the rest on."""
+    """A `Judge` of several stages; each stage decides the failures that it is sure of and passes on the others."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class FailureCascade:
 
         Args:
             first: Tags the failure.
-            tagged: The second judge by tag; a failure with several goes to the first of them.
-            judge: The second judge for failures without such a tag.
+            tagged: The second judge for each tag; a failure with several tags goes to the first one's judge.
+            judge: The second judge for failures without a tag of `tagged`.
             rules: Decides before `first`.
             kept: Stores answers.
             fresh: Ignore stored answers.
@@ -48,7 +48,7 @@ class FailureCascade:
         self.judges = tuple(dict.fromkeys([*([rules.id] if rules else []), first.id, judge.id, *_ids(tagged)]))
         self.id = " > ".join(self.judges)
         self.alone = judge
-        """The judge that would decide every failure without a cascade."""
+        """The judge that would decide all failures if there were no cascade."""
         self.first = first
         self._rules = rules
         self._tagged = dict(tagged)
@@ -62,7 +62,7 @@ class FailureCascade:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Return the likely maximum cost of all stages together."""
+        """Return the likely maximum cost of judging a failure in all stages."""
         stages = self.estimates(case).values()
         return sum(stages, Estimate())
 
@@ -93,7 +93,7 @@ class FailureCascade:
         return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=whole)
 
     async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
-        """Return the stored answer to the same question, else ask the stage and store its answer."""
+        """Return the stored answer to the same question, else ask the stage's judge and store the answer."""
         key = judge.key(case)
         known = self._kept.get_verdict(key) if self._kept is not None and not self._fresh else None
         if isinstance(known, Verdict) or (known and known.final):
@@ -109,7 +109,7 @@ def _ids(tagged: Mapping[str, Judge]) -> list[str]:
 
 
 def _undecided(best: Verdict, asked: Unclassified, usage: Usage) -> Verdict:
-    """Return the best verdict so far, marked uncertain; it is provisional unless `asked` is final."""
+    """Return the best verdict so far, marked uncertain, and provisional unless the missing answer `asked` is final."""
     return best.model_copy(
         update={
             "stage": best.stage or "rules",
@@ -132,11 +132,11 @@ class CascadeResult(Frozen):
     """Results of a cascade for one subject."""
 
     results: tuple[JudgeResult, ...]
-    """One result for each tag, in order; a single one without tags."""
+    """One result for each tag, in order; a single result if the subject has no tags."""
     rubrics: tuple[Rubric, ...]
-    """Rubric of each result: the requested one, or a tag's own."""
+    """Rubric of each result: the requested rubric, or the rubric of a tag."""
     subject: Subject
-    """The subject that the results cite, with the cheap model's answer if a second stage judged."""
+    """The subject that the results cite; if a second stage judged, it includes the cheap model's answer."""
     stage: Stage
     """The stage that decided: `tag` if the cheap model was sure and saw no issue, else `judge`."""
     tags: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class SubjectCascade:
 
         Args:
             rubric: The rubric to judge by.
-            tagged: Each tag with its rubric.
+            tagged: The rubric of each tag.
             models: The cheap and the expensive model.
             judge: Creates a judge.
             prompts: Templates of the first pass.
@@ -179,19 +179,19 @@ class SubjectCascade:
         return cls(first, closer, judge(rubric, expensive))
 
     def key(self, subject: Subject) -> str:
-        """Return the content id of the stages' questions; equal keys mean equal outcomes."""
+        """Return the content id of the questions of all stages; equal keys mean equal results."""
         stages = [self._first, *self._tagged.values(), self._judge]
         return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
-        """Return the estimates of the cheap call and of the costlier follow-up: all tags' judges or the rubric's."""
+        """Estimate the cheap call and the costlier follow-up: the judges of all tags, or the rubric's judge."""
         tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
         alone = self._judge.estimate(subject)
         worst = max(tagged, alone, key=lambda one: (one.cost_usd or 0.0, one.input_tokens))
         return {"tag": self._first.estimate(subject), "judge": worst}
 
     async def judge(self, subject: Subject) -> CascadeResult:
-        """Judge the subject. If the first stage fails, the second one judges.
+        """Judge the subject. If the cheap model gives no answer, the expensive model judges.
 
         Raises `EvalscribeError` only for what affects all subjects.
         """
@@ -215,7 +215,7 @@ class SubjectCascade:
         return CascadeResult(results=results, rubrics=rubrics, subject=told, stage="judge", tags=tags, usage=usage)
 
     def _unwrapped(self, first: JudgeResult) -> JudgeResult:
-        """Convert the cheap model's answer to a result of the rubric itself."""
+        """Convert the cheap model's answer to a result of the requested rubric."""
         told = {"tags": first.output.get("tags", []), "sure": first.output["sure"]}
         return first.model_copy(
             update={
@@ -228,7 +228,7 @@ class SubjectCascade:
 
 
 def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
-    """Return the rubric for the cheap model, which asks for tags, certainty, and an answer in the rubric's schema."""
+    """Return the rubric for the cheap model: it asks for tags, certainty, and an answer in the schema of `rubric`."""
     words = prompts.render(TEMPLATE, tags=tags, rest=REST).strip()
     properties: dict[str, Any] = {"sure": {"type": "boolean"}, "answer": rubric.output_schema}
     if tags:
@@ -251,7 +251,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
 
 
 def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
-    """Return the subject with a result added as data, citable as `[A0]`."""
+    """Add a result to the subject as data, which can be cited as `[A0]`."""
     (item,) = result_items([result])
     mark = f"A{sum(known.target.kind == 'result' for known in subject.items)}"
     target = item.target.model_copy(update={"item": mark})
@@ -265,7 +265,7 @@ def _stands(first: JudgeResult) -> bool:
 
 
 def _best_known(known: JudgeResult, failed: JudgeResult) -> JudgeResult:
-    """Return the cheap model's answer, marked uncertain, if the expensive one gave none."""
+    """Return the cheap model's answer, marked uncertain, because the expensive model gave no answer."""
     told = {**(known.result_metadata or {})}
     told["cascade"] = {**told.get("cascade", {}), "undecided": failed.reason}
     return known.model_copy(update={"result_metadata": told})

@@ -21,7 +21,7 @@ from evalscribe.text import one_line
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
-"""Maximum characters parsed of a path or key that is not in the subject."""
+"""Maximum characters of a cited path or key that the subject does not have; the rest is not parsed."""
 _ROLES = "|".join(ROLES)
 _START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
 _NUMBERED = re.compile(r"(?:T[0-9]{1,9}(?:B[0-9]{1,9})?|R[0-9]{1,9})M?(?![A-Za-z0-9_])|[AP][0-9]{1,9}(?![A-Za-z0-9_])")
@@ -41,7 +41,7 @@ _REST = re.compile(rf"[^\[\]\n]{{0,{LONGEST_UNKNOWN}}}\]")
 
 @dataclass(frozen=True)
 class Mark:
-    """One citation as written, with the item it names."""
+    """A citation as the judge wrote it, with the item that it names."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class Mark:
     known: bool = True
     """Whether the item has the key and the mark follows the grammar."""
     lines: tuple[int, int] | None = None
-    """Claimed lines, by the numbers shown to the judge."""
+    """First and last claimed line, as numbered in the prompt."""
     quote: str | None = None
 
 
@@ -73,7 +73,7 @@ class _Reader:
         self._subject = subject
 
     def bracket(self, start: re.Match[str]) -> Iterator[Mark]:
-        """Yield the marks of one bracket. The first span includes the opening bracket, the last the closing one."""
+        """Yield the marks between two brackets. The spans of the first and last mark include the brackets."""
         mark = self._mark(start.end())
         if mark is None:
             return
@@ -138,7 +138,7 @@ class _Reader:
         return mark if meant else None
 
     def _known_path(self, role: str, at: int) -> str | None:
-        """Return the longest spelling of a path of this role at the offset."""
+        """Return the longest path of this role that the text has at the offset."""
         paths = self._paths.get(role, {})
         for length in self._lengths.get(role, ()):
             name = self._text[at : at + length]
@@ -156,7 +156,7 @@ class _Reader:
         return replace(mark, end=lines.end(), lines=_lines(lines)) if lines else mark
 
     def _with_quote(self, mark: Mark) -> Mark:
-        """Add the text of the mark's RANGE. An unterminated or nested RANGE is not a quotation."""
+        """Add the text in the mark's RANGE tag as its quotation. An unterminated or nested RANGE is not a quotation."""
         opening = _RANGE.match(self._text, mark.end)
         if not opening:
             return mark
@@ -167,12 +167,12 @@ class _Reader:
         return replace(mark, end=end + len(CLOSED), quote=self._text[opening.end() : end])
 
     def _ends(self, at: int) -> bool:
-        """Return whether a mark's name may end here."""
+        """Return whether the name in a mark may end at this offset."""
         return bool(_RANGE.match(self._text, at) or _END.match(self._text, at))
 
     @cached_property
     def _paths(self) -> dict[str, dict[str, SubjectItem]]:
-        """Items by role and by each spelling of their path."""
+        """Items by role and path, under each spelling of the path."""
         paths: dict[str, dict[str, SubjectItem]] = {}
         for item in reversed(self._subject.items):
             if item.target.role and item.target.path is not None:
@@ -192,7 +192,7 @@ def _lines(match: re.Match[str]) -> tuple[int, int]:
 
 
 SHORTEST_QUOTE = 3
-"""Minimum visible characters of a quotation; shorter texts occur everywhere."""
+"""Minimum visible characters of a quotation, because shorter texts occur everywhere."""
 LONGEST_QUOTE = 20_000
 """Maximum characters of a quotation."""
 _Location = tuple[CitationStatus, CitationTarget | None]
@@ -200,7 +200,7 @@ _UNVERIFIED: _Location = ("unverified", None)
 
 
 def resolve_citations(text: str, subject: Subject) -> CitedText:
-    """Return the text unchanged with all its citations, each `verified`, `relocated` or `unverified`."""
+    """Return the unchanged text with its citations, each marked `verified`, `relocated` or `unverified`."""
     return CitedText(text=text, citations=tuple(_resolved(mark, subject) for mark in parse_marks(text, subject)))
 
 
@@ -219,7 +219,7 @@ def _locate(mark: Mark, subject: Subject) -> _Location:
 
 
 def _named(mark: Mark, subject: Subject) -> _Location:
-    """Locate a citation without quotation: it is verified if the named item exists."""
+    """Locate a citation without a quotation, which is verified if the named item exists."""
     item = mark.item
     if item is None:
         return _UNVERIFIED
@@ -266,9 +266,9 @@ def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Lo
 
 
 def _elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
-    """Locate the quotation in the nearest other item.
+    """Locate the quotation in another item, the nearest first.
 
-    Earlier answers of judges are excluded: otherwise an invented quotation would be verified once it is repeated.
+    Earlier answers of judges are excluded; otherwise an invented quotation would be verified by its repetition.
     """
     here = subject.numbers[item.mark] if item else 0
     places = [
@@ -283,7 +283,7 @@ def _elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Locat
 
 
 def _in_one_part(item: SubjectItem, start: int, end: int) -> bool:
-    """Return whether the span crosses none of our labels."""
+    """Return whether no label that evalscribe inserted is inside the span."""
     return not any(start < at < end for at, _ in item.labels)
 
 
@@ -304,7 +304,7 @@ def _of_key(item: SubjectItem, key: str) -> CitationTarget:
 
 
 def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
-    """Return a copy in which every string that may contain citations is a `CitedText` (as a dict)."""
+    """Return a copy of an output in which each string that may contain citations is a `CitedText` (as a dict)."""
     copy = deepcopy(output)
     for path, text in cited_strings(output, schema):
         *parents, last = path

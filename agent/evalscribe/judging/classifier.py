@@ -1,4 +1,4 @@
-"""Judge a failure with a model: a bounded investigation with tools, or one call of a cheap model that tags."""
+"""Judge a failure with a model: in a limited investigation with tools, or with one call of a cheap model that tags."""
 
 import asyncio
 import json
@@ -159,7 +159,7 @@ class InvestigationLimits(TurnBounds):
     """Limits for one failure."""
 
     seconds: float | None = 600.0
-    """Time limit in seconds; None if an answer may take a day, as in a batch."""
+    """Time limit of a verdict in seconds; None for batches, whose answers may take a day."""
     nudges: int = 2
     """Maximum reminders after answers that have no tool call or were cut off."""
     submissions: int = 3
@@ -208,7 +208,7 @@ class Investigation:
         return Unclassified(reason=reason, judge=self._judge, final=final, cause=cause, usage=self._turns.usage)
 
     def _useless(self, reason: str) -> Unclassified:
-        """Give up because the answers are unusable, and drop them from the cache."""
+        """Give up because the model's answers are unusable, and drop the answers from the cache."""
         self._turns.forget()
         return self.unclassified(reason)
 
@@ -216,7 +216,7 @@ class Investigation:
         return self._opening.model_copy(update={"messages": tuple(self._messages)})
 
     def _take(self, reply: Reply) -> Verdict | Unclassified | None:
-        """Process one answer; return None if the conversation continues."""
+        """Process one answer. Return a verdict or the reason why there is none; None to continue the conversation."""
         match reply.stop:
             case "refusal":
                 return self.unclassified("the model refused to judge this failure", final=True)
@@ -272,11 +272,11 @@ LIKELY_TURNS = 3
 LIKELY_TURN = 1_200
 """Likely tokens of one answer, including thinking."""
 LIKELY_READING = 1_500
-"""Likely tokens that the tool results of one turn add."""
+"""Likely tokens of the tool results of one turn."""
 
 
 class ModelJudge:
-    """A `Judge` that lets a model investigate each failure within limits."""
+    """A `Judge` whose model investigates each failure with tools, within limits on time and tokens."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class ModelJudge:
         effort: Effort | None = "high",
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """Initialise the judge. `rubric` is the shipped one if None; `cost` prices one call in dollars.
+        """Initialise the judge. `rubric`: None for the shipped rubric. `cost`: prices one call in US dollars.
 
         Raises `UsageError` for a rubric with other labels.
         """
@@ -303,7 +303,7 @@ class ModelJudge:
         self._cost = cost
 
     def key(self, case: Failure) -> str:
-        """Return the content id of templates, rubric, tools, model, effort, evidence and context shown."""
+        """Return the content id of everything that determines the question, from the templates to the evidence."""
         return content_id(
             [
                 JUDGE_VERSION,
@@ -321,9 +321,9 @@ class ModelJudge:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate the usage: a few turns, each reading the earlier ones from the cache.
+        """Estimate the usage of a few turns, each of which reads the earlier turns from the provider's cache.
 
-        If the question shows all of the evidence, one turn fewer is likely, and no turn reads more.
+        If the question shows all of the evidence, one turn fewer is likely, and no turn calls a reading tool.
         """
         shown = estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         turns, reading = LIKELY_TURNS, LIKELY_READING
@@ -353,7 +353,7 @@ class ModelJudge:
 
     @cached_property
     def _system(self) -> str:
-        """System prompt. It is equal for all cases, so that the provider can cache it together with the tools."""
+        """System prompt, which is the same for all failures, so that the provider can cache it with the tools."""
         return render_instructions(self._prompts, self.rubric)
 
     @cached_property
@@ -364,10 +364,10 @@ class ModelJudge:
 FIRST_PASS_VERSION = 1
 TEMPLATE = "judging/tag.md.j2"
 LONGEST_FIRST_ANSWER = 4_000
-"""Maximum tokens of the single answer."""
+"""Maximum tokens of the cheap model's single answer."""
 LIKELY_FIRST_ANSWER = 500
 FIRST_PASS_S = 50.0
-"""Time limit in seconds; short, so that the next stage has its full time."""
+"""Time limit of the cheap model's answer in seconds; short, so that the next stage has enough time."""
 GAVE_UP = {
     "refusal": "the model refused to judge this failure",
     "context_exceeded": "the evidence is too long for the model",
@@ -376,7 +376,7 @@ GAVE_UP = {
 
 
 class FirstPass:
-    """A `Judge` whose verdicts have tags; a verdict that its quotations do not support is uncertain."""
+    """A `Judge` that asks a cheap model for tagged verdicts; a verdict with invented quotations is uncertain."""
 
     def __init__(
         self,
@@ -388,7 +388,7 @@ class FirstPass:
         cost: Callable[[Usage], float] | None = None,
         seconds: float | None = FIRST_PASS_S,
     ) -> None:
-        """`cost` prices one call in dollars, `seconds` limits it. Raises `UsageError` for a rubric without labels."""
+        """Initialise the judge. `cost`: prices a call in US dollars. Raises `UsageError` if no label is defined."""
         self.id = judge_id(model.id, rubric)
         self._model = model
         self._prompts = prompts
@@ -433,7 +433,7 @@ class FirstPass:
         return Request(system=self._system, messages=(asked,), tools=(self._tool,), max_tokens=LONGEST_FIRST_ANSWER)
 
     def _taken(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
-        """Convert the single answer to a verdict. Nothing is asked again, because the next stage does that better."""
+        """Convert the single answer to a verdict. After an invalid answer, the next stage judges."""
         if reply.stop in GAVE_UP:
             final = reply.stop != "max_tokens"
             return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)
@@ -453,6 +453,6 @@ class FirstPass:
 
     @cached_property
     def _system(self) -> str:
-        """System prompt. It is equal for all cases, so that the provider can cache it."""
+        """System prompt, which is the same for all failures, so that the provider can cache it."""
         words = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
         return render_instructions(self._prompts, self._rubric, first_pass=words)

@@ -30,7 +30,7 @@ NO_FAILURE = "the rules judge failed evals only"
 
 @dataclass(frozen=True)
 class LoadedSubject:
-    """A subject, with the evidence it was built from if it is a failed eval."""
+    """A subject to judge; for a failed eval, with the evidence from which the subject was built."""
 
     subject: Subject
     evidence: Evidence | None = None
@@ -40,12 +40,12 @@ class JudgeOutput(Frozen):
     """Result of judging one subject."""
 
     results: tuple[JudgeResult, ...]
-    """One result for each tag of a cascade; otherwise a single one."""
+    """One result for each tag that a cascade assigned, or a single result."""
     rubrics: tuple[Rubric, ...]
     """Rubric of each result."""
     stage: Stage = "judge"
     subject: Subject
-    """The judged subject, with the cheap model's answer if a cascade's second stage judged."""
+    """The judged subject; if the second stage of a cascade judged, it includes the cheap model's answer."""
     usage: Usage
     """Usage of all stages, including stored answers."""
 
@@ -56,9 +56,9 @@ class JudgeMaker:
 
     models: Models
     prompts: Prompts
-    """Templates for reading a subject that exceeds the context window."""
+    """Prompt templates for reading a subject that exceeds the context window."""
     results: "CollectionStore | RecordedResults | None" = None
-    """Store for results."""
+    """Store for judge results."""
     fresh: bool = False
     """Ignore stored results."""
     batch: bool = False
@@ -80,12 +80,12 @@ class JudgeMaker:
         )
 
     def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:
-        """Return a judge that uses the named model, else the rubric's own. Raises the errors of `Models.open`."""
+        """Return a judge with the named model, or the rubric's own model. Raises the errors of `Models.open`."""
         return self.judge(rubric, self.models.open(name or rubric.judge_model.id, "judge"))
 
 
 class LoadedRubricJudge:
-    """A judge with one model and one rubric."""
+    """A judge that asks one model by one rubric."""
 
     def __init__(self, judge: RubricJudge) -> None:
         self.id = judge.id
@@ -102,7 +102,7 @@ class LoadedRubricJudge:
 
 
 class LoadedCascade:
-    """A cheap model that tags, and an expensive one for tagged or uncertain subjects."""
+    """A judge that lets a cheap model tag subjects, and an expensive model judge tagged or uncertain subjects."""
 
     def __init__(self, cascade: SubjectCascade) -> None:
         self.id = cascade.id
@@ -120,10 +120,10 @@ class LoadedCascade:
 
 
 class LoadedRulesJudge:
-    """The rules, for rubrics whose schema fits their verdict on a failed eval."""
+    """The rules as a judge, for rubrics whose schema fits the rules' verdict on a failed eval."""
 
     def __init__(self, rubric: Rubric, results: "CollectionStore | RecordedResults | None" = None) -> None:
-        """Initialise the judge. `results` stores the results; none is reused, because the rules are free."""
+        """Initialise the judge. `results` stores the results, which are not reused, because rules cost nothing."""
         self._rules = RulesJudge()
         self._results = results
         self.name = self._rules.id
@@ -140,8 +140,8 @@ class LoadedRulesJudge:
         output = _output(self._rules.decide(case_of(loaded.evidence)), self.rubric)
         if problems := validate_answer(output, self.rubric.output_schema):
             raise UsageError(
-                f"the rules cannot answer by {self.rubric.id}@{self.rubric.version} ({problems[0]}); they answer only "
-                "what `failure` asks: name a model in `judge`",
+                f"the rules cannot answer by {self.rubric.id}@{self.rubric.version} ({problems[0]}), only by the "
+                "rubric `failure`: name a model in `judge`",
                 fields=("judge",),
             )
         result = self._result(loaded.subject, output)
@@ -186,7 +186,7 @@ LoadedJudge = LoadedRubricJudge | LoadedCascade | LoadedRulesJudge
 
 
 def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
-    """Return the fields of a verdict that the rubric's schema has; `reasoning` ends with the citations."""
+    """Return those fields of a verdict that the rubric's schema has; the citations are appended to `reasoning`."""
     cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
     fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
     told = {name: getattr(verdict, name) for name in fields}

@@ -1,6 +1,6 @@
 """Read a subject that exceeds the context window in parts, and condense it to observations.
 
-Every citation in an observation is checked against the whole subject, so a judge that repeats it cites the original.
+Citations in observations are checked against the whole subject, so judges that repeat them cite the original.
 A part that cannot be read is reported to the judge as a gap.
 """
 
@@ -23,15 +23,15 @@ from evalscribe.prompts.templates import Prompts
 
 T = TypeVar("T")
 DELIMITERS = 60
-"""Tokens of the delimiters around one item."""
+"""Estimated tokens of the delimiters around one item."""
 LINE_NUMBER = 3
-"""Tokens of a line number."""
+"""Estimated tokens of a line number."""
 LEAST = 200
-"""Minimum tokens of a part; smaller ones are not split."""
+"""Minimum tokens of a part; parts are not split further."""
 
 
 class ItemSpan(NamedTuple):
-    """A span of one item: `text[start:end]`, whose first line has the number `first`."""
+    """The part `text[start:end]` of one item; its first line has the number `first`."""
 
     item: int
     start: int
@@ -49,7 +49,7 @@ def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
 
 
 def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = None) -> Iterator[tuple[T, ...]]:
-    """Gather values in order into parts of at most `room` tokens and `most` values. A larger one gets its own part."""
+    """Gather values in order into parts of at most `room` tokens and `most` values; a larger value is a part alone."""
     part: list[T] = []
     left = room
     for value, size in sized:
@@ -63,7 +63,7 @@ def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = Non
 
 
 def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
-    """Return the part of an item in a span; the item itself if the span covers it."""
+    """Return the item cut to the span; the item itself if the span covers all of it."""
     item = items[span.item]
     if (span.start, span.end) == (0, len(item.text)):
         return item
@@ -75,7 +75,7 @@ def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
 
 
 def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
-    """Return our labels for the parts in a span; the one in which it starts comes first."""
+    """Return the labels of the parts of an item in a span, from the part in which the span starts."""
     before = [label for at, label in item.labels if at < span.start]
     within = [(at - span.start, label) for at, label in item.labels if span.start <= at < span.end]
     goes_on = before and not (within and within[0][0] == 0)
@@ -83,7 +83,7 @@ def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
 
 
 def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, int]]:
-    """Yield spans that each fit in a part, with their tokens; an item that fits is one span."""
+    """Split the items into spans that each fit in a part; yield each span with its tokens."""
     for index, item in enumerate(items):
         head = min(DELIMITERS + estimate_tokens(item.about), room // 2)
         start, first, more = 0, item.first, True
@@ -95,7 +95,7 @@ def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, 
 
 
 def _end(item: SubjectItem, start: int, room: int) -> int:
-    """Return the end of a span from `start`: the item's end, else the last line end that fits, else inside the line."""
+    """Return the end of a span from `start`: the item's end, else the last line end that fits, else within a line."""
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
     while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
         end = start + max(1, min(end - start - 1, (end - start) * room // weight))
@@ -110,7 +110,7 @@ def _weight(text: str, numbered: bool) -> int:
 
 
 ANSWER_TOKENS = 8192
-"""Maximum tokens of one answer, unless the window is small."""
+"""Maximum tokens of one answer; in a small window, `ANSWER_SHARE` allows fewer."""
 NOT_THERE = "(citation not found)"
 UNVERIFIED = "(unverified) "
 SCHEMA = {
@@ -122,7 +122,7 @@ SCHEMA = {
 
 
 class PartTooLong(Exception):
-    """The prompt exceeds the provider's limit, although our estimate was lower; the part must be split."""
+    """The prompt exceeds the provider's limit, although it was estimated to fit; the part must be split."""
 
     def __init__(self, usage: Usage) -> None:
         super().__init__("beyond the model's context window")
@@ -147,12 +147,12 @@ async def ask_observations(
 
 @cache
 def _observation_rubric() -> Rubric:
-    """Return a rubric, so that observations are parsed like any rubric's answer."""
+    """Return a rubric for observations, so that they are parsed like an answer by any other rubric."""
     return Rubric(id="observations", rubric_text="Observe.", output_schema=SCHEMA)
 
 
 def check_observations(texts: Iterable[str], subject: Subject) -> tuple[str, ...]:
-    """Return observations for a judge: unverified citations are removed, and observations without any are marked."""
+    """Remove unverified citations from observations, and mark the observations that have no verified citation."""
     return tuple(_check_observation(text, subject) for text in texts)
 
 
@@ -166,7 +166,7 @@ def _check_observation(text: str, subject: Subject) -> str:
 
 
 def _wrong(citations: Iterable[ResolvedCitation], held: Sequence[ResolvedCitation]) -> list[tuple[int, int]]:
-    """Return the spans of unverified citations, unless a verified one shares their brackets."""
+    """Return the spans of the unverified citations that do not share their brackets with a verified citation."""
     spans = {(one.start_idx, one.end_idx) for one in citations if one.status == "unverified"}
     apart = [(a, b) for a, b in spans if not any(one.start_idx < b and a < one.end_idx for one in held)]
     return sorted(apart)
@@ -174,33 +174,33 @@ def _wrong(citations: Iterable[ResolvedCitation], held: Sequence[ResolvedCitatio
 
 OBSERVE_TEMPLATE = "judging/observe.md.j2"
 QUESTION_TOKENS = 800
-"""Tokens of the question without rubric, part and citation help."""
+"""Estimated tokens of the question without rubric, part and citation help."""
 CONCURRENT_PARTS = 4
 """Maximum parts read concurrently."""
 LONGEST_PART = 100_000
 """Maximum tokens of one part, even in a large window, because models read longer parts less closely."""
 ANSWER_SHARE = 0.25
-"""Maximum share of the window for an answer."""
+"""Maximum share of the context window for an answer."""
 MARGIN = 0.8
-"""Share of the window that is used, because tokens are estimated."""
+"""Share of the context window that is used; the rest is a reserve, because tokens are only estimated."""
 MAX_OBSERVATIONS = 40
 """Maximum observations of one part."""
 TOO_LONG = "beyond the model's context window"
 
 
 class PartReader:
-    """Asks a model about a subject's parts, and checks every observation against the whole subject."""
+    """Asks a model for observations of a subject's parts, and checks their citations against the whole subject."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """`window` replaces a larger context window of the model. Raises `CallFailed` if the rubric alone fills it."""
+        """`window`: upper limit for the context window. Raises `CallFailed` if the rubric alone fills the window."""
         self.rubric = rubric
         self.prompts = prompts
         self.usage = Usage()
         self.parts = 0
         self.lost: list[str] = []
-        """Descriptions of what was left out after reading, one line each."""
+        """Descriptions of observations that were left out after reading, one line each."""
         self._subject = subject
         self._model = model
         self._window = min(model.context_tokens, window or model.context_tokens)
@@ -209,9 +209,9 @@ class PartReader:
         self.room = self._part_room()
         """Maximum tokens of one part; lowered after a part was too long."""
         self._unread: list[tuple[int, str, str]] = []
-        """Unread parts: number, content, and reason."""
+        """Number and content of each unread part, and the reason why it was not read."""
         self._read = self._too_long = self._hopeless = False
-        """Whether a part was read; whether one was too long; whether even the smallest was, before any was read."""
+        """Whether a part was read, whether a part was too long, and whether the smallest parts are too long."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ class PartReader:
         return Subject.of(self._subject.id, items).text()
 
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
-        """Return the observations of some items; None if none of them could be read."""
+        """Return the observations of some items; None if no item could be read."""
         if room > self.room:
             return await self._smaller(items, number, self.room)
         if self._hopeless:
@@ -308,7 +308,7 @@ class PartReader:
 
 
 def observation_item(mark: str, texts: Iterable[str], about: str = "") -> SubjectItem:
-    """Return observations or gaps as an item, with a mark that does not exist in the subject."""
+    """Return observations or gaps as an item, whose mark must not exist in the subject."""
     target = CitationTarget(kind="result", item=mark)
     return SubjectItem(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
 
@@ -320,15 +320,15 @@ def _held(items: Sequence[SubjectItem]) -> str:
 
 MERGE_TEMPLATE = "judging/merge.md.j2"
 ROUNDS = 6
-"""Maximum rounds of merging before the last observations are left out."""
+"""Maximum rounds of merging; observations that still do not fit are then left out."""
 PROGRESS = 0.95
-"""A round that leaves more than this share of the tokens is the last."""
+"""Merging ends after a round that leaves more than this share of the tokens."""
 WORDS_PER_TOKEN = 0.5
-"""Words per token of observations: citations take more tokens than prose."""
+"""Words of observations per token, fewer than in prose because citations take many tokens."""
 
 
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
-    """Merge the observations into at most `room` tokens; omitted ones are recorded as a gap of the reader."""
+    """Merge the observations into at most `room` tokens; the reader records omitted observations as a gap."""
     for _ in range(ROUNDS):
         before = total_tokens(observed)
         if before <= room:
@@ -344,7 +344,7 @@ def total_tokens(texts: Iterable[str]) -> int:
 
 
 async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Merge neighbours in batches whose merged text fits in one answer."""
+    """Merge neighbouring observations in batches, each so small that the merged text fits in one answer."""
     shrink = MARGIN * room / total_tokens(observed)
     longest = min(reader.room, int(MARGIN * reader.answer_tokens / shrink))
     found: dict[int, tuple[str, ...]] = {}
@@ -359,7 +359,7 @@ async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tupl
 
 
 async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
-    """Merge a batch; return it unchanged if the model returns nothing or the call fails."""
+    """Merge a batch of observations; return the batch unchanged if the model returns nothing or the call fails."""
     shown = reader.shown((observation_item("observations", batch),))
     question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=shown, words=words)
     try:
@@ -371,7 +371,7 @@ async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tup
 
 
 def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Return the observations that fit, those with citations first."""
+    """Return the observations that fit in `room` tokens; those with verified citations are preferred."""
     kept: set[int] = set()
     for index in sorted(range(len(observed)), key=lambda index: observed[index].startswith(UNVERIFIED)):
         size = total_tokens((observed[index],))
@@ -385,7 +385,7 @@ def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[
 
 
 def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
-    """Batch neighbours into at most `room` tokens; a longer observation gets its own batch."""
+    """Put neighbouring observations in batches of at most `room` tokens; a longer observation gets its own batch."""
     batch: list[str] = []
     left = room
     for text in observed:
@@ -406,10 +406,10 @@ AROUND = 150
 
 
 class CondensedSubject(Frozen):
-    """Content that replaces a subject that does not fit in a judge's prompt."""
+    """Items that replace a subject which is too long for a judge's prompt."""
 
     subject: Subject
-    """Observations and gaps as items. Citations in them and in the judge's answer refer to the original subject."""
+    """Observations and gaps as items. Citations in them and in judges' answers refer to the original subject."""
     usage: Usage
     """Usage of all reading and merging so far."""
     parts: int
@@ -418,12 +418,12 @@ class CondensedSubject(Frozen):
 
 
 class SubjectReading:
-    """Reads a long subject once; returns its observations in any size."""
+    """Reads a long subject once, and returns its observations in any size."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """Prepare reading by `model`. `window` replaces a larger context window of the model.
+        """Prepare to read with `model`. `window`: upper limit for the model's context window.
 
         Raises `CallFailed` if the rubric alone fills the window.
         """
@@ -433,7 +433,7 @@ class SubjectReading:
         self._observed: tuple[str, ...] | None = None
 
     async def condensed(self, room: int) -> CondensedSubject:
-        """Return the relevant observations in about `room` tokens; later calls only merge them further.
+        """Return the relevant observations in about `room` tokens. The first call reads; later calls only merge.
 
         Raises `CallFailed` if nothing could be read, and `EvalscribeError` for what affects all calls.
         """

@@ -35,11 +35,11 @@ BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npm
 GENERATED = (".lock", ".lockb", "-lock.json", "-lock.yaml", ".map", ".min.js", ".snap", ".sqlite3", ".blob")
 
 Range = tuple[int, int]
-"""First and last line, from 1."""
+"""First and last line of a selection, counted from 1."""
 
 
 def is_boilerplate(path: str) -> bool:
-    """Return whether a file is likely the same in every eval: readme, licence, compiler settings, lock files."""
+    """Return whether a file is likely the same in every eval, such as a readme, a licence or a lock file."""
     name = path.rpartition("/")[2].lower()
     return name.startswith(BOILERPLATE) or name.endswith((*GENERATED, ".md", ".log"))
 
@@ -56,7 +56,7 @@ def clip_line(line: str) -> str:
 
 
 def excerpts(document: Document, ranges: Iterable[Range]) -> Iterator[Excerpt]:
-    """Yield excerpts for the ranges in order, joining those that are close."""
+    """Yield excerpts for the ranges in order; ranges that are close become one excerpt."""
     for first, last in merge_ranges(ranges, len(document.lines)):
         text = "\n".join(clip_line(line) for line in document.lines[first - 1 : last])
         if text.strip():
@@ -64,7 +64,7 @@ def excerpts(document: Document, ranges: Iterable[Range]) -> Iterator[Excerpt]:
 
 
 def merge_ranges(ranges: Iterable[Range], length: int) -> list[Range]:
-    """Clip the ranges to a document of `length` lines, sort them, and join those that are close."""
+    """Clip the ranges to a document of `length` lines, sort them, and join ranges that are close."""
     joined: list[Range] = []
     for first, last in sorted((max(1, first), min(length, last)) for first, last in ranges):
         if last < first:
@@ -77,7 +77,7 @@ def merge_ranges(ranges: Iterable[Range], length: int) -> list[Range]:
 
 
 def head_range(document: Document, budget: int) -> Range:
-    """Return the range of first lines that fit the budget; (1, 0) if none fits."""
+    """Return the range of a document's first lines that fit in the budget; (1, 0) if no line fits."""
     return 1, fitting_lines(document.lines, budget)
 
 
@@ -95,9 +95,9 @@ AROUND = 4
 """Context lines around a place that an error points to."""
 MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", "cargo.toml", "go.mod")
 FILE_BUDGET = 1500
-"""Maximum tokens of one output file without a reference file."""
+"""Maximum tokens of an output file that has no reference file."""
 BOILERPLATE_BUDGET = 200
-"""Maximum tokens for the names of boilerplate files."""
+"""Maximum tokens of the list of boilerplate files."""
 MANY_FILES = 60
 """Maximum number of output files with excerpts."""
 
@@ -105,14 +105,14 @@ MANY_FILES = 60
 class CodeDifferences(NamedTuple):
     text: str
     covered: dict[str, tuple[Range, ...]]
-    """Output lines that the text prints, by path."""
+    """Ranges of output lines that `text` shows, by path."""
     left_out: tuple[str, ...]
 
 
 def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int) -> CodeDifferences:
     """Render the differences between output and reference: files with errors first, then code, then manifests.
 
-    Files on only one side, and files that exceed the budget, are only named.
+    Files that only one side has, and files that exceed the budget, are only named.
     """
     pointed = {place.path for error in located for place in error.places}
     names = list(_named(both, budget // 10))
@@ -136,7 +136,7 @@ def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedErro
 def code_excerpts(
     evidence: Evidence, both: Sequence[DocumentPair], located: Sequence[LocatedError], told: CodeDifferences
 ) -> list[Excerpt]:
-    """Return the lines around each error outside the printed differences, and the files that only the model has."""
+    """Return the lines around errors that the printed differences lack, and the files that only the output has."""
     found: list[Excerpt] = []
     places = tuple(place for error in located for place in error.places)
     alone = {id(p.output) for p in both if p.output and p.expected is None}
@@ -158,7 +158,7 @@ def _is_manifest(path: str) -> bool:
 
 
 def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tuple[list[str], int]:
-    """Return the hunks that fit, under the names of the two files, and their number."""
+    """Return the names of the two files and the hunks that fit, as texts, and the number of these hunks."""
     if not found or pair.output is None or pair.expected is None:
         return [], 0
     texts = [f"--- {printable_path(pair.expected.path)}\n+++ {printable_path(pair.output.path)}"]
@@ -173,7 +173,7 @@ def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tupl
 
 
 def _lines(hunk: DiffHunk) -> Range:
-    """Return the output lines that a hunk prints."""
+    """Return the range of output lines that a hunk prints."""
     printed = sum(not line.startswith("-") for line in hunk.lines)
     return hunk.output_first, hunk.output_first + printed - 1
 
@@ -187,7 +187,7 @@ def _around(document: Document, places: Iterable[OutputLine], covered: Iterable[
 
 
 def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
-    """Yield the names of files on only one side and of equal files; each list within the budget."""
+    """Yield lists of the files that only one side has and of equal files, each list within the budget."""
     lacking = [p.expected for p in both if p.output is None and p.expected and not is_boilerplate(p.expected.path)]
     yield from _list(
         "Only in the reference, not printed", [f"{printable_path(d.path)} ({_size(d)})" for d in lacking], budget
@@ -199,7 +199,7 @@ def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
 
 
 def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
-    """Yield one line with the names that fit and the number of the others; nothing if the title alone does not fit."""
+    """Yield one line with the names that fit and the number of other names; nothing if not even the title fits."""
     count = fitting_lines(names, budget - prompt_text.estimate_tokens(title) - 8)
     more = f" and {len(names) - count} more" if count < len(names) else ""
     if names and budget > prompt_text.estimate_tokens(title) + 8:
@@ -211,7 +211,7 @@ def _size(document: Document) -> str:
 
 
 def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
-    """Yield the names of boilerplate files, once for both sides."""
+    """Yield a list of the boilerplate files of both sides, each file once."""
     named = [document.path for pair in both if (document := pair.output or pair.expected)]
     yield from _list(
         "boilerplate", [printable_path(path) for path in named if is_boilerplate(path)], BOILERPLATE_BUDGET
@@ -219,15 +219,15 @@ def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
 
 
 MAX_BLOCK = 120
-"""Maximum lines of one test."""
+"""Maximum lines shown of one test."""
 MOST_TESTS = 20
 UNNAMED_BUDGET = 500
-"""Maximum tokens of the grader's beginning if no failed test is found in it."""
+"""Maximum tokens of the grader's beginning, which is shown if no failed test is found in the grader."""
 _CLOSER = re.compile(r"\s*[)\]}]")
 
 
 def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
-    """Return the source of the named tests, each once; if none is found, the beginning of the grader."""
+    """Return the source of the named tests, each once; if no test is found, the beginning of the grader."""
     graders = evidence.of("grader")
     found: list[Excerpt] = []
     for grader in graders:
@@ -251,7 +251,7 @@ def _bare(name: str) -> str:
 
 
 def _line_of(lines: Sequence[str], name: str) -> int | None:
-    """Return the index of the first line with the whole name of the test; None if there is none."""
+    """Return the index of the first line with the whole name of the test; None if no line has it."""
     if not name:
         return None
     whole = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
@@ -259,7 +259,7 @@ def _line_of(lines: Sequence[str], name: str) -> int | None:
 
 
 def _block(lines: Sequence[str], at: int) -> Range:
-    """Return the range from the opening line to the last line that is indented deeper, with its closing bracket."""
+    """Return the range of the block that begins on a line: up to the last deeper indented line or closing bracket."""
     first = at
     while first > 0 and lines[first].strip()[:1] in "\"'`" and _indent(lines[first]) > 0:
         first -= 1
@@ -279,7 +279,7 @@ def _indent(line: str) -> int:
 
 
 TAIL = 8
-"""Lines shown from the end of the failed step's log if no error is located in it."""
+"""Number of lines shown from the end of the failed step's log if no error is located in the log."""
 ALIKE = 2
 """Maximum errors shown that differ only in numbers and ids."""
 ERRORS = 12
@@ -309,14 +309,14 @@ def _errors(located: Sequence[evidence.LocatedError]) -> Iterator[Range]:
 
 LAST_TURNS = 3
 MOST_OF_TURN = 25
-"""Maximum lines of one turn."""
+"""Maximum lines shown of one turn of a transcript."""
 MOST_OF_CALL = 14
 MOST_OF_ANSWER = 3
 MOST_RANGES = 500
 
 
 def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
-    """Return the transcripts in full if they fit together, else the most important lines, in order."""
+    """Return all transcripts in full if they fit in the budget, else their most important lines, in order."""
     documents = evidence.of("transcript")
     whole = sum(_cost(document, (1, len(document.lines))) for document in documents)
     if whole <= budget:
@@ -331,7 +331,7 @@ def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
 
 
 def _relevant_turns(spoken: Transcripts, document: Document) -> Iterator[Range]:
-    """Yield ranges, most important first."""
+    """Yield ranges of lines of a transcript, the most important first."""
     turns = [said for said in spoken.turns if said.document is document]
     made = [one for one in spoken.made if one.call.document is document]
     yield from (_turn(said) for said in reversed(turns[-LAST_TURNS:]))
@@ -358,7 +358,7 @@ def _call(made: AnsweredCall) -> Iterator[Range]:
 
 
 def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
-    """Return the first ranges that fit, the last perhaps cut; a repeated line costs nothing."""
+    """Return the first ranges that fit in the budget; the last may be cut, and overlapping lines count once."""
     kept: list[Range] = []
     paid: set[int] = set()
     for first, last in ranges:
@@ -389,9 +389,9 @@ SHARES = {
     "expected": 0.15,
     "transcript": 0.6,
 }
-"""Maximum share of the budget per kind of evidence.
+"""Maximum share of the budget for each kind of evidence.
 
-The sum exceeds one, because few failures have much of every kind.
+The shares add up to more than one, because few failures have much evidence of every kind.
 """
 
 
@@ -402,7 +402,7 @@ def prepare(evidence: Evidence) -> PreparedFailure:
 
 
 def case_of(evidence: Evidence, prepared: PreparedFailure | None = None) -> Failure:
-    """Return the case without history; compute `prepared` if it is missing or belongs to other evidence."""
+    """Build the `Failure` without history; prepare the evidence if `prepared` is None or belongs to other evidence."""
     if prepared is None or prepared.digest != evidence.digest:
         prepared = prepare(evidence)
     return Failure(evidence=evidence, packed=prepared.packed, diagnosis=prepared.diagnosis)
@@ -446,7 +446,7 @@ def _bounded(phrases: Collection[str]) -> tuple[str, ...]:
 def _chosen(
     evidence: Evidence, diagnosis: Diagnosis, both: Sequence[DocumentPair], told: CodeDifferences, budget: int
 ) -> Iterator[tuple[Excerpt, int]]:
-    """Yield excerpts, most important first, each with its maximum tokens."""
+    """Yield excerpts of all evidence, the most important first, each with its maximum tokens."""
     for excerpt in log_excerpts(evidence, diagnosis.errors):
         yield excerpt, int(budget * SHARES["log"])
     for excerpt in _whole(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
@@ -467,14 +467,14 @@ def _chosen(
 
 
 def _whole(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
-    """Yield the documents of a role from their beginning, within the budget."""
+    """Yield the beginning of each document of a role, within the budget."""
     for document in evidence.documents:
         if document.role == role and document.text.strip():
             yield from excerpts(document, [head_range(document, budget)])
 
 
 def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
-    """Return the excerpts that fit, the last one shortened, and the parts of the output that were cut."""
+    """Return the excerpts that fit in the budget, the last shortened, and the parts of the output that were cut."""
     kept: list[Excerpt] = []
     cut: list[str] = []
     for excerpt, most in chosen:
@@ -490,7 +490,7 @@ def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Ex
 
 
 def _untouched(evidence: Evidence, chosen: Sequence[Excerpt]) -> Iterator[str]:
-    """Yield the name and length of graders and logs that are not shown in full."""
+    """Yield the name and length of each document that is not shown in full, except output and reference."""
     for document in evidence.of("grader", "log", "task", "known_gaps", "transcript"):
         shown_lines = sum(
             excerpt.text.count("\n") + 1

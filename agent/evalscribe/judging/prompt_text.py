@@ -1,4 +1,4 @@
-"""Show untrusted text in prompts as delimited data, and estimate what a text costs in tokens."""
+"""Show untrusted text in prompts as delimited data, and estimate the number of tokens of a text."""
 
 import json
 import re
@@ -18,7 +18,7 @@ class Delimiter:
     """A delimiter that is derived from a question's content and does not occur in it."""
 
     def __init__(self, digest: str, contents: Sequence[str]) -> None:
-        """Derive the delimiter from `digest`, so that it is stable for the same content and not part of `contents`."""
+        """Derive a delimiter from `digest` that no text of `contents` contains; it is the same for equal arguments."""
         self.tag = _tag(digest, contents)
 
     def block(self, about: str, lines: str) -> str:
@@ -35,7 +35,7 @@ def _tag(digest: str, contents: Sequence[str]) -> str:
 
 
 def number_lines(first: int, text: str) -> str:
-    """Prefix each line with its number (`12| return 1`), so that none can pass for a heading."""
+    """Prefix each line with its number (`12| return 1`), so that no line looks like a heading of the prompt."""
     return "\n".join(f"{n}| {one_line(line)}" for n, line in enumerate(text.split("\n"), first))
 
 
@@ -45,7 +45,7 @@ def bar_lines(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line: line breaks become spaces, invisible characters visible."""
+    """Return the text on one short line: line breaks become spaces, and invisible characters become visible."""
     line = whole_line(text)
     if len(line) <= LONGEST_LINE:
         return line
@@ -53,17 +53,17 @@ def one_line(text: str) -> str:
 
 
 def number_whole_lines(first: int, text: str) -> str:
-    """Number lines like `number_lines`, without shortening them."""
+    """Number lines like `number_lines`, but do not shorten long lines."""
     return "\n".join(f"{n}| {show_invisible(line)}" for n, line in enumerate(text.split("\n"), first))
 
 
 def whole_line(text: str) -> str:
-    """Return the text on one line like `one_line`, without shortening it."""
+    """Return the text on one line like `one_line`, but do not shorten it."""
     return show_invisible(text).replace("\n", " ")
 
 
 def show_invisible(text: str) -> str:
-    """Make invisible characters of a multi-line text visible; only a line feed ends a line."""
+    """Make invisible characters of a multi-line text visible; the result has no line breaks but line feeds."""
     if _UNSEEN_OR_BREAK.search(text) is None:
         return text
     return replace_invisible(text.removesuffix("\r").replace("\r\n", "\n").translate(_BREAKS))
@@ -80,7 +80,7 @@ def quote_json(text: str) -> str:
 
 
 BYTES_PER_TOKEN = 3
-"""Code and tool output have three to four bytes per token; the lower figure keeps a budget safe."""
+"""Bytes per token. Code and tool output have three to four; the lower number keeps estimates high enough."""
 
 
 def estimate_tokens(text: str) -> int:

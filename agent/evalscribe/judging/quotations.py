@@ -17,7 +17,7 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def cite_lines(document: Document, first: int, last: int) -> Citation:
-    """Return a verified quotation of lines `first` to `last` (from 1, inclusive), clipped to the document."""
+    """Quote lines `first` to `last` (from 1, inclusive) of a document; a range beyond its end is clipped."""
     first = max(1, min(first, len(document.lines)))
     last = max(first, min(last, len(document.lines)))
     text = "\n".join(document.lines[first - 1 : last])
@@ -53,7 +53,7 @@ def _folded_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def _claims(citation: Citation, document: Document, first: int, last: int) -> bool:
-    """Return whether the claimed lines are `first` to `last`, perhaps with adjacent blank lines."""
+    """Return whether the citation claims lines `first` to `last`, or these and adjacent blank lines."""
     if not (citation.first <= first and last <= citation.last <= len(document.lines)) or citation.first < 1:
         return False
     around = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
@@ -69,13 +69,13 @@ def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterat
 
 
 SEPARATOR = "\uffff"
-"""Separates two texts that are searched as one. A noncharacter of Unicode; replaced where a text contains it."""
+"""Separates texts that are searched together. It is a noncharacter of Unicode, and is replaced within texts."""
 _REACH = 24
-"""Characters before a span that may contain a negation."""
+"""Number of characters before a span in which a negation is searched."""
 _LINE_ENDS = frozenset(f"\n{SEPARATOR}")
 _SPACE = _LINE_ENDS | {" "}
 _PREFIXES = frozenset("!-+~.&*@#$\\%<")
-"""Signs that change the meaning of the word after them."""
+"""Signs that change the meaning of a word that follows them."""
 _NEGATING_PREFIXES = frozenset("!-+~")
 _OPENING = frozenset("([{,;:=")
 """Characters that may end a quotation directly before a word, as in `query(`."""
@@ -85,11 +85,11 @@ _OPERATOR = re.compile(_SIGNS)
 _NEGATION = re.compile(r"(?:^|[^\w])(?:not|no|never|neither|nor|none|cannot|without|\w*n['\u2019]t|!) $", re.IGNORECASE)
 _NEGATING_SIGNS = frozenset("不没沒无無未非别別勿莫")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Scripts that do not put spaces between words, so that word boundaries are unknown."""
+"""Characters of scripts without spaces between words, whose word boundaries are unknown."""
 
 
 def is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether the span can be cut out of a folded text without changing its meaning."""
+    """Return whether quoting only this span of a folded text keeps its meaning: no cut word, and no lost negation."""
     before, after = text[max(0, start - _REACH) : start], text[end : end + 2]
     emphasised = before.endswith("*") and after.startswith("*")
     return (emphasised or _left(before, text[start])) and _right(text[end - 1], after)
@@ -147,7 +147,7 @@ def _one_operator(left: str, right: str) -> bool:
 
 
 MOST_TRIED = 2_000
-"""Maximum places tried for one quotation; only hostile, repetitive text reaches it."""
+"""Maximum places tried for one quotation; only hostile, repetitive text has more."""
 _CODE = r"\ufffd\[[0-?]*+[ -/]*+[@-~]"
 _BLANKS = re.compile(r"\s{2,}+|[^\S \n]")
 _BLANKS_AND_CODES = re.compile(rf"(?:\s|{_CODE})++")
@@ -155,7 +155,7 @@ _CODES = re.compile(_CODE)
 
 
 class _Folded:
-    """A folded text, with the offsets of the original."""
+    """A text with folded white space that maps its offsets to those of the original text."""
 
     def __init__(self, text: str) -> None:
         self._after = array("q", [0])
@@ -163,7 +163,7 @@ class _Folded:
         self.text = "".join(self._pieces(replace_invisible(text)))
 
     def _pieces(self, text: str) -> Iterator[str]:
-        """Yield the folded text in pieces. After a removal, record the folded offset and the total removed so far."""
+        """Yield the folded text in pieces. Record, at each removal, the folded offset and the total removed so far."""
         at = gone = 0
         for run in (_BLANKS_AND_CODES if "\ufffd[" in text else _BLANKS).finditer(text):
             start, end = run.span()
@@ -197,9 +197,9 @@ def fold_text(text: str) -> str:
 
 
 class Haystack:
-    """The texts of a subject's items.
+    """The texts of a subject's items, to be searched for quotations.
 
-    Texts are folded on demand: most quotations are found where they are claimed, in one text.
+    A text is folded when it is first searched, because most quotations are found in the text that the judge cited.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -209,14 +209,13 @@ class Haystack:
         self._lines: dict[int, array[int]] = {}
 
     def spans(self, quote: str, number: int, lines: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
-        """Yield the places of a folded quotation in one text, at word boundaries; `lines` (from 0) limits the
-        search."""
+        """Yield the spans of a folded quotation in one text. `lines`: first and last line to search, from 0."""
         bounds = self._line_bounds(number, *lines) if lines else (0, len(self._texts[number]))
         if bounds:
             yield from _found(self._of(number), quote, *bounds)
 
     def elsewhere(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the places of a folded quotation in all texts as (text, start, end), starting with text `near`."""
+        """Yield the places of a folded quotation as (number of the text, start, end), first those in text `near`."""
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):
             for start, end in _found(self._all, quote, low, high):
@@ -224,7 +223,7 @@ class Haystack:
                 yield number, start - self._starts[number], end - self._starts[number]
 
     def line(self, number: int, at: int) -> int:
-        """Return the line (from 0) of an offset in a text."""
+        """Return the number of the line (from 0) that contains an offset of a text."""
         return bisect_right(self._line_starts(number), at) - 1
 
     def has_lines(self, number: int, first: int, last: int) -> bool:
@@ -257,7 +256,7 @@ def _without_separators(text: str) -> str:
 
 
 def _found(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield the original spans of a quotation between two original offsets."""
+    """Yield the spans of a quotation between two offsets; spans and offsets refer to the original text."""
     text, end = folded.text, folded.folded(high)
     at = text.find(quote, folded.folded(low), end)
     for _ in range(MOST_TRIED):

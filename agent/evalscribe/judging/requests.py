@@ -30,11 +30,11 @@ from evalscribe.model.transcript import AgentRun, Transcript
 from evalscribe.prompts.templates import Prompts
 
 BETWEEN = frozenset(",; \t\n")
-"""Characters allowed between two marks in one pair of brackets."""
+"""Characters that may separate two marks within one pair of brackets."""
 
 
 def render_output(output: Mapping[str, Any]) -> str:
-    """Render an output as text: its `output` text if there is no schema, else one line per field."""
+    """Render an output as text: only its field `output` if it has no other fields, else one line per field."""
     if _cites(output, "output"):
         return _quoting(output["output"], output["citations"])
     return render_object(_fields(output))
@@ -80,7 +80,7 @@ def _quoting(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield the span and quotations of each group of adjacent marks."""
+    """Group adjacent citations; yield the span of each group and the group's quotations."""
     whole: tuple[int, int, list[str]] | None = None
     for one in citations:
         start, end, quote = one["start_idx"], one["end_idx"], one.get("quote")
@@ -114,13 +114,13 @@ def one_transcript(mark: str, transcript: Transcript, run: AgentRun, whose: str 
 
 
 def result_item(mark: str, result: Result) -> SubjectItem:
-    """Return a result as an item. Its citations refer to another prompt, so they are replaced by their quotations."""
+    """Return a result as an item, with quotations in place of its citations, which refer to another prompt."""
     target = CitationTarget(kind="result", item=mark, result_id=result.id)
     return SubjectItem(mark=mark, about="earlier result", text=render_output(result.output or {}), target=target)
 
 
 def transcripts_of(record: Record) -> int:
-    """Return how many `T` marks the items of a run use."""
+    """Return the number of `T` marks that the items of a run need."""
     return len(record.transcripts) + bool(record.documents)
 
 
@@ -153,7 +153,7 @@ def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: s
 
 
 LoadedReferences = Mapping[Ref, Record | Result]
-"""Record or result by reference; for a reference to a transcript, the record has only this transcript."""
+"""Records and results by reference; if the reference is to a transcript, its record has only this transcript."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class RequestPrompt:
 
 @dataclass(frozen=True)
 class _Again:
-    """A reference to something that was shown before."""
+    """A reference to a run or result that the prompt has already shown."""
 
     mark: str
 
@@ -223,7 +223,7 @@ class _Namer:
 
 
 def _subject(parts: Sequence[_Part]) -> Subject:
-    """Build the subject. Its digest covers all texts, so that no author of a single one can predict the delimiter."""
+    """Build the subject. Its digest covers all texts, so that the author of one text cannot predict the delimiter."""
     items = [item for part in parts if isinstance(part, tuple) for item in part]
     subject = Subject.of("prompt", items)
     texts = [part for part in parts if isinstance(part, str)]
@@ -254,14 +254,14 @@ def _gap(before: _Part, part: _Part, text: str, said: str) -> str:
 
 
 VERSION = 1
-"""Raise by hand when the handling of a question changes but its key does not."""
+"""Raise by hand when questions are asked or answers parsed in another way that their keys do not show."""
 TEMPLATE = "judging/request.md.j2"
 LONGEST_ANSWER = 16_384
 """Maximum tokens of an answer, including thinking."""
 LEAST_ANSWER = 2_048
 """Minimum tokens left for an answer; with fewer, the question is not asked."""
 SURELY = 0.75
-"""Share of the estimated tokens that a prompt has at least, because the estimate is high."""
+"""Minimum tokens of a prompt as a share of the estimate, which is usually too high."""
 TIMEOUT_S = 600.0
 REFUSED = "the model refused to answer"
 CUT = "the model finds the prompt too long: refer to less at once"
@@ -275,13 +275,13 @@ FREE = {
 
 
 class RequestAnswer(Frozen):
-    """Answer to a question, or the reason why there is none."""
+    """Answer to a question, or the reason why it has no answer."""
 
     output: dict[str, Any] | None = None
     """Output with resolved citations; without a schema `{"output": text, "citations": […]}`."""
     error: str | None = None
     final: bool = False
-    """For an error: asking the same question again cannot help."""
+    """True if there is no answer and asking the same question again cannot help."""
     usage: Usage = Usage()
 
 
@@ -293,7 +293,7 @@ _FREE_TEXT = AnswerFormat("in your own words", _read_free_text)
 
 
 class RequestModel:
-    """Asks one model for answers that fit one schema."""
+    """Asks one model questions, whose answers must fit one schema."""
 
     def __init__(
         self, model: Model, prompts: Prompts, schema: dict[str, Any] | None = None, effort: Effort | None = None
@@ -324,7 +324,7 @@ class RequestModel:
         return content_id([VERSION, "request", self._model.id, schema, request])
 
     def too_long(self, request: Request) -> str | None:
-        """Return a sentence that says by how much a question exceeds the window; None if it fits."""
+        """Return a sentence that says by how much a question exceeds the context window; None if the question fits."""
         window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
         over = prompt + LEAST_ANSWER - window
         if over <= 0:
@@ -335,7 +335,7 @@ class RequestModel:
         )
 
     def again(self, output: dict[str, Any], question: RequestPrompt) -> dict[str, Any]:
-        """Return a cached answer to the same prompt, with its citations pointing to this question's references."""
+        """Return a cached answer to the same prompt, with citations of this question's references."""
         return self._cited(strip_citations(output), question)
 
     async def ask(self, question: RequestPrompt, request: Request) -> RequestAnswer:

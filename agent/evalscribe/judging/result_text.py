@@ -21,13 +21,13 @@ def headline(result: JudgeResult, label: Mapping[str, Any]) -> str:
 
 
 def _named(label: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the values of the fields that are not boolean; if there are none, all fields with their names."""
+    """Yield the values of a label's fields that are not boolean, or, if all are boolean, all fields with names."""
     words = [_plain(value) for value in label.values() if not isinstance(value, bool)]
     yield from words or (f"{name}: {_plain(value)}" for name, value in label.items())
 
 
 def result_text(result: JudgeResult, label: Mapping[str, Any]) -> str:
-    """Render a result in full. Its cited strings must be `CitedText` as a dict."""
+    """Render a result in full. Strings with citations must be `CitedText` dicts."""
     lines = [headline(result, label)]
     if result.result_type == ResultType.DIRECT_RESULT:
         lines += [line for name, value in result.output.items() if value != "" for line in render_field(name, value)]
@@ -65,7 +65,7 @@ def _plain(value: Any) -> str:
 
 
 def render_cited(value: Mapping[str, Any]) -> str:
-    """Render a cited text with a remark after each citation that was not found where it claims to be."""
+    """Render a cited text, with a remark after each citation whose quotation is not at the cited place."""
     text, shown, at = str(value["text"]), "", 0
     for citation in value["citations"]:
         if citation["start_idx"] < at:
@@ -108,7 +108,7 @@ def set_line(made: ResultSet, counts: ResultCounts) -> str:
 
 
 def stored_result_text(result: Result) -> str:
-    """Render the number and metadata of a result, such as `7  task: 3`, and its answer or why there is none."""
+    """Render the number and metadata of a result, such as `7  task: 3`, and its answer or why it has none."""
     return "\n".join(_lines(result))
 
 
@@ -162,7 +162,7 @@ def render_kappa(found: Calibration) -> str:
 
 
 def render_judges(judges: Mapping[str, Calibration], costs: Mapping[str, Usage] | None = None) -> list[str]:
-    """Render a column for each judge: its agreement, also by label, and its cost if known."""
+    """Render a table with a column for each judge: its agreement in total and by label, and its cost if known."""
     rows = [["", *judges], *_figures(judges.values()), *_per_label(judges)]
     rows += _costs([costs[name] for name in judges]) if costs else []
     widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]

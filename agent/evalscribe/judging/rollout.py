@@ -1,6 +1,6 @@
 """Ask a judge: fill in the rubric's prompt, parse the answer, and ask once for a correction if it is invalid.
 
-A panel decides by one rollout, by a majority of several, or by a majority of reflections on the first answers.
+A panel decides by one rollout, by a majority of several rollouts, or by a majority of reflections on their answers.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from evalscribe.model.rubric import JudgeVariant, OutputParsingMode, PromptTempl
 from evalscribe.redaction.redact import redact, redact_json
 
 CLOSING = "Give your final answer now."
-"""Added if the templates do not end with a user message, because models only answer users."""
+"""User message that is added after templates without a final user message, because models only answer users."""
 
 
 def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
@@ -78,38 +78,37 @@ def prompt_tokens(request: Request) -> int:
 MOST_CALLS = 8
 """Maximum calls of one conversation: the question, one correction, and continuations after pauses."""
 LONGEST_KEPT = 4_000
-"""Maximum characters stored of an answer's original text."""
+"""Maximum characters of an answer's original text that are stored."""
 LONGEST_REASON = 300
 MOST_NAMED = 10
-"""Maximum unverified citations that are listed for the judge."""
+"""Maximum unverified citations that the request for a correction lists."""
 
 
 class Rollout(Frozen):
-    """Result of one conversation: an output, or the reason why there is none."""
+    """Result of one conversation: an output, or the reason why it has no output."""
 
     number: int
-    """Number from 0; the same question is asked once per number."""
+    """Number of the rollout, from 0. The same question is asked once per number."""
     output: Output | None = None
     reason: str | None = None
     final: bool = False
-    """For a failure: asking the same question again cannot help."""
+    """True if there is no output and asking the same question again cannot help."""
     too_long: bool = False
-    """For a failure: the prompt exceeds the model's context window."""
+    """True if there is no output because the prompt exceeds the model's context window."""
     cause: FailureCause = "answer"
-    """For a failure: why the model did not answer."""
+    """Why there is no output, as a category."""
     full_output: str = ""
-    """The last answer as written: redacted, at most `LONGEST_KEPT` characters."""
+    """The model's last answer: redacted, and cut after `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
 
 
 class AnswerFormat(NamedTuple):
-    """Format of an answer: instructions and parser."""
+    """Format of an answer: how to ask for it and how to parse it."""
 
     words: str
-    """Ends the sentence that asks for a new answer: `as one JSON object …`."""
+    """End of the sentence that asks for a corrected answer, such as `as one JSON object …`."""
     read: Callable[[str, Callable[[str], bool]], Output | Problems]
-    """Returns the output of a text, or its problems; the second argument checks whether a text occurs in the subject.
-    """
+    """Parses an answer into an output or problems; its second argument tells whether a text occurs in the subject."""
 
 
 def rubric_format(rubric: Rubric) -> AnswerFormat:
@@ -128,8 +127,8 @@ class RubricConversation:
     ) -> None:
         """Prepare the conversation.
 
-        Required citations must resolve in `subject`, whatever the prompt shows of it. `form` replaces the rubric's
-        answer format.
+        Required citations must resolve in `subject`, even if the prompt shows only a part of it. `form` replaces the
+        rubric's answer format.
         """
         self._model = model
         self._opening = opening
@@ -144,9 +143,9 @@ class RubricConversation:
         self._sent_back = False
 
     async def run(self, timeout_s: float | None) -> Rollout:
-        """Run the conversation. The one place where errors of one rollout become data.
+        """Run the conversation. Only this method converts errors of one rollout into results.
 
-        Raises `EvalscribeError` for what affects all rollouts; otherwise only cancellation.
+        Raises `EvalscribeError` for errors that affect all rollouts; otherwise only cancellation.
         """
         try:
             async with asyncio.timeout(timeout_s) as limit:
@@ -206,12 +205,12 @@ class RubricConversation:
         return self._ask_again(problems)
 
     def _repeats(self, answer: str) -> bool:
-        """Return whether a tagged text occurs in the subject, in which the judged model may have planted it."""
+        """Return whether a tagged answer occurs in the subject, because the judged model may have planted it there."""
         quote = fold_text(answer)
         return bool(quote) and next(self._subject.haystack.elsewhere(quote, 0), None) is not None
 
     def _too_few_citations(self, output: Output) -> Problems:
-        """Return problems if too few citations resolve; equal citations count once."""
+        """Return problems if the output has too few verified citations; equal citations count once."""
         wanted, held, empty = self._rubric.min_citations, set[str](), set[str]()
         for _, text in cited_strings(output, self._rubric.output_schema) if wanted else ():
             for citation in resolve_citations(text, self._subject).citations:
@@ -239,7 +238,7 @@ class RubricConversation:
         return self._useless(f"the judge broke: {type(error).__name__}: {error}")
 
     def _useless(self, reason: str) -> Rollout:
-        """Return a failure because the answers are unusable, and drop them from the cache."""
+        """Return a failure because the model's answers are unusable, and drop the answers from the cache."""
         for request in self._asked:
             self._model.forget(request)
         return self._failed(reason)
@@ -268,7 +267,7 @@ def _redacted(output: Output) -> Output:
 
 
 ABSENT = "(none)"
-"""Vote of an output without the key."""
+"""Vote of an output that lacks the agreement key."""
 Ballot = tuple[str | None, ...]
 """Values of one output under each agreement key, as canonical JSON; None if the key is missing."""
 
@@ -280,7 +279,7 @@ class Vote(Frozen):
     agreement: dict[str, float]
     """Share of outputs that agree with the winner, by agreement key."""
     tie: bool
-    """Whether counts were equal, so that other criteria decided."""
+    """Whether votes were tied, so that other criteria decided."""
     confidence: float | None
     """Share of all rollouts, including failed ones, that agree with the winner under every key.
 
@@ -321,7 +320,7 @@ class _Count:
         )
 
     def _rank(self, index: int) -> tuple[int, int, list[int], int]:
-        """Return the sort key of an output; the lowest wins."""
+        """Return the sort key of an output; the output with the lowest key wins."""
         places = [self._place(n, value) for n, value in enumerate(self._ballots[index])]
         return (*self._by_counts(index), places, self._succeeded[index].number)
 
@@ -335,7 +334,7 @@ class _Count:
         return min(counts, key=lambda value: (-counts[value], self._place(n, value)))
 
     def _place(self, n: int, value: str | None) -> int:
-        """Return the position of a value in the schema; a missing value comes last."""
+        """Return the position of a value among the schema's values; a value that the schema lacks comes last."""
         order = self._orders[n]
         return order.index(value) if value in order else len(order)
 
@@ -376,7 +375,7 @@ _RESULT = re.compile(r"A[0-9]+")
 
 
 def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Subject, Message]:
-    """Return the subject with each first answer added as a citable item, and the message that shows them."""
+    """Return the subject with the first answers as further items to cite, and the message that shows these answers."""
     items = _items(subject, answers)
     # Use a separate subject, so that the delimiter occurs in none of the answers.
     shown = Subject.of(subject.id, items).text()
@@ -385,7 +384,7 @@ def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Sub
 
 
 def as_seen_by_judge(subject: Subject, result: JudgeResult) -> Subject:
-    """Return the subject with all that the result's judge could cite; a reflection could cite the first answers."""
+    """Return the subject with all items that the judge of a result could cite, which may include first answers."""
     metadata = result.result_metadata or {}
     if metadata.get("decided_by") != "reflections":
         return subject
@@ -400,7 +399,7 @@ def _with(subject: Subject, items: Sequence[SubjectItem]) -> Subject:
 
 
 def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[SubjectItem, ...]:
-    """Return the answers as items. Their marks continue the numbers of earlier results."""
+    """Return the answers as items, whose marks continue the numbers of earlier results."""
     first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
     succeeded = [answer for answer in answers if answer.output is not None]
     return tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))
@@ -417,19 +416,19 @@ class PanelDecision(Frozen):
     """Decision of the rollouts about one subject."""
 
     election: Vote | None
-    """The vote; None if every rollout failed."""
+    """Result of the vote; None if every rollout failed."""
     subject: Subject
-    """The subject as the winner could cite it, with the first answers if the winner is a reflection."""
+    """The subject that the winner cites; if the winner is a reflection, it includes the first answers."""
     metadata: dict[str, Any]
-    """Metadata of the deciding stage, which includes that of the other stage under its name."""
+    """Metadata of the deciding stage, with the other stage's metadata under that stage's name."""
     usage: Usage
     """Usage of all stages."""
     reason: str | None = None
     """Why there is no result, on one line."""
     final: bool = False
-    """For a failure: asking the same question again cannot help."""
+    """True if there is no result and asking the same question again cannot help."""
     too_long: bool = False
-    """For a failure: the prompt exceeds the model's context window."""
+    """True if there is no result because the prompt exceeds the model's context window."""
 
 
 @dataclass(frozen=True)
@@ -439,7 +438,7 @@ class RolloutPanel:
     model: Model
     rubric: Rubric
     subject: Subject
-    """The whole subject, even if the prompt only shows observations of it."""
+    """The whole subject, even if the prompt only shows observations of the subject."""
     opening: Request
     timeout_s: float | None
     """Time limit of one rollout."""
@@ -447,7 +446,7 @@ class RolloutPanel:
     async def rollouts(self, opening: Request) -> tuple[Rollout, ...]:
         """Run all rollouts at once.
 
-        Raises `EvalscribeError` for what affects all of them, and then stops the others.
+        Raises `EvalscribeError` for errors that affect all rollouts, and then stops the other rollouts.
         """
         n = self.rubric.n_rollouts_per_input
         asked = [self._ask(opening.model_copy(update={"rollout": number})) for number in range(n)]
@@ -490,7 +489,7 @@ async def decide(panel: RolloutPanel) -> PanelDecision:
 
 
 def _of_both(first: PanelDecision, second: PanelDecision) -> PanelDecision:
-    """Return the decision of the reflections; if all of them failed, that of the first answers."""
+    """Return the decision of the reflections or, if all reflections failed, of the first answers."""
     usage = first.usage + second.usage
     if second.election is None:
         told = {"decided_by": "answers", "fallback": second.reason, "reflections": second.metadata}

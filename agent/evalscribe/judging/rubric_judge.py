@@ -1,4 +1,4 @@
-"""Judge a subject by a rubric: return the stored result, else ask, and resolve the citations of the answer."""
+"""Judge a subject by a rubric: return the stored result, else ask a model and resolve the citations of its answer."""
 
 import asyncio
 from collections import Counter
@@ -48,23 +48,23 @@ class JudgeResultWithCitations(JudgeResult):
     def from_judge_result(
         cls, result: JudgeResult, schema: dict[str, Any], subject: AgentRun | Subject
     ) -> "JudgeResultWithCitations":
-        """Resolve the citations of a result. `subject`: the judged run; a `Subject` if it included earlier results."""
+        """Resolve the citations of a result. `subject`: the judged run, or a `Subject` with its earlier results."""
         shown = as_seen_by_judge(redacted_run_subject(subject) if isinstance(subject, AgentRun) else subject, result)
         fields = {name: getattr(result, name) for name in JudgeResult.model_fields}
         return cls(**{**fields, "output": resolve_output(result.output, schema, shown)})
 
 
 ANSWER_SHARE = 0.5
-"""Maximum share of a small window for the answer."""
+"""Maximum share of a context window for the answer."""
 LEAST_ROOM = 1_000
-"""Minimum tokens for a subject's observations; with fewer, it cannot be judged."""
+"""Minimum tokens left for a subject's observations; with fewer, the subject is not judged."""
 LEAST_WINDOW = 2_000
-"""Minimum tokens of question and answer; with fewer, the question is not asked."""
+"""Minimum context window for question and answer; with a smaller window, the question is not asked."""
 NO_ROOM = "the rubric leaves no room for a subject in the model's window"
 
 
 def whole_request(rubric: Rubric, subject: Subject, max_tokens: int, window: int) -> Request:
-    """Return the question with the whole subject, even if it does not fit."""
+    """Return the question with the whole subject, even if it exceeds the context window."""
     return build_request(rubric, subject, min(max_tokens, int(ANSWER_SHARE * window)))
 
 
@@ -75,7 +75,7 @@ def request_tokens(request: Request) -> int:
 
 @dataclass(frozen=True)
 class JudgeSetup:
-    """Rubric and models that judge every subject."""
+    """The rubric, the models and the prompts of a judge."""
 
     rubric: Rubric
     model: Model
@@ -113,7 +113,7 @@ class SubjectSession:
         return self._told(last, usage)
 
     async def _request(self, window: int) -> Request | None:
-        """Return a question that fits the window, or None. Raises `CallFailed` if the subject cannot be read."""
+        """Return a question that fits in the window; None if there is none. Raises `CallFailed` if reading fails."""
         longest = min(self._whole.max_tokens, int(ANSWER_SHARE * window))
         whole = self._whole.model_copy(update={"max_tokens": longest})
         if request_tokens(whole) <= window:
@@ -128,7 +128,7 @@ class SubjectSession:
         return build_request(self._court.rubric, self._subject, whole.max_tokens, shown=text)
 
     def _read(self, window: int) -> SubjectReading:
-        """Return the reading of the subject, created once: a shorter prompt uses the same observations."""
+        """Return the `SubjectReading`, which is created once, so that shorter prompts use the same observations."""
         if self._reading is None:
             court = self._court
             same = court.observer.id == court.model.id
@@ -138,7 +138,7 @@ class SubjectSession:
         return self._reading
 
     def _told(self, decision: PanelDecision, usage: Usage) -> PanelDecision:
-        """Add the total usage to the decision, and how the subject was read."""
+        """Add to the decision the total usage and a description of how the subject was read."""
         if self._reading is None:
             return decision.model_copy(update={"usage": usage})
         metadata = {**decision.metadata, **self._reading.told}
@@ -146,19 +146,19 @@ class SubjectSession:
 
 
 VERSION = 1
-"""Raise by hand when asking, parsing or voting changes but the keys do not."""
+"""Raise by hand when asking, parsing or voting changes in a way that the keys of results do not show."""
 LIKELY_ANSWER = 1_200
 """Likely tokens of one answer, including thinking."""
 TIMEOUT_S = 180.0
-"""Time limit in seconds of one rollout without batches."""
+"""Time limit of one rollout in seconds; in a batch there is none."""
 MOST_KEPT = 5_000_000
 """Maximum tokens of questions cached between an estimate and the call: about 20 MB of text."""
 OBSERVED = 10
-"""Tokens of a long subject per token of its observations."""
+"""Expected tokens of a long subject per token of its observations."""
 
 
 class RecordedResults:
-    """Stores judge results and records which of them are new."""
+    """Stores judge results, and records which results are new."""
 
     def __init__(self, results: "CollectionStore") -> None:
         self._results = results
@@ -181,11 +181,11 @@ class RecordedResults:
 
 
 DecideRemotely = Callable[[Subject, int, float | None], Awaitable[PanelDecision]]
-"""Judges a subject remotely, given the maximum tokens of an answer and the seconds of one rollout."""
+"""Judges a subject remotely; takes the maximum tokens of an answer and the time limit of one rollout in seconds."""
 
 
 class RubricJudge:
-    """Applies one rubric with one model."""
+    """Judges subjects by one rubric with one model."""
 
     def __init__(
         self,
@@ -226,9 +226,9 @@ class RubricJudge:
         self._fresh = fresh
         self._afar = afar
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
-        """Locks by key: concurrent callers with the same question wait for one answer."""
+        """Locks by key, so that concurrent callers with the same question wait for one answer."""
         self._estimated: dict[str, tuple[Request, int]] = {}
-        """Questions that were estimated but not asked yet, with their tokens, by the subject's digest."""
+        """Questions, with their tokens, that were estimated but not asked yet, by the digest of the subject."""
         self._room = MOST_KEPT
 
     def key(self, subject: Subject) -> str:
@@ -236,7 +236,7 @@ class RubricJudge:
         return self._key(subject, self._request(subject, self._max_tokens))
 
     def estimate(self, subject: Subject) -> Estimate:
-        """Estimate all rollouts, and reading the subject once if it exceeds the window."""
+        """Estimate all rollouts and, if the subject exceeds the context window, reading it once."""
         request = self._request(subject, self._max_tokens)
         whole, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
         if whole <= self._room:
@@ -256,9 +256,9 @@ class RubricJudge:
         )
 
     async def judge(self, subject: Subject) -> JudgeResult:
-        """Return the stored result of the same question, else a new one: a `FAILURE` if only this subject is affected.
+        """Return the stored result of the same question, or a new result: a `FAILURE` if this subject cannot be judged.
 
-        Raises `EvalscribeError` for what affects all subjects.
+        Raises `EvalscribeError` for errors that affect all subjects.
         """
         return await self._judge(subject, self._max_tokens, self._timeout_s)
 
@@ -281,7 +281,7 @@ class RubricJudge:
         return await SubjectSession(self._court, subject, request, timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
-        """Build the question, or reuse the one from the estimate."""
+        """Build the question, or reuse the question that was estimated."""
         request, tokens = self._estimated.pop(subject.digest, (None, 0))
         self._room += tokens
         if request is not None and max_tokens == self._max_tokens:
@@ -304,20 +304,20 @@ class RubricJudge:
             return result
 
     def _alone(self, key: str) -> AbstractAsyncContextManager[object]:
-        """Lock the question if its answer would be stored."""
+        """Return a lock on the question if its answer will be stored, else a context that does nothing."""
         if self._results is None or self._fresh:
             return nullcontext()
         return self._asking.setdefault(key, asyncio.Lock())
 
     def _known(self, key: str, subject: Subject) -> JudgeResult | None:
-        """Return the stored result. Its ids are set anew, since an equal rubric or subject may have another id."""
+        """Return the stored result with the ids of this rubric and subject, since equal ones may have other ids."""
         known = None if self._results is None or self._fresh else self._results.get_result(key)
         if known is None or self._was_read_otherwise(known):
             return None
         return known.model_copy(update=self._names(subject))
 
     def _was_read_otherwise(self, known: JudgeResult) -> bool:
-        """Return whether another model or template read the subject in parts, which the key does not show."""
+        """Return whether a result is of a subject read in parts by another model or template; keys do not show this."""
         told = (known.result_metadata or {}).get("read_by")
         return told is not None and told != self._read_by()
 

@@ -1,4 +1,4 @@
-"""Load rubrics from YAML files, and check those that judge failures."""
+"""Load rubrics from YAML files, and check the labels of rubrics that judge failures."""
 
 import json
 import re
@@ -26,7 +26,7 @@ LARGEST = 256 * 1024
 """Maximum bytes of one file."""
 _NOT_IN_FILES = {"id": "the file's name is the rubric's id", "version": "a rubric gets its version when it is created"}
 _OF_PROMPT = ("output_parsing_mode", "response_xml_key")
-"""Fields on which the default prompt depends."""
+"""Fields of a rubric that determine its default prompt."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
@@ -64,7 +64,7 @@ def rubric_names(prompts: Prompts) -> tuple[str, ...]:
 
 
 def to_yaml(rubric: Rubric) -> str:
-    """Return a rubric as YAML without default values; parsing it gives an equal rubric, apart from id and version."""
+    """Return a rubric as YAML without default values. Parsed again, it equals the rubric except for id and version."""
     return dump_yaml(_written(rubric))
 
 
@@ -91,7 +91,7 @@ def _fields(value: object) -> dict[str, Any]:
             raise RubricError(name, f"does not belong in a file: {why}")
     for name in value:
         if not isinstance(name, str):
-            raise RubricError(join_path("", str(name)), "is unknown: names of fields are text")
+            raise RubricError(join_path("", str(name)), "is unknown: the name of a field must be text")
     return dict(value)
 
 
@@ -144,7 +144,7 @@ def _dumped(rubric: Rubric) -> dict[str, Any]:
 
 
 def _differs(one: object, other: object) -> bool:
-    """Return whether values differ. The order of properties counts, because a judge writes them in that order."""
+    """Return whether values differ; a different order of properties counts, because judges write in that order."""
     return json.dumps(one) != json.dumps(other)
 
 
@@ -154,7 +154,7 @@ LABEL_FIELD = "classification"
 
 
 def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
-    """Return the labels of a rubric for failures, in our order. Raises `UsageError` if it is not for failures."""
+    """Return the labels of a rubric for failures, in the default order. Raises `UsageError` for another rubric."""
     field = rubric.output_schema.get("properties", {}).get(LABEL_FIELD)
     given = field.get("enum") if field else None
     if not given:
@@ -166,7 +166,7 @@ def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
     if unknown:
         raise UsageError(
             f"rubric {rubric.id} judges no failures: {LABEL_FIELD} may be {unknown[0]!r}; "
-            f"an analysis knows {', '.join(CLASSIFICATIONS)}"
+            f"an analysis accepts {', '.join(CLASSIFICATIONS)}"
         )
     return tuple(label for label in CLASSIFICATIONS if label in given)
 
@@ -179,8 +179,7 @@ def default_rubric() -> Rubric:
 
 
 def judge_id(model: str, rubric: Rubric) -> str:
-    """Return the judge's id: `anthropic/claude-opus-5-5`, followed by ` with unfair-check@2` unless the rubric is the
-    shipped default."""
+    """Return the id of a judge: the model's name, and ` with unfair-check@2` unless the rubric is the default."""
     return model if rubric.digest == default_rubric().digest else f"{model} with {rubric.id}@{rubric.version}"
 
 
@@ -192,7 +191,7 @@ _VERSIONED = re.compile(r"(?P<name>.+)@(?P<version>[0-9]{1,18})")
 class CreatedRubric(Frozen):
     rubric: Rubric
     new: bool
-    """False if the latest version was equal."""
+    """False if the latest version is equal, so that none was stored."""
 
 
 class ListedRubric(Frozen):
@@ -202,9 +201,9 @@ class ListedRubric(Frozen):
     version: int | None = None
     """The latest stored version."""
     digest: str | None = None
-    """Content id of that version, or of the file if none is stored."""
+    """Content id of the latest stored version, or of the file if no version is stored."""
     file: Literal["shipped", "workspace"] | None = None
-    """Origin of the file; None if there is no file."""
+    """Origin of the rubric's file; None if there is no file."""
     changed: bool = False
     """Whether the file differs from the latest version."""
     problem: str | None = None
@@ -220,7 +219,7 @@ class ValidatedRubric(Frozen):
     file: str
     """The file or name as requested."""
     problem: str | None = None
-    """File, line if known, path in it, and problem; None for a valid rubric."""
+    """The problem, with the file, the line if known, and the path in the file; None for a valid rubric."""
 
 
 def create_rubric(
@@ -237,7 +236,7 @@ def create_rubric(
 
 
 def store_rubric(shelf: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
-    """Return the stored rubric `NAME@2`, or the latest version of `NAME`. If none is stored, store the file first.
+    """Return the stored rubric `NAME@2`, or the latest version of `NAME`. If none is stored, first store the file.
 
     Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
     """
@@ -249,13 +248,13 @@ def store_rubric(shelf: "CollectionStore", prompts: Prompts, name: str) -> Rubri
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
-    """Return a note if the file of rubric `name` differs from the stored version in use; else None."""
+    """Return a note if the file of a rubric differs from its stored version, which is used; else None."""
     if parse_rubric_name(name)[1] is not None:
         return None
     try:
         file = load_rubric(name, prompts)
     except (NotFoundError, DataError):
-        return None  # its stored version is good
+        return None  # without a valid file, the stored version is used
     if file.digest == rubric.digest:
         return None
     return (
@@ -276,7 +275,7 @@ def list_rubrics(shelf: "CollectionStore", prompts: Prompts, collection: str = D
 
 
 def find_rubric(shelf: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
-    """Return the rubric `NAME`, `NAME@2` or in a file, without storing it. Raises the errors of `store_rubric`."""
+    """Return the rubric `NAME`, `NAME@2` or of a file, without storing it. Raises the errors of `store_rubric`."""
     rubric_id, version = parse_rubric_name(name)
     if version is not None:
         _make_default(shelf, collection)

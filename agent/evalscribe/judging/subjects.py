@@ -1,4 +1,4 @@
-"""Subjects: the items that a judge sees and cites by their marks."""
+"""Build subjects: the items that a judge sees and cites by their marks."""
 
 import json
 import re
@@ -26,19 +26,19 @@ from evalscribe.redaction.redact import redact_json
 _INDEX = re.compile(r"[0-9]{1,9}")
 _ENDS = ("]", ",", ";", ":<RANGE>", ": <RANGE>")
 MOST_STEPS = 10_000
-"""Maximum alternatives tried for one key in hostile metadata."""
+"""Maximum ways tried to read one cited key, which hostile metadata can make ambiguous."""
 
 
 @dataclass(frozen=True)
 class KeyedValue:
-    """The value of a key; `end` is the offset in the text after the key."""
+    """The value of a cited key; `end` is the offset after the key in the citing text."""
 
     value: Any
     end: int
 
 
 def find_value(metadata: Any, text: str, at: int = 0) -> KeyedValue | None:
-    """Return the value whose key starts at `at`, with the longest key if several match; None if none does."""
+    """Return the value whose key begins at offset `at` of the text; the longest key if several match, None if none."""
     reached = list(_ways(metadata, text, at, [MOST_STEPS]))
     return max(reached, key=lambda value: value.end, default=None)
 
@@ -80,7 +80,7 @@ def as_json(value: Any) -> str:
 
 
 def render_object(value: Mapping[str, Any]) -> str:
-    """Render `key: value` lines; multi-line strings are below their key."""
+    """Render lines `key: value`; a string of several lines follows below its key."""
     return "\n".join(_entries(value))
 
 
@@ -110,7 +110,7 @@ statement is enough; a citation that does not hold counts against the answer."""
 
 
 def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
-    """Return citation instructions for these marks; `numbered`: it also has documents with line numbers."""
+    """Return citation instructions for these marks. `numbered`: whether the subject has documents with line numbers."""
     metadata = next((mark for mark in marks if mark.endswith("M")), None)
     named = next((mark for mark in marks if mark.isalpha()), None)
     ways = (
@@ -131,17 +131,17 @@ class SubjectItem(Frozen):
     mark: str
     """Mark as written in a citation's brackets: `T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`."""
     about: str
-    """Our description, shown in the opening delimiter; not part of the text, so it cannot be quoted."""
+    """Description that the opening delimiter shows; it is not part of `text`, so it cannot be quoted."""
     text: str
     """Quotable text, as recorded; citation offsets count its code points."""
     target: CitationTarget
-    """Target of a citation of the whole item."""
+    """Target of a citation that names the whole item."""
     numbered: bool = False
-    """Whether its lines are shown with numbers and can be cited by them."""
+    """Whether the item's lines are shown with numbers, by which they can be cited."""
     first: int = 1
     """Number of the first line of `text`."""
     labels: tuple[tuple[int, str], ...] = ()
-    """Ascending offsets in `text` at which parts begin (at line starts), with our labels, which cannot be quoted."""
+    """Labels of parts of `text`, by ascending offset of a line; `text` lacks them, so they cannot be quoted."""
     metadata: dict[str, Any] | None = None
     """Metadata that the text shows as JSON; its keys can be cited, as in `R0M.scores.reward`."""
 
@@ -152,7 +152,7 @@ class Subject(Frozen):
     id: str
     """An agent run's id, or `<run id>/<eval path>`."""
     digest: str
-    """Content id of everything that a judge can see of it."""
+    """Content id of everything that a judge can see of the subject."""
     items: tuple[SubjectItem, ...]
 
     @classmethod
@@ -162,7 +162,7 @@ class Subject(Frozen):
         return cls(id=id, digest=content_id(seen), items=tuple(items))
 
     def text(self, items: Sequence[SubjectItem] | None = None) -> str:
-        """Return all items, or only these, between delimiters, for a prompt."""
+        """Render the given items, or all items if None, between delimiters for a prompt."""
         return "\n".join(self._block(item) for item in (self.items if items is None else items))
 
     @property
@@ -176,7 +176,7 @@ class Subject(Frozen):
         return None if number is None else self.items[number]
 
     def text_of(self, target: CitationTarget) -> str | None:
-        """Return the text that a target's offsets refer to: the item's, or the value's if a metadata key was cited."""
+        """Return the text to which a target's offsets refer: the item's text, or that of a cited metadata value."""
         key = target.metadata_key
         item = self.item(target.item.removesuffix(f".{key}") if key else target.item)
         if item is None or not key:
@@ -185,17 +185,17 @@ class Subject(Frozen):
         return value_text(value.value) if value and value.end == len(key) else None
 
     def __copy__(self) -> "Subject":
-        """Copy without cached properties, because `model_copy` may change the items afterwards."""
+        """Copy the subject without cached properties, because `model_copy` may change the items afterwards."""
         return Subject.model_construct(id=self.id, digest=self.digest, items=self.items)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Item index by mark. The first of equal marks wins."""
+        """Index of the item by mark; if several items have the same mark, of the first."""
         return {item.mark: number for number, item in reversed(list(enumerate(self.items)))}
 
     @cached_property
     def haystack(self) -> Haystack:
-        """Searchable texts of the items, for quotations."""
+        """The texts of the items, prepared for finding quotations."""
         return Haystack(tuple(item.text for item in self.items))
 
     @cached_property
@@ -220,7 +220,7 @@ def _shown_text(item: SubjectItem, text: str) -> str:
 
 
 def join_parts(parts: Sequence[tuple[str, str]]) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Join pairs of label and text; return the text and the labels with their offsets. Empty labels are dropped."""
+    """Join texts with labels into one text; return it and the offset and label of each part that has a label."""
     labels, at = [], 0
     for label, text in parts:
         labels += [(at, label)] if label else []
@@ -264,7 +264,7 @@ def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Sub
 
 
 def redacted_run_subject(run: AgentRun) -> Subject:
-    """Return the subject of a redacted copy: a run created in Python was not redacted by a source."""
+    """Return a redacted copy of a run as a subject, because no source has redacted a run created in Python."""
     value = run.model_dump(mode="json")
     shown = redact_json(value)
     return agent_run_subject(run if shown == value else AgentRun.model_validate(shown))
@@ -329,7 +329,7 @@ def _about(message: ChatMessage) -> str:
 
 
 def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
-    """Yield a message's texts with our labels; its own content has no label."""
+    """Yield a message's texts, each with a label; the label of the message's content is empty."""
     if isinstance(message, AssistantMessage) and message.reasoning:
         yield "reasoning", message.reasoning
     calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
@@ -370,7 +370,7 @@ def failure_subject(
 
 
 def document_mark(document: Document) -> str:
-    """Return a document's mark, such as `output src/main.py`; an ambiguous path is written as a JSON string."""
+    """Return a document's mark, such as `output src/main.py`; a path that could be misread becomes a JSON string."""
     path = document.path
     plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
     return f"{document.role} {path if plain else quote_json(path)}"

@@ -41,7 +41,7 @@ def describe_misuse(error: ValidationError) -> str:
 
 
 def limit_lines(lines: Iterable[str]) -> str:
-    """Return the lines that fit in one result, with a note if there are more."""
+    """Return the lines that fit in one tool result, with a note if some did not fit."""
     kept: list[str] = []
     room = LONGEST_RESULT
     for line in lines:
@@ -55,7 +55,7 @@ def limit_lines(lines: Iterable[str]) -> str:
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
     whole = model.model_json_schema()
     strict = _strict(whole, whole.get("$defs", {}))
-    # The tool's own description already says it.
+    # The description of the tool has the same text.
     strict.pop("description", None)
     return strict
 
@@ -90,13 +90,13 @@ class TurnBounds(Frozen):
 
 
 class Turns:
-    """Asks the turns of one conversation within limits and counts their usage."""
+    """Asks a model for the turns of one conversation within limits, and counts their usage."""
 
     def __init__(self, model: Model, bounds: TurnBounds, last_words: str) -> None:
         """Initialise the conversation. `last_words` are appended to the request of the last turn."""
         self.usage = Usage()
         self.last = False
-        """Whether the current turn is the last one."""
+        """Whether the current turn is the conversation's last."""
         self._model = model
         self._bounds = bounds
         self._last_words = last_words
@@ -117,7 +117,7 @@ class Turns:
         return reply
 
     def forget(self) -> None:
-        """Drop the answers from the cache after a conversation without a result, so that they are not reused."""
+        """Drop the conversation's answers from the cache, because it had no result."""
         for request in self._asked:
             self._model.forget(request)
 
@@ -130,7 +130,7 @@ class Turns:
         return self.usage.input_tokens + self.usage.output_tokens
 
     def _short_of_tokens(self) -> bool:
-        """Return whether another turn might exceed the token limit; each turn sends all earlier ones again."""
+        """Return whether another turn might exceed the token limit, since each turn sends all earlier turns again."""
         return self._spent() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
 
 
@@ -139,7 +139,7 @@ def estimate_conversation(
 ) -> Estimate:
     """Estimate a conversation that starts with `first` tokens and adds `reading` tokens before each further turn.
 
-    Each turn reads the earlier ones from the provider's cache. `cost` prices one call in dollars.
+    Each turn reads the earlier turns from the provider's cache. `cost` prices one call in US dollars.
     """
     calls = [
         Usage(
@@ -159,7 +159,7 @@ def estimate_conversation(
 
 
 def reply_messages(reply: Reply) -> list[Message]:
-    """Return an answer as messages of the conversation; no messages if it is empty."""
+    """Return an answer as messages of the conversation; an empty answer gives no message."""
     if not (reply.raw or reply.text):
         return []
     return [Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw)]

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
-"""Loads what the judge is given; a verdict where it was proved, so that no judge is asked."""
-"""Builds the case of a group's first member when a worker needs it.
+"""Builds the case of a group's first failure when a worker needs it; cases are not cached, because evidence is large.
 
-Cases are not cached, because evidence may be large.
+If the cause was proved, the function returns the verdict instead, so that no judge is asked.
 """
 WORKERS = 4
 TIMEOUT_S = 660.0
@@ -46,7 +45,7 @@ REASON_LENGTH = 300
 
 @dataclass(frozen=True)
 class JudgingOptions:
-    """Limits for judging one failure."""
+    """Options for judging one failure."""
 
     timeout_s: float | None
     fresh: bool = False
@@ -54,7 +53,7 @@ class JudgingOptions:
 
 
 class JudgedGroup(Frozen):
-    """Event: a group got its verdict, or a reason why there is none."""
+    """Event of an analysis: a group got its verdict, or the judge did not decide it."""
 
     group: FailureGroup
     evals: tuple[Eval, ...]
@@ -80,10 +79,10 @@ class Counts(Frozen):
 
     total: int = 0
     judged: int = 0
-    """Groups that the judge was asked about and decided."""
+    """Number of groups that the judge was asked about and decided."""
     cached: int = 0
     unclassified: int = 0
-    """Groups that the judge was asked about and did not decide."""
+    """Number of groups that the judge was asked about and did not decide."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
@@ -99,7 +98,7 @@ def main_cause(causes: Iterable[NoVerdictCause]) -> NoVerdictCause:
 
 
 def no_answer_error(cause: NoVerdictCause, message: str, fields: tuple[str, ...] = ()) -> EvalscribeError:
-    """Return the error for a command that got no answer at all."""
+    """Return the error of a command for which the judge gave no answer at all."""
     kind = UnavailableError if cause == "service" else UsageError if cause == "budget" else DataError
     return kind(message, fields=fields)
 
@@ -109,7 +108,7 @@ class FailureVerdict(Frozen):
     cached: bool = False
     """Whether the verdict came from the store."""
     undecided: Unclassified | None = None
-    """Why the judge did not decide this time; `verdict` may still be one from the store."""
+    """Why the judge did not decide this time; `verdict` may then be an earlier verdict from the store."""
 
 
 async def classify(
@@ -118,7 +117,7 @@ async def classify(
     """Return the stored answer to the same question, else ask the judge and store its answer at once.
 
     Raises:
-        EvalscribeError: If it affects all failures. Otherwise only cancellation is raised.
+        EvalscribeError: An error that affects all failures. Otherwise only cancellation is raised.
     """
     try:
         return await _answer(case, judge, store, terms)
@@ -172,13 +171,13 @@ async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict 
 
 
 def cancelled_from_outside() -> bool:
-    """Return whether the current task was cancelled from outside, and not by a `CancelledError` raised inside it."""
+    """Return whether another task cancelled the current task; a judge may also raise `CancelledError` itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _settled(known: Verdict | Unclassified) -> bool:
-    """Return whether asking the same question again cannot help."""
+    """Return whether an answer is final, so that the same question is not asked again."""
     return known.final if isinstance(known, Unclassified) else not known.provisional
 
 
@@ -200,20 +199,20 @@ class JudgeQueue:
 
     run: Run
     groups: tuple[FailureGroup, ...]
-    """Groups of evals in `run.failures`."""
+    """Groups of the evals in `run.failures`."""
     case_of: CaseOf
     judge: Judge
     store: "AnalysisStore"
     concurrency: int = WORKERS
     timeout_s: float | None = TIMEOUT_S
-    """Seconds for one group; None if answers may take a day."""
+    """Time limit for one group in seconds; None for batches, whose answers may take a day."""
     fresh: bool = False
     """Ignore stored verdicts."""
     on_event: Callable[[JudgedGroup], None] = _ignore
     error: Exception | None = field(default=None, init=False)
     """The error that stopped the workers; it affects all failures."""
     usage: Usage = field(default=Usage(), init=False)
-    """Usage of the verdicts of this call; stored ones cost nothing."""
+    """Usage of the new verdicts; stored verdicts cost nothing."""
     decided: int = field(default=0, init=False)
     """Number of groups that the judge was asked about and decided."""
     undecided: list[Unclassified] = field(default_factory=list, init=False)
@@ -233,7 +232,7 @@ class JudgeQueue:
         return min(max(1, self.concurrency), len(self.groups))
 
     async def work(self, stream: Callable[[JudgedGroup], None] = _ignore) -> Counts:
-        """Answer groups until none is left, as one worker.
+        """Answer groups as one worker, until no group is left.
 
         Args:
             stream: Receives this worker's answers, after `on_event`.
@@ -248,14 +247,14 @@ class JudgeQueue:
         return mine
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return one finding per group, in order, without history. Raises the error that stopped the workers."""
+        """Return one finding for each group, in order, without history. Raises the error that stopped the workers."""
         if self.error is not None:
             raise self.error
         return tuple(self._findings[group.id] for group in self.groups)
 
     async def _take(self) -> FailureGroup | None:
         """Return the next group; None if none is left or the workers were stopped."""
-        await asyncio.sleep(0)  # a worker that only meets stored answers would keep signals and other workers waiting
+        await asyncio.sleep(0)  # so that a worker with only stored answers does not block signals and other workers
         return None if self.error else next(self._waiting, None)
 
     async def _answer(self, group: FailureGroup, stream: Callable[[JudgedGroup], None]) -> Counts:
@@ -284,7 +283,7 @@ class JudgeQueue:
             case = self.case_of(group)
         except EvalscribeError:
             raise
-        except Exception as error:  # hostile evidence, for one
+        except Exception as error:  # for example because of hostile evidence
             return _no_answer(error, self.judge)
         if isinstance(case, Verdict):
             return FailureVerdict(verdict=case, cached=True)
@@ -355,4 +354,4 @@ class AnalysisWatcher(Protocol):
         """Report an answered group."""
 
     def say(self, line: str, fields: Sequence[str] = ()) -> None:
-        """Show one line to the user; `fields` are those that it names in backticks."""
+        """Show one line to the user; `fields` are the option names that the line has in backticks."""

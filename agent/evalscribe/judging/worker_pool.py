@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 async def run_concurrently(todo: Iterable[T], work: Callable[[T], Awaitable[None]], lanes: int) -> None:
-    """Run `work` for each item, at most `lanes` at once; take the next item when one is done.
+    """Run `work` for each item of `todo`, for at most `lanes` items at once.
 
-    The first error stops the others and is raised; a cancellation reaches all of them.
+    The first error is raised and cancels the other tasks, as does a cancellation of this call.
     """
     waiting = iter(todo)
 

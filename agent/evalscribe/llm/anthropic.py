@@ -35,7 +35,7 @@ GROWN = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""Maps the type of a delta to the field that it extends."""
+"""Maps the type of a stream's delta to the field of the block that it extends."""
 
 
 class StreamedMessage:
@@ -45,14 +45,14 @@ class StreamedMessage:
         self.whole = False
         self._message: dict[str, Any] = {}
         self.counted = False
-        """Whether the output tokens were reported; the count in the first event is not final."""
+        """Whether the service has reported the final number of output tokens, which the first event lacks."""
         self._blocks: list[dict[str, Any]] = []
         self._grown: dict[tuple[int, str], list[str]] = {}
 
     def take(self, event: dict[str, Any]) -> str:
         """Process one event and return its text.
 
-        Raises `KeyError`, `IndexError`, `TypeError` or `ValueError` if it is not an event or is out of place.
+        Raises `KeyError`, `IndexError`, `TypeError` or `ValueError` if the event is malformed or out of order.
         """
         match event["type"]:
             case "message_start":
@@ -73,7 +73,7 @@ class StreamedMessage:
         return ""
 
     def body(self) -> dict[str, Any]:
-        """Return the message as a call without streaming would return it."""
+        """Return the message in the form that a call without streaming returns."""
         for (index, field), parts in self._grown.items():
             block, text = self._blocks[index], "".join(parts)
             if field == "partial_json":
@@ -112,14 +112,14 @@ class StreamedMessage:
         return text if field == "text" else ""
 
     def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
-        """Update the usage. Each count is a total so far; a missing count keeps its last value."""
+        """Update the usage. The service sends totals so far; a count that it omits keeps its last value."""
         self._message.update(delta)
         self.counted = self.counted or usage.get("output_tokens") is not None
         self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
 
 
 def _input(text: str) -> Any:
-    """Parse the input of a tool call; return the text itself if it was cut off."""
+    """Parse the JSON input of a tool call; return the text itself if it is incomplete."""
     if not text:
         return {}
     try:
@@ -142,7 +142,7 @@ STOPS: dict[str, StopReason] = {
 
 
 class AnthropicModel:
-    """A `Model` that makes one attempt; retries and budgets belong to the models that wrap it."""
+    """A `Model` that makes one attempt per call; the models that wrap it add retries and budgets."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class AnthropicModel:
         return params
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Map an exception of the SDK to one of ours, without the key."""
+        """Map an exception of the SDK to an exception that does not contain the key."""
         from evalscribe.llm.anthropic_errors import map_anthropic_error
 
         return without_key(
@@ -242,7 +242,7 @@ class AnthropicModel:
     def client(self) -> "AsyncAnthropic":
         """Return the client of this process, created on the first call.
 
-        All its settings are passed explicitly, so that it reads none from the environment.
+        All settings are passed explicitly, so that the SDK reads none from the environment.
         """
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
@@ -276,7 +276,7 @@ class AnthropicModel:
 def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> Reply:
     """Convert a message to a `Reply`.
 
-    `counted` is False for a stream that ended without reporting its usage; the usage then has no calls.
+    `counted` is False for a stream that ended without reporting its usage; the usage of the reply is then empty.
 
     Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` if the answer has another shape.
     """
@@ -293,7 +293,7 @@ def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> 
 
 
 def _usage(answer: "Answer", price: Price | None) -> Usage:
-    """Convert the usage. Anthropic's input tokens exclude cached tokens; ours include them."""
+    """Convert the usage. Anthropic's input tokens exclude cached tokens; those of `Usage` include them."""
     read = answer.usage.cache_read_input_tokens or 0
     written = answer.usage.cache_creation_input_tokens or 0
     usage = Usage(
@@ -349,6 +349,6 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
 
 
 def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove lone surrogates from the content: JSON can spell them, but they can neither be sent nor stored."""
+    """Remove lone surrogates from a message's content: JSON may escape them, but they cannot be sent or stored."""
     cleaned: list[dict[str, Any]] = json.loads(sendable(json.dumps(blocks, ensure_ascii=False)))
     return cleaned

@@ -1,4 +1,4 @@
-"""Map errors of the Anthropic SDK to our exceptions."""
+"""Map errors of the Anthropic SDK to evalscribe's exceptions."""
 
 import anthropic
 import httpx2
@@ -32,7 +32,7 @@ IN_A_STREAM = {
 
 
 def map_anthropic_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
-    """Map an error of the SDK to one of ours that contains nothing of the request."""
+    """Map an error of the SDK to an exception that contains nothing of the request, such as the key."""
     if refused := map_size_error(error, asked):
         return refused
     if isinstance(error, anthropic.APIStatusError):

@@ -29,7 +29,7 @@ CONNECT_S = 10.0
 async def attempt(work: Awaitable[T], timeout_s: float, mapped: Callable[[Exception], Exception]) -> T:
     """Await a call within a time limit.
 
-    The only place where SDK exceptions become ours: raises what `mapped` returns.
+    Only this function converts exceptions of an SDK: it raises what `mapped` returns for them.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -64,7 +64,7 @@ def sendable(text: str) -> str:
 
 RETRIED_STATUSES = frozenset({408, 409, 429, 499})
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-"""Exceptions raised before a connection existed: the request was not sent."""
+"""Exceptions that are raised before a connection exists, so that the request was not sent."""
 MAX_MESSAGE = 200
 TOO_LONG = (
     "prompt is too long",
@@ -77,7 +77,7 @@ TOO_LONG = (
     "exceeds the maximum number of tokens",
     "string_above_max_length",
 )
-"""Phrases in a 400 response for a prompt that exceeds the context; few services have an error code for it."""
+"""Phrases of a 400 response to a prompt that exceeds the context window; few services have an error code for this."""
 UNPAID = ("insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active")
 WRONG_KEY = ("invalid_api_key", "api_key_invalid", "api key not valid")
 NO_MODEL = ("model_not_found", "is not a valid model id")
@@ -91,7 +91,7 @@ class PromptTooLong(CallFailed):
 
 
 class AnswerNotRead(CallFailed):
-    """The answer is too large to read; another attempt would return as much."""
+    """The answer is too large to read; another attempt would return as large an answer."""
 
 
 class CallTarget(Frozen):
@@ -99,7 +99,7 @@ class CallTarget(Frozen):
 
     provider: Provider
     model: str
-    """The provider's name of the model."""
+    """Name of the model, as the provider spells it."""
     host: str
 
 
@@ -124,7 +124,7 @@ class ErrorResponse(Frozen):
 
 
 def map_response(refusal: ErrorResponse, asked: CallTarget) -> CallFailed | EvalscribeError:
-    """Map an error response to an exception, marked as free if the service did no work."""
+    """Map an error response to an exception, which is marked as free if the service did no work."""
     told = f"({refusal.status}{refusal.said})"
     ended = _ends_all(refusal, asked, told)
     if ended is not None:
@@ -147,14 +147,14 @@ def _ends_all(refusal: ErrorResponse, asked: CallTarget, told: str) -> Evalscrib
     if refusal.status == 401 or refusal.has(*WRONG_KEY):
         return AccessError(f"{asked.host} refused the key {told}. Check {key}.")
     if refusal.status == 404 or refusal.has(*NO_MODEL):
-        return UsageError(f"{asked.host} has no model {asked.model} {told}. Name another, as PROVIDER/MODEL.")
+        return UsageError(f"{asked.host} has no model {asked.model} {told}. Name another model, as PROVIDER/MODEL.")
     if refusal.status == 403 and not refusal.has(*FLAGGED):
-        return AccessError(f"{asked.host} does not allow this key to do that {told}. Check {key}.")
+        return AccessError(f"{asked.host} denied access with this key {told}. Check {key}.")
     return None
 
 
 def map_connection_error(error: Exception, asked: CallTarget, *, late: bool) -> TransientFailure:
-    """Map a connection error. `late`: the call timed out."""
+    """Map a connection error. `late`: whether the call timed out."""
     host = asked.host
     if isinstance(error.__cause__, NEVER_SENT):
         ends_all = UnavailableError(f"{host} cannot be reached. Check the network and {asked.provider.url_name}.")
@@ -165,7 +165,7 @@ def map_connection_error(error: Exception, asked: CallTarget, *, late: bool) -> 
 
 
 def map_size_error(error: Exception, asked: CallTarget) -> AnswerNotRead | None:
-    """Map an error caused by the size of the answer, possibly wrapped by an SDK; None for any other error."""
+    """Map an `AnswerTooLarge` error, which an SDK may have wrapped; None for any other error."""
     cause = error if isinstance(error, AnswerTooLarge) else error.__cause__
     return AnswerNotRead(f"{asked.host} sent {cause}: too large to read") if isinstance(cause, AnswerTooLarge) else None
 
@@ -193,7 +193,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 MAX_STREAM_FACTOR = 10
-"""Time limit of a whole stream, as a multiple of the limit of one event."""
+"""Time limit of a whole stream, as a multiple of the time limit of one event."""
 
 
 class StreamedBody(Protocol):
@@ -203,7 +203,7 @@ class StreamedBody(Protocol):
     """Whether the event that ends the answer has arrived."""
 
     def take(self, event: dict[str, Any]) -> str:
-        """Process one event and return its text. Raises any exception if it is not an event."""
+        """Process one event and return its text. May raise any exception if the event is malformed."""
 
 
 class TextForwarder:
@@ -242,7 +242,7 @@ async def stream_text(
 ) -> AsyncGenerator[str]:
     """Yield the text of each event until the stream ends. Each event may take `timeout_s`.
 
-    Raises what `mapped` returns for a failure, and `CallFailed` instead once text was yielded.
+    If the stream fails, raises what `mapped` returns; after the first text, a `CallFailed` instead.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + MAX_STREAM_FACTOR * timeout_s
@@ -284,7 +284,9 @@ async def _next(events: AsyncIterator[dict[str, Any]], written: StreamedBody) ->
 
 
 def _after_work(failure: Exception, *, begun: bool, heard: bool) -> Exception:
-    """Convert a failure after the service began to answer: it is not free, and is not retried once text was forwarded.
+    """Convert a failure that occurred after the service began to answer.
+
+    The call is not free, and it is not retried once text was forwarded.
 
     An error that would end all calls becomes a `CallFailed`, because only that class counts the usage. The next call
     raises the error again.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOCK_SKEW = timedelta(hours=1)
-"""Largest expected difference between the service's clock and ours."""
+"""Maximum expected difference between the service's clock and this machine's."""
 RESULTS_KEPT = timedelta(days=29)
 """How long the service stores results."""
 
@@ -37,25 +37,24 @@ class BatchPacing(Frozen):
     """Waiting times and limits for batches."""
 
     quiet_s: float = 2.0
-    """Seconds without a new call after which a wave is sent."""
+    """Seconds without a new call after which the waiting questions are sent as a batch."""
     most: int = 1000
     """Maximum questions of one batch."""
     most_bytes: int = 32_000_000
     poll_s: float = 5.0
     longest_poll_s: float = 60.0
     settle_s: float = 30.0
-    """Seconds after which an interrupted submission may still reach the service."""
+    """Seconds in which an interrupted submission may still reach the service."""
     failures: int = 8
-    """Maximum consecutive failures of the service."""
+    """Maximum consecutive failures of calls to the service."""
 
     def wait(self, times: int, asked: float | None = None) -> float:
-        """Return the seconds before the next attempt, given the number of attempts and the wait that the service asks
-        for."""
+        """Return the seconds to wait after `times` attempts. `asked`: seconds that the service asks to wait."""
         return min(self.longest_poll_s, max(asked or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
 
 class BatchDelivery:
-    """Submits intents to the service, recovers their batches and fetches the results."""
+    """Submits batches to the service, finds them again after an interruption, and fetches their results."""
 
     def __init__(self, api: BatchApi, intents: "BatchStore", pace: BatchPacing) -> None:
         self._api = api
@@ -63,9 +62,9 @@ class BatchDelivery:
         self._pace = pace
 
     async def submit(self, intent: BatchIntent, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """Submit the intent, store the batch's id and return it.
+        """Submit a stored intent as a batch; store and return the batch's id.
 
-        Call it once, from the process that claimed the intent.
+        Call this method once, from the process that claimed the intent.
 
         If a batch may have been created without a response, search for it before the next attempt. Raises `CallFailed`
         and `EvalscribeError`; the intent is then dropped, unless a batch of it may exist.
@@ -85,7 +84,7 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def recovered(self, intent: BatchIntent) -> str | None:
-        """Return the batch of an intent from another process; if there is none, drop the intent and return None."""
+        """Return the id of the batch that another process sent for an intent; drop an intent that was never sent."""
         while True:
             with self._intents.claim(intent.id) as mine:
                 now = self._intents.of(intent.keys[0])
@@ -96,7 +95,7 @@ class BatchDelivery:
             await asyncio.sleep(self._pace.wait(0))
 
     async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """Yield the results in chunks, each stored first; restart from the beginning after a failure.
+        """Yield the results in chunks, each after it was stored; restart from the beginning after a failure.
 
         Raises `BatchGone` if the results have expired, `NotFoundError` if the batch is missing before that.
         """
@@ -124,7 +123,7 @@ class BatchDelivery:
                 raise
             raise NotFoundError(
                 f"the batch {batch_id}, sent on {intent.created:%Y-%m-%d}, was not found: it was deleted, or sent with "
-                "the key of another account.\nWithout `batch`, each of its questions is asked in a single call.",
+                "the key of another account.\nWithout `batch`, its questions are asked in single calls.",
                 fields=("batch",),
             ) from None
 
@@ -137,7 +136,7 @@ class BatchDelivery:
         return found
 
     async def _found(self, intent: BatchIntent) -> str | None:
-        """Search twice, because an interrupted submission may still be on its way."""
+        """Search for an intent's batch twice, because an interrupted submission may reach the service late."""
         found = await self._match(intent)
         if found is None:
             await asyncio.sleep(self._pace.settle_s)
@@ -145,7 +144,7 @@ class BatchDelivery:
         return found
 
     async def _match(self, intent: BatchIntent) -> str | None:
-        """Find the batch with the intent's questions among unknown batches; only results name the questions."""
+        """Find the intent's batch among the batches without a known id, by the questions that their results name."""
         known = self._intents.batch_ids()
         listed = await self._patiently(lambda: self._api.since(intent.created - CLOCK_SKEW))
         for one in listed:
@@ -202,7 +201,7 @@ class BatchNotAnswered(CallFailed):
 
 @dataclass
 class PendingQuestion:
-    """A question with callers that wait for its answer."""
+    """A question for whose answer callers wait."""
 
     params: "MessageCreateParamsNonStreaming"
     answer: "asyncio.Future[BatchOutcome | BatchFailure]"
@@ -225,10 +224,10 @@ class BatchModel:
 
         Args:
             adapter: The model to ask.
-            intents: Stores what is submitted.
+            intents: Stores batches before they are submitted, and their results.
             price: Price of a single call; batches are counted at the batch price.
             pace: Waiting times; None for the defaults.
-            fresh: Ask again for answers that were used before, but not for those that a killed process left unused.
+            fresh: Ask again if an answer was used before; use answers that a killed process left unused.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens
@@ -242,7 +241,7 @@ class BatchModel:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
-        """Keys of the questions for whose batch a task waits."""
+        """Keys of the questions in batches for which a task already waits."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -338,8 +337,7 @@ class BatchModel:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]], keys: Iterable[str]) -> None:
-        """Run `work`. Pass any exception to the callers that wait for these answers; only this method catches
-        everything."""
+        """Run `work`, and pass any exception to the callers that wait for these answers."""
         try:
             await work()
         except Exception as error:
@@ -363,7 +361,7 @@ class BatchModel:
                 await self._guarded(lambda: self._deliver(intent, sent), intent.keys)
 
     async def _deliver(self, intent: BatchIntent, sent: Callable[[], Awaitable[str | None]]) -> None:
-        """Deliver the answers of an intent; questions that turn out to be in no batch are asked again."""
+        """Deliver the answers of an intent's batch; if there is no such batch, ask its questions again."""
         try:
             batch_id = await sent()
             if batch_id is not None:
@@ -420,11 +418,12 @@ def with_batches(
 ) -> Model:
     """Combine batched calls with budgeted single calls for questions that the batch did not answer.
 
-    First the batched call reserves its worst case, then the single call; calls that do not fit join the next wave.
+    The batched call reserves its maximum cost first, the single call later. Calls that do not fit in the budget wait
+    for the next batch.
     """
     return BatchOrSingleModel(BudgetedModel(waves, budget, price.batch() if price else None, stage), single)
 
 
 def question_key(params: "MessageCreateParamsNonStreaming", rollout: int) -> str:
-    """Return 64 hex digits that identify the question, in the format of a batch's custom ids."""
+    """Return 64 hex digits that identify the question; they are valid as a custom id in a batch."""
     return content_id({"params": params, "rollout": rollout}).removeprefix("sha256:")

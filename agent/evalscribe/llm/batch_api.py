@@ -1,4 +1,4 @@
-"""Calls of Anthropic's Message Batches API, with our types and errors."""
+"""Client of Anthropic's Message Batches API, with evalscribe's types and errors."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
 READ_S = 120.0
-"""Seconds that one call, or the next chunk of a long response, may take."""
+"""Maximum seconds for one call, or for the next chunk of a long response."""
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
 """Maximum characters of results held in memory at once; a single line may have 8 MiB."""
 MAX_LISTED = 10_000
-"""Maximum batches read from one listing, in case a server repeats the same page without end."""
+"""Maximum batches that are read from a listing, because a server may repeat the same page without end."""
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
 BatchOutcome = Reply | UnansweredQuestion
 
 
 class BatchGone(CallFailed):
-    """The batch does not exist, or no longer exists."""
+    """The batch does not exist, or was deleted."""
 
 
 class SubmissionUncertain(CallFailed):
-    """The batch may or may not have been created."""
+    """The service may have created the batch, but its response was not received."""
 
 
 class BatchListing(Frozen):
@@ -55,7 +55,7 @@ class BatchApi:
         self._price = price
 
     async def create(self, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """Submit the questions by their keys and return the batch's id.
+        """Submit questions, which are given by key, and return the batch's id.
 
         Raises `SubmissionUncertain` if the batch may exist although its id was not received.
         """
@@ -133,7 +133,7 @@ class BatchApi:
 
     @asynccontextmanager
     async def _asked(self) -> AsyncIterator[None]:
-        """Map errors of free requests: all can be retried, except errors that affect all calls."""
+        """Map errors of requests that cost nothing: all are transient, except errors that would affect every call."""
         from anthropic import NotFoundError
 
         try:

@@ -1,4 +1,4 @@
-"""Prices, and the budget that all calls share, in one process or several."""
+"""Prices of models, and the budget that all calls of a command share, in one process or several."""
 
 import asyncio
 import math
@@ -90,25 +90,24 @@ def _prices() -> dict[str, Price]:
 
 
 BYTES_PER_TOKEN = 2
-"""Bytes per token of the densest ASCII in evidence (ids, hashes, minified code); prose and code have three to four.
+"""Minimum bytes per token of ASCII text, reached by ids, hashes and minified code; prose and code have three to four.
 
-Outside ASCII, a single byte may be a token.
+For other characters, every byte may be a token.
 """
 TOKENS_PER_CALL = 64
-"""Tokens that a provider adds to every prompt, such as roles and separators."""
+"""Maximum tokens that a provider adds per message, such as roles and separators."""
 TOKENS_FOR_TOOLS = 1024
-"""Tokens of the instructions that a provider adds for tools or an output schema."""
+"""Maximum tokens of the instructions that a provider adds for tools or an output schema."""
 
-LEFT_UNDONE = "left undone, run again with more"
 Settle = Callable[[Usage], None]
 """Records the usage of a call."""
 
 
 class Budget:
-    """Limit in dollars, tokens or both for all calls of one command, which needs the user's consent."""
+    """Limit in dollars, tokens or both for all calls of one command. Calls to a model need the user's consent."""
 
     def __init__(self, usd: float | None = None, tokens: int | None = None, consent: Consent | None = None) -> None:
-        """Raise `UsageError` for a limit that limits nothing, such as NaN. Without `consent`, any call is allowed."""
+        """Raise `UsageError` for an invalid limit, such as NaN. If `consent` is None, any model may be called."""
         for bound in (usd, tokens):
             if bound is not None and not (math.isfinite(bound) and bound >= 0):
                 raise UsageError(f"a budget must be a number of at least 0, not {bound}")
@@ -130,15 +129,15 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
-        """Reserve the worst case of a call while it runs. If it does not fit yet, wait for calls in progress.
+        """Reserve the maximum cost of a call while it runs. If the call does not fit yet, wait for calls in progress.
 
-        Nothing is reserved while waiting. Raises `CallFailed` once it cannot fit beside what is already spent, and
-        `ConsentError` if the model may not be called. Every call of a model passes here.
+        A waiting call reserves nothing. Raises `CallFailed` once the call cannot fit beside what is already spent, and
+        `ConsentError` if the model may not be called. Every call of a model uses this method.
         """
         self.consent.require(model)
         while not self._fits(worst, self._held):
             if not self._fits(worst, _Held()):
-                raise BudgetExceeded(f"{self._name()} has no room for another call: {LEFT_UNDONE}")
+                raise BudgetExceeded(f"{self._name()} has no room for another call; run again with a larger budget")
             await self._settled.wait()
         self._by_stage.setdefault(stage, Usage())
         self._held.add(worst)
@@ -164,7 +163,7 @@ class Budget:
 
 
 class _Held:
-    """Running sum of reserved amounts, in constant time for any number of calls."""
+    """Sum of the reserved amounts, updated in constant time for any number of calls."""
 
     def __init__(self) -> None:
         self.usd = 0.0
@@ -184,7 +183,7 @@ class _Held:
 
 
 class BudgetedModel:
-    """A `Model` that charges its calls to a shared budget, under one stage."""
+    """A `Model` that charges its calls to one stage of a shared budget."""
 
     def __init__(
         self, model: Model, budget: "Budget | RemoteBudget", price: Price | None, stage: str = "judge"
@@ -206,7 +205,7 @@ class BudgetedModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Make the call within the budget.
 
-        A reply or failure without usage is counted, and returned, with its worst case.
+        If a reply or failure has no usage, it is counted, and returned, with the maximum usage of the call.
 
         A reply that was billed before keeps its recorded usage and is not counted again.
         """
@@ -236,7 +235,7 @@ class BudgetedModel:
 
 
 def worst_case(request: Request, price: Price | None) -> Usage:
-    """Return the maximum usage of one call: the whole prompt written to the cache and the longest answer allowed."""
+    """Return the maximum usage of one call: its whole prompt is written to the cache, and its answer is the longest."""
     prompt = _most_tokens(canonical_json([request.system, request.tools, request.messages, request.answer_schema]))
     prompt += TOKENS_PER_CALL * (1 + len(request.messages))
     prompt += TOKENS_FOR_TOOLS if request.tools or request.answer_schema else 0
@@ -255,8 +254,7 @@ def _most_tokens(text: str) -> int:
 
 
 def _counted(reply: Reply, worst: Usage) -> Reply:
-    """Return the reply with its worst case if the provider reported no usage; a prompt beyond the context was not
-    read."""
+    """Return the reply; if the provider read the prompt but reported no usage, with the usage `worst`."""
     if reply.usage.calls or reply.stop == "context_exceeded":
         return reply
     return reply.model_copy(update={"usage": worst})
@@ -269,7 +267,7 @@ def _consumed(error: CallFailed, worst: Usage) -> Usage:
 
 
 class BudgetHold(Frozen):
-    """A worker's request for room in the budget; answered with a number once there is room."""
+    """A worker's request to reserve the maximum cost of a call; answered with a number once it is reserved."""
 
     worst: Usage
     stage: str
@@ -281,11 +279,11 @@ class BudgetRelease(Frozen):
 
     number: int
     used: Usage | None
-    """None if nothing was sent."""
+    """None if the call was not sent."""
 
 
 class RemoteBudget:
-    """A budget in a worker process, served by the parent's budget."""
+    """A budget in a worker process that asks the parent process's budget."""
 
     def __init__(self, ask: AskParent, usd: float | None, tokens: int | None) -> None:
         self.usd = usd
@@ -300,7 +298,7 @@ class RemoteBudget:
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
-        """Reserve room in the parent's budget. If cancelled while waiting, release the room when it is granted."""
+        """Reserve a call's maximum cost in the parent's budget; if cancelled meanwhile, release it once reserved."""
         asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage, model=model)))
         try:
             number = cast(int, await asyncio.shield(asking))
@@ -325,7 +323,7 @@ class RemoteBudget:
 async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskParent]:
     """Answer one worker's requests.
 
-    A call whose usage it never reported counts with its worst case: a worker that died may have been charged.
+    If the worker dies before it reports the usage of a call, the call counts with its maximum cost.
     """
     async with AsyncExitStack() as dying:
         held: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}

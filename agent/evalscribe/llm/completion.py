@@ -1,4 +1,4 @@
-"""Chat completions: requests, answers, streams, and how the services differ."""
+"""Requests, answers and streams of the chat completions API, and how services differ in them."""
 
 import json
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ class Dialect(Frozen):
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """Name of the parameter that limits the answer's tokens."""
     strict: bool = False
-    """Whether tool schemas are enforced on request; servers without support may reject the parameter."""
+    """Whether to send `strict` with tool schemas, so that they are enforced; other servers may reject it."""
     most_effort: Effort = "high"
     extra: dict[str, Any] = Field(default_factory=dict)
     """Parameters that are sent with every call."""
     structured: dict[str, Any] = Field(default_factory=dict)
     """Parameters that are sent with calls for structured output."""
     check: str = "/models"
-    """Path of a free request that needs the key."""
+    """Path of a free request with which the key is checked."""
     context_tokens: int = 128_000
-    """Context window that most models have at least; a longer prompt returns `context_exceeded`."""
+    """Context window that most models reach or exceed; a longer prompt returns `context_exceeded`."""
 
     def effort(self, wanted: Effort) -> Effort:
         """Return the nearest effort that the service supports."""
@@ -36,7 +36,7 @@ class Dialect(Frozen):
 
 
 COMPATIBLE = Dialect(context_tokens=32_768)
-"""Dialect of any other server, such as Ollama, vLLM or llama.cpp; some silently truncate a longer prompt."""
+"""Dialect of other servers, such as Ollama, vLLM or llama.cpp; some silently truncate a prompt that is too long."""
 DIALECTS = {
     OPENAI.name: Dialect(limit="max_completion_tokens", strict=True, most_effort="max"),
     OPENROUTER.name: Dialect(
@@ -52,7 +52,7 @@ DIALECTS = {
 
 
 def dialect_of(provider: Provider, url: str) -> Dialect:
-    """Return the dialect of a provider at an address; a provider's gateways and proxies share its dialect."""
+    """Return the dialect of a provider at an address, which may be a gateway or a proxy of the provider."""
     if provider.compatible and url != provider.url:
         return COMPATIBLE
     return DIALECTS[provider.name]
@@ -70,7 +70,7 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
 }
 ECHOED = ("role", "content", "tool_calls", "refusal", "reasoning_details", "extra_content")
-"""Fields of an assistant's turn to send back: some services need them (thought signatures), and none rejects them."""
+"""Fields of an assistant's turn that are sent back: some services need them, and none rejects them."""
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ def to_plain(answer: object) -> dict[str, Any]:
 
 
 def error_inside(body: dict[str, Any]) -> Any:
-    """Return the error in an answer with status 200; None without one."""
+    """Return the error in the body of an answer with status 200; None if the body has no error."""
     if body.get("error"):
         return body["error"]
     choices = body.get("choices")
@@ -168,7 +168,7 @@ def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
 
 
 def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
-    """Convert the usage; it has no calls if the service reports none.
+    """Convert the usage; the result is empty if the service reports no usage.
 
     Raises `TypeError` or `ValueError` if it is invalid.
     """
@@ -239,7 +239,7 @@ def _fields(arguments: object) -> dict[str, Any]:
 
 
 def _echoable(said: dict[str, Any]) -> dict[str, Any]:
-    """Prepare the turn for sending back: every call has an id, and lone surrogates are removed."""
+    """Prepare an assistant's turn to be sent back: give every call an id, and remove lone surrogates."""
     kept = {"role": "assistant", **{name: said[name] for name in ECHOED if said.get(name) is not None}}
     kept["role"] = "assistant"
     for number, call in enumerate(kept.get("tool_calls") or (), 1):
@@ -257,7 +257,7 @@ LATEST = ("reasoning_details", "tool_calls", "content", "refusal")
 
 
 class StreamError(Exception):
-    """An error that arrived as a chunk."""
+    """The service sent an error in place of a chunk of the stream."""
 
     def __init__(self, error: object) -> None:
         super().__init__("an error in place of a chunk")
@@ -267,7 +267,7 @@ class StreamError(Exception):
 class StreamedCompletion:
     """A `StreamedBody` for chat completions.
 
-    Refusal text is not forwarded: it becomes the answer only if there is no other text.
+    The text of a refusal is not forwarded: it becomes the answer only if there is no other text.
     """
 
     def __init__(self) -> None:
@@ -294,7 +294,7 @@ class StreamedCompletion:
         return "".join(self._choice(choice) for choice in choices[:1])
 
     def body(self) -> dict[str, Any]:
-        """Return the completion as a call without streaming would return it."""
+        """Return the completion in the form that a call without streaming returns."""
         for call, arguments in zip(self._calls, self._arguments, strict=True):
             call["function"]["arguments"] = "".join(arguments)
             call.pop("index")
@@ -338,7 +338,7 @@ class StreamedCompletion:
             self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _number(self, index: object, called: object, name: object) -> int:
-        """Return the number of the call that a delta belongs to. Some services give every call the index 0, or none."""
+        """Return the number of the tool call that a delta extends, since some services give all calls the index 0."""
         for number in reversed(range(len(self._calls))):
             call = self._calls[number]
             same = not called or not call["id"] or call["id"] == called

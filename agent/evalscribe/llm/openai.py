@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
-"""Efforts to try when a model rejects one; if it rejects these too, send none."""
+"""Efforts to try after a model rejected an effort; if the model rejects them too, no effort is sent."""
 NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
 """Phrases in the error of a model that cannot reason, or cannot reason at this effort."""
 NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
@@ -50,7 +50,7 @@ class NotStreamed(CallFailed):
 
 
 class OpenAIModel:
-    """A `Model` that makes one attempt; retries and budgets belong to the models that wrap it."""
+    """A `Model` that makes one attempt per call; the models that wrap it add retries and budgets."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class OpenAIModel:
         context_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        """Initialise the model. `key` is empty if the server needs none; `dialect` defaults to that of the address.
+        """Initialise the model. `key`: empty if none is needed; `dialect`: None for the dialect of the address.
 
         Raises `UsageError` if the package `openai` is not installed.
         """
@@ -82,7 +82,7 @@ class OpenAIModel:
         self._refused: set[Effort] = set()
         self._streams = True
         self._counted: dict[str, Any] = {"stream_options": {"include_usage": True}}
-        """Parameters that make a stream report its usage; services that reject them may report it anyway."""
+        """Parameters that make a stream report its usage; left out for services that reject them."""
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -132,7 +132,7 @@ class OpenAIModel:
     async def _create(self, request: Request, *, streamed: bool = False) -> Any:
         """Create the completion.
 
-        Retry at once, free of charge, if the service rejects a parameter that can be left out.
+        If the service rejects a parameter that can be left out, retry at once, which costs nothing.
         """
         from openai import BadRequestError, NotFoundError, UnprocessableEntityError
 
@@ -151,7 +151,7 @@ class OpenAIModel:
         return await self.client().chat.completions.create(**params, timeout=timeout)
 
     def params(self, request: Request, *, streamed: bool = False) -> dict[str, Any]:
-        """Return the body of the call."""
+        """Return the body of the request."""
         params: dict[str, Any] = {
             "model": self._name,
             "messages": messages(request),
@@ -170,15 +170,14 @@ class OpenAIModel:
         return {**params, "extra_body": extra} if extra else params
 
     def _effort(self, wanted: Effort | None) -> Effort | None:
-        """Return the effort to send: a service or a model may support fewer levels, or none."""
+        """Return the effort to send; None if the model supports none. Some models support only a few levels."""
         if wanted is None:
             return None
         known = self._dialect.effort(wanted)
         return next((effort for effort in (known, *FALLBACK.get(known, ())) if effort not in self._refused), None)
 
     def _gives_way(self, params: dict[str, Any], said: str) -> bool:
-        """Adapt the parameters after a rejection, for all calls of this model; return whether there is anything to
-        adapt.
+        """Adapt the parameters for all further calls after the service rejected one; return whether any was adapted.
 
         Raises `NotStreamed` if the service only accepts calls without streaming.
         """
@@ -200,7 +199,7 @@ class OpenAIModel:
     def client(self) -> "AsyncOpenAI":
         """Return the client of this model, created on the first call.
 
-        All its settings are passed explicitly, so that it reads none from the environment.
+        All settings are passed explicitly, so that the SDK reads none from the environment.
         """
         if self._client is None:
             from evalscribe.llm.openai_sdk import open_client
@@ -209,7 +208,7 @@ class OpenAIModel:
         return self._client
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Map an exception of the SDK to one of ours, without the key."""
+        """Map an exception of the SDK to an exception that does not contain the key."""
         from evalscribe.llm.openai_sdk import map_openai_error
 
         if isinstance(error, CallFailed):

@@ -51,18 +51,18 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
 
 
 async def _without_authorization(request: Request) -> None:
-    """Remove the header that the SDK always sets."""
+    """Remove the header `authorization`, which the SDK always sets."""
     request.headers.pop("authorization", None)
 
 
 _DELAY = re.compile(r'"retryDelay": ?"([0-9]+(?:\.[0-9]+)?)s"')
-"""Google's wait time, which is in the body."""
+"""Seconds that Google asks to wait, which it sends in the body of the response."""
 NO_STATUS = 500
-"""Status for errors without one; it can be retried."""
+"""Status used for errors without a status, so that they are retried."""
 
 
 def map_openai_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
-    """Map an error of the SDK to one of ours that contains nothing of the request."""
+    """Map an error of the SDK to an exception that contains nothing of the request, such as the key."""
     if refused := map_size_error(error, asked):
         return refused
     if isinstance(error, openai.APIStatusError):
@@ -97,7 +97,7 @@ def parse_error_response(body: object, status: int, headers: Mapping[str, str]) 
 def map_stream_error(error: object, asked: CallTarget, usage: Usage) -> CallFailed | EvalscribeError:
     """Map an error that arrived with status 200; its code replaces the status.
 
-    It is not free, because the service may have worked before it failed.
+    The call is not free, because the service may have worked before it failed.
     """
     code = _fields(error).get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else NO_STATUS

@@ -29,7 +29,7 @@ class RateLimitPause:
     def __init__(self) -> None:
         self._refused = 0
         self._until = 0.0
-        """Time on the loop's clock at which the longest wait requested since the last answer ends."""
+        """End of the pause, on the event loop's clock: the longest wait requested since the last answer."""
         self._answered = asyncio.Event()
 
     def refused(self, wait_s: float) -> None:
@@ -66,7 +66,7 @@ class RetryPolicy(Frozen):
     first_wait_s: float = 0.5
     longest_wait_s: float = 8.0
     total_s: float = 120.0
-    """No wait ends later than this after the first attempt began, including the service's `retry-after`."""
+    """Maximum seconds from the first attempt to the last retry, even if the service asks for a longer wait."""
 
     def wait(self, failures: int) -> float:
         """Return the seconds to wait after this many failed attempts, unless the service asks for more."""
@@ -74,7 +74,7 @@ class RetryPolicy(Frozen):
 
 
 class RetryingModel:
-    """A `Model` that retries another's transient failures."""
+    """A `Model` that retries calls of another model after transient failures."""
 
     def __init__(self, model: Model, patience: RetryPolicy | None = None, pause: RateLimitPause | None = None) -> None:
         """Wrap a model. `pause` is shared with the other models of the same provider."""
@@ -112,10 +112,10 @@ class RetryingModel:
         self._model.forget(request)
 
     async def _pause(self, error: TransientFailure, failures: int, deadline: float, lost: Usage) -> None:
-        """Wait until the next attempt; raise the final failure if there is none."""
+        """Wait until the next attempt; raise the final failure if there are no more attempts."""
         wait = max(error.after or 0.0, self._patience.wait(failures))
         if error.limited and wait <= self._patience.total_s:
-            # A wait longer than any call may take is not shared; each call fails by itself.
+            # A wait that is longer than `total_s` is not shared: it would make all other calls fail too.
             self._shared.refused(wait)
         late = asyncio.get_running_loop().time() + max(wait, self._shared.left_s()) > deadline
         if not late and failures < self._patience.attempts:
@@ -138,7 +138,7 @@ TIMEOUT_S = 300.0
 
 
 class ModelService:
-    """A `Models`. Each model has one connection pool for all stages."""
+    """A `Models` in which each model has one connection pool for all stages."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class ModelService:
 
 
 def parse_model_name(name: str) -> tuple[Provider, str]:
-    """Return the provider and its own name of the model, which may contain slashes. Raises `UsageError`."""
+    """Split a name into provider and model; the model's name may contain slashes. Raises `UsageError`."""
     provider, _, model = full_model_name(name).partition("/")
     return PROVIDERS[provider], model
 

@@ -75,7 +75,7 @@ class AnalysisAnswer(Frozen):
     recommendations: tuple[RecommendationSummary, ...] = ()
     net_impact: NetImpactSummary | None = None
     estimate: Estimate | None = None
-    """What a model would cost: for everything, or for the failures that the rules are uncertain about."""
+    """Estimated cost of a model: for all failures, or for those that the rules are uncertain about."""
     report: str | None = None
     """Name of the report below the reports folder, if it was written or is unchanged."""
     spent: CostSummary | None = None
@@ -89,7 +89,7 @@ class ExplainAnswer(Frozen):
     """Includes every quotation and whether it was verified."""
     recommendations: tuple[RecommendationSummary, ...]
     text: str
-    """The same in full, with history and the evidence that the judge read."""
+    """The finding in full, with history and the evidence that the judge read."""
     spent: CostSummary | None
     notes: tuple[str, ...]
     notice: str = NOTICE
@@ -99,7 +99,7 @@ class ExplainAnswer(Frozen):
 class AnalysisTools:
     place: ServerWorkspace
     turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """At most one call at a time for each run."""
+    """Locks by run: at most one call at a time analyses a run."""
 
     async def analyze(
         self,
@@ -180,8 +180,8 @@ def _plan(plan: AnalysisPlan, told: ProgressReporter) -> AnalysisAnswer:
     asked = plan.groups - plan.known
     return AnalysisAnswer(
         outcome="plan",
-        message=f"Nothing was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
-        "Call again with budget_usd to ask it, or with judge `rules` for free.",
+        message=f"No model was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
+        "Call again with budget_usd to ask that model, or with judge `rules` for free.",
         run=analyzed_run(plan.run),
         estimate=plan.estimate,
         notes=told.notes,
@@ -196,7 +196,7 @@ def _done(done: AnalysisResult, told: ProgressReporter, report: str | None) -> A
     said = done.analysis
     findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
     kept = _bounded(findings)
-    state = f"The report is {done.state}." if report else "No report was written: call with write_report for one."
+    state = f"The report is {done.state}." if report else "No report was written: write_report=true writes one."
     unsure = f" Uncertain: {len(done.uncertain)}" if done.uncertain else ""
     if done.advice:
         unsure += f", for which {done.advice.judge} would take {done.advice.estimate.summary}"

@@ -40,11 +40,11 @@ class JudgedSubject(Frozen):
     """Id of an agent run, or `run id/eval name` of a failed eval."""
     judge: str
     label: dict[str, JsonValue]
-    """The fields used to compare judges."""
+    """The output fields by which judges are compared."""
     output: dict[str, JsonValue]
     """In the rubric's own schema; a text with citations is `{"text", "citations"}`, each with its status."""
     problem: str | None
-    """Why it could not be judged."""
+    """Why the subject could not be judged; null if it was."""
     citations: CitationCounts
     known: bool
     """Whether the result was cached, so that no model was asked."""
@@ -58,7 +58,7 @@ class JudgeAnswer(Frozen):
     """Number of results left out for size: table `judge_results` has all."""
     could_not_be_judged: int = 0
     estimate: Estimate | None = None
-    """If no model was asked: the maximum cost of asking it."""
+    """If no model was asked: the maximum cost of asking the model."""
     spent_usd: float = 0.0
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What `results` quote")
@@ -140,7 +140,7 @@ def _judge_answer(outcome: JudgeOutcome) -> JudgeAnswer:
     notes = (*outcome.notes, *left_out)
     done = outcome.judgements
     if done is None:
-        message = f"Nothing was asked: {outcome.judge} for {outcome.subjects} subjects. Call again with budget_usd."
+        message = f"No model was asked: {outcome.judge} for {outcome.subjects} subjects. Call again with budget_usd."
         return JudgeAnswer(rubric=outcome.rubric, message=message, estimate=outcome.estimate, notes=notes)
     lines = [
         JudgedSubject(
@@ -229,9 +229,9 @@ class CompareTools:
         max_tokens: tool.MaxTokens = None,
     ) -> ComparedRuns:
         """Compare two runs or checkpoints: what regressed, what was fixed, whether it is noise (exact paired test),
-        and what changed in behaviour. One run: its failed trials with passed ones. Three or more: a matrix with
-        flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed eval is
-        compared by the model, with verified quotations."""
+        and what changed in behaviour. One run: compares its failed with its passed trials. Three or more runs: a
+        matrix with flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed
+        eval is compared by the model, with verified quotations."""
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         names = [self._side(name) for name in sides]
         options, within = asked.options(), collection or self.place.collection
@@ -374,7 +374,7 @@ class ExploreTools:
 def _exploration_answer(done: ExplorationResult, asked: JudgeOptions) -> ExploredCollection:
     found = done.found
     if found is None:
-        message = f"Nothing was asked: call again with budget_usd to ask {asked.judge}, or with judge `rules` for free."
+        message = f"No model was asked: call again with budget_usd to ask {asked.judge}, or with judge `rules` (free)."
         return ExploredCollection(message=message, estimate=done.estimate)
     clusters = tuple(
         ClusterLine(

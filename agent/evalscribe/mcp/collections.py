@@ -53,7 +53,7 @@ class ImportedFile(Frozen):
     new: int | None
     changed: int | None
     same: int | None
-    """Numbers of evals; null if nothing was stored, because evals are compared only when stored."""
+    """Number of unchanged evals; `new`, `changed` and `same` are null if nothing was stored."""
     left_out: dict[str, int]
     """Fields of the file that are not stored, with counts."""
     table: TableReading | None
@@ -99,7 +99,7 @@ class ImportTools:
             Field(description='Columns of a CSV or JSON table by field, such as {"input": "question"}.'),
         ] = None,
         threshold: Annotated[
-            float | None, Field(description="Lowest score that passes, where the file does not say. Default: 1.")
+            float | None, Field(description="Lowest score that passes, if the file does not say. Default: 1.")
         ] = None,
         tasks: Annotated[
             str | None,
@@ -109,8 +109,8 @@ class ImportTools:
             str | None, Field(description="Run of the reference answers: an eval that they fail is suspect.")
         ] = None,
     ) -> ImportResult:
-        """Import a file or folder of runs, of any format in docs://formats, into a collection. Without write=true it is
-        only read and counted. Importing twice adds nothing."""
+        """Import a file or folder of runs, of any format in docs://formats, into a collection. Without write=true the
+        file is only read and counted. Importing twice adds nothing."""
         if "://" in path:
             raise UsageError("agents cannot import URLs: ask a person to run `evalscribe import URL`")
         inside = path if path == SAMPLE else self.place.inside(path)
@@ -140,7 +140,7 @@ def _answer(done: CollectionImport, *, written: bool) -> ImportResult:
     evals = pluralise(sum(sum(one.statuses.values()) for one in done.imports.values()), "eval")
     message = f"Nothing was stored: {evals} would be. Call again with write=true."
     if written:
-        message = "Stored; read it with list_evals, execute_sql or analyze."
+        message = "The evals are stored; list_evals, execute_sql and analyze read them."
     return ImportResult(
         collection=done.collection.id,
         written=written,
@@ -178,7 +178,7 @@ class CollectionLine(Frozen):
 class CollectionList(Frozen):
     collections: tuple[CollectionLine, ...]
     next: str | None = None
-    """What to do if there is none."""
+    """What to do if there is no collection."""
 
 
 class RunLine(Frozen):
@@ -393,7 +393,7 @@ class MetadataField(Frozen):
     """As a query writes it: `metadata_json->'scores'->'reward'`."""
     type: str
     agent_runs: int
-    """How many of the first thousand evals have it."""
+    """How many of the first thousand evals have the field."""
     sample: str
 
 
@@ -418,7 +418,7 @@ class MetadataSamples(Frozen):
 
 
 class QueryAnswer(QueryRows):
-    """A `QueryResult` cut to fit into one answer. Its schema has no computed fields, so `row_count` is a plain one."""
+    """A `QueryResult` cut to fit one answer. Its schema has no computed fields, so `row_count` is a plain field."""
 
     collection: str
     row_count: int

@@ -69,12 +69,12 @@ class ServerWorkspace:
 
     @contextmanager
     def collection_of(self, named: str | None) -> Iterator[tuple[Workspace, Collection]]:
-        """Open a collection by id or name; else the server's, the configured one or the only one."""
+        """Open the collection with this id or name, or else the server's, the configured or the only collection."""
         with self.stored() as workspace:
             yield workspace, choose_collection(workspace, named or self.collection)
 
     def run(self, name: str) -> str:
-        """Return the run's name, or its path if it is a file. Raises `UsageError` for a path outside the workspace."""
+        """Return a run's name, or the path of a file inside the workspace. Raises `UsageError` for a file outside."""
         return name if self._path(name) is None else self.inside(name)
 
     def inside(self, name: str) -> str:

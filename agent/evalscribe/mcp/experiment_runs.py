@@ -90,9 +90,9 @@ class TryLine(Frozen):
 
 class ExperimentRunDetails(Frozen):
     summary: RunSummary | None
-    """Only on the first page, and without `item`."""
+    """Null on later pages, and for a call with `item`."""
     gate: Gate | None
-    """Only on the first page, and without `item`; null before the run has ended."""
+    """Null on later pages, for a call with `item`, and before the run has ended."""
     message: str
     """Status, and what to do next."""
     tries: tuple[TryLine, ...]
@@ -431,7 +431,7 @@ def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, 
     """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
     models = models_asked(version)
     if models and asked.start and not asked.budget_usd:
-        raise UsageError(f"this calls {', '.join(models)} in {pluralise(run.tries, 'trial')}: set budget_usd")
+        raise UsageError(f"the run calls {', '.join(models)} in {pluralise(run.tries, 'trial')}: set budget_usd")
     own = own_prompts(version.bindings, workspace.prompts)
     return RunStarted(
         started=False,

@@ -49,7 +49,7 @@ class ExperimentRunLine(Frozen):
     name: str | None
     state: str
     worker_gone: bool
-    """True if it has not ended and has no worker: resume_experiment_run continues it."""
+    """True if the run has not ended and has no worker: resume_experiment_run continues it."""
     version: int
     """Number of the experiment's version."""
     dataset: str
@@ -84,7 +84,7 @@ class ExperimentList(Frozen):
     experiments: tuple[ExperimentLine, ...]
     next_offset: int | None
     next: str | None = None
-    """What to do if there is none."""
+    """What to do if there is no experiment."""
 
 
 class BuildLine(Frozen):
@@ -108,7 +108,7 @@ class ExperimentDetails(Frozen):
     """Number of runs."""
     target: str
     asks_models: tuple[str, ...]
-    """Models that its target and scorers call: a run needs `budget_usd`. Models called by a component are unknown."""
+    """Models that the target and scorers call, except models of a component; if there are any, set `budget_usd`."""
     dataset: str
     dataset_version_id: str
     scorers: tuple[str, ...]
@@ -261,8 +261,8 @@ class DeploymentTools:
             bool,
             Field(
                 description=(
-                    "Record it: import functions and call addresses. Default: false, which only shows what would be "
-                    "recorded."
+                    "Record the build, which imports its functions and calls its addresses. Default: false, which only "
+                    "shows what would be recorded."
                 )
             ),
         ] = False,
@@ -311,7 +311,7 @@ class DatasetList(Frozen):
     total: int
     next_offset: int | None
     next: str | None = None
-    """What to do if there is none."""
+    """What to do if there is no dataset."""
 
 
 class DatasetItemLine(Frozen):

@@ -20,7 +20,7 @@ ThreadResult = TypeVar("ThreadResult")
 
 
 async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
-    """Run a blocking function in a thread. On cancellation it continues and its result is ignored."""
+    """Run a blocking function in a thread. If cancelled, the function continues and its result is ignored."""
     return await asyncio.wrap_future(_started(work))
 
 
@@ -141,7 +141,7 @@ async def with_progress(
 ) -> T:
     """Run a use case, reporting progress to the client, which may cancel it.
 
-    Work that has a turn keeps it until the work has stopped; a client that cancels does not wait for that.
+    A lock passed as `turn` is released when the work has stopped; a client that cancels does not wait for that.
     """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)

@@ -39,11 +39,11 @@ class ReportLine(Frozen):
     model: str | None = None
     run_id: str | None = None
     revision: int | None = None
-    """Null for a page that people wrote freely."""
+    """Null for a free-form page written by people."""
     labels: dict[str, int] = Field(default_factory=dict)
     """Number of failures by label."""
     problem: str | None = None
-    """Why it cannot be parsed as a report."""
+    """Why the page cannot be parsed as a report; null if it can."""
 
 
 class ReportList(Frozen):
@@ -138,7 +138,7 @@ class ReportTools:
             elif store:
                 found = alike_evals(workspace.reports, store, models or (), minimum)
             else:
-                raise NotFoundError("there are no stored runs to compare: call analyze on some first")
+                raise NotFoundError("there are no stored runs to compare: call analyze on several runs first")
         chosen, following = page_of(found.rows, offset, limit)
         return RecurringFailures(rows=tuple(chosen), total=len(found.rows), next_offset=following, notes=found.notes)
 
@@ -176,7 +176,7 @@ class ReportTools:
 
 
 def _bounded(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
-    """Return as many lines as fit into one answer; at least one."""
+    """Return as many lines as fit into one answer, but at least one line."""
     sizes = [len(line.model_dump_json()) for line in lines]
     fitting = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
     return tuple(lines[: next(fitting, 1)])

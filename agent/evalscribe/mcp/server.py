@@ -86,7 +86,7 @@ def as_readable(line: str) -> str | None:
 
 
 def id_of(line: str) -> int | str | None:
-    """Find the id of a request that cannot be parsed, without recursion; None if there is none."""
+    """Find the id of a request that cannot be parsed, without recursion; None if the request has no id."""
     depth, before = 0, ("", "")
     for match in _PART.finditer(line):
         part = match[0]
@@ -114,7 +114,7 @@ def _number(digits: str) -> int | float:
 
 
 def _standard_input() -> BinaryIO:
-    """Duplicate standard input, so that tools and their child processes read from an empty one."""
+    """Return a copy of standard input, and let tools and their child processes read from /dev/null instead."""
     try:
         wire = os.dup(sys.stdin.fileno())
     except (OSError, ValueError):

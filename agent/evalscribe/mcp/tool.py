@@ -159,13 +159,13 @@ def text_page(text: str, offset: int, characters: int) -> TextPage:
 
 
 def page_of(rows: Sequence[T], offset: int, limit: int) -> tuple[tuple[T, ...], int | None]:
-    """Return a part of a list, and the offset of the next one."""
+    """Return one page of a list, and the offset of the next page."""
     end = offset + limit
     return tuple(rows[offset:end]), end if end < len(rows) else None
 
 
 def first_fitting(lines: Iterable[M], most_characters: int) -> tuple[M, ...]:
-    """Return the first lines that fit into one answer; at least one."""
+    """Return the first lines that fit into one answer, but at least one line."""
     kept, size = list[M](), 0
     for line in lines:
         size += len(line.model_dump_json())
@@ -205,13 +205,13 @@ INSTEAD = {
 }
 """Tools that replace the commands that messages recommend after `evalscribe`."""
 PARAMETERS = {"budget": "budget_usd"}
-"""Fields that tools have under another name."""
+"""Tool arguments whose names differ from the field names in error messages."""
 ARGUMENTS = {
     r"--budget(?: USD)?(?![\w-])": "`budget_usd`",
     r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`",
     r"--run-item-id(?![\w-])": "`run_item_id`",
 }
-"""Arguments that replace the options in reasons and notes that were stored in the command line's words."""
+"""Tool arguments that replace command-line options in stored reasons and notes."""
 log = logging.getLogger("evalscribe.mcp")
 
 

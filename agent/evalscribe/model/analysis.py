@@ -33,7 +33,7 @@ from evalscribe.model.report import (
 from evalscribe.model.run import Run
 
 REPORT_KIND = "evalscribe-report/2"
-"""Form of the reports that this version writes: a page, and this document beside it."""
+"""Kind of the reports that this version writes: a page, with this JSON document in a file beside it."""
 
 
 class AnalyzedRun(Frozen):
@@ -49,7 +49,7 @@ class AnalyzedRun(Frozen):
     incomplete: int | None = None
     total: int | None = None
     listed: int | None = None
-    """How many failures the source listed."""
+    """Number of failures that the source listed."""
     names_all: bool | None = None
     """Whether the source names every eval of the run, not only the failures."""
     url: str | None = None
@@ -60,9 +60,9 @@ class AnalyzedRun(Frozen):
     output_tokens: int | None = None
     cost_usd: float | None = None
     unread: tuple[str, ...] | None = None
-    """Evals of its file that could not be read, with their count."""
+    """Evals of the run's file that could not be read, as phrases with counts."""
     trials: TrialRates | None = None
-    """How reliably tasks with several trials pass; null if there are none, or if the source names only failures."""
+    """Pass rates of tasks with several trials; null without such tasks, or if the source names only failures."""
 
 
 class JudgeOpinion(Frozen):
@@ -70,7 +70,7 @@ class JudgeOpinion(Frozen):
     classification: Classification
     confidence: float
     stage: Stage | None = None
-    """The stage that decided, in a cascade."""
+    """The stage of a cascade that decided; null for a single judge."""
 
 
 class RecurrenceSummary(Frozen):
@@ -83,15 +83,15 @@ class CrossModelSummary(Frozen):
     """How other models did on the same eval: same experiment, task and grader."""
 
     failing: int
-    """Number of models that fail in the same way, including this one."""
+    """Number of models that fail in the same way, including the model of this run."""
     models: int
     """Number of models that can be compared."""
     alike: tuple[str, ...] = ()
     """Other models that fail in the same way; if there are many, a report names only some."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way on another version of the eval; not counted."""
+    """Models that failed in the same way on another version of the eval; not included in `failing` and `models`."""
     more_earlier: int = 0
-    """Number of such models that are not named."""
+    """Number of further models for `earlier` that are not named."""
 
 
 class ReviewerOpinion(Frozen):
@@ -113,7 +113,7 @@ class FindingSummary(Frozen):
     """One failed eval with its own verdict. Evals in the same entry of the report have the same `group`."""
 
     n: int | None = None
-    """Number of the entry in the report; members of a group, and trials in one entry, share it."""
+    """Number of the entry in the report. Evals and trials in one entry have the same number."""
     eval: str
     eval_id: str | None = None
     category: str | None = None
@@ -132,7 +132,7 @@ class FindingSummary(Frozen):
     contradicted: JudgeOpinion | None = None
     """The judge's verdict, which a proof replaced."""
     judge: JudgeOpinion | None = None
-    """Null in reports written by people, where the label is a person's."""
+    """The judge's label; null in reports written by people."""
     error: str | None = None
     why: str | None = None
     """The reason in one line."""
@@ -154,7 +154,7 @@ class FindingSummary(Frozen):
 
     @property
     def overruled(self) -> bool:
-        """Whether a person gave another label than the judge; the judge's cause does not explain that label."""
+        """Whether a person gave another label than the judge, so that the judge's cause does not apply."""
         return self.judge is not None and self.judge.classification != self.classification
 
     @property
@@ -191,11 +191,11 @@ class ActionTaken(Frozen):
 
     text: str
     evals: tuple[str, ...] = ()
-    """Paths (or bare names) of the evals it concerns; empty if the report does not say."""
+    """Paths or bare names of the evals that the action concerns; empty if the report does not say."""
 
 
 class FollowUpSummary(Frozen):
-    """An action taken after an earlier report, and whether it held in this run."""
+    """An action taken after an earlier report, and whether the fix held in this run."""
 
     report: str
     text: str
@@ -225,7 +225,7 @@ class CostSummary(UsageSummary):
 
 class Analysis(Frozen):
     kind: str | None = None
-    """`evalscribe-report/2` for the data of a report; null for reports of other forms."""
+    """`evalscribe-report/2` if this is the data file of a report; null for other reports."""
     run: AnalyzedRun
     report_path: str | None = None
     revision: int | None = None
@@ -261,11 +261,11 @@ class Analysis(Frozen):
 
 
 def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | None = None) -> Analysis:
-    """Convert a report of ours to the JSON document, without ids, usage and the file's state, which it does not have.
+    """Convert a report to the JSON document. Eval ids, usage and `changed` stay empty, because the report lacks them.
 
     Args:
         report: The report.
-        findings: Its findings, if more is known about them than the report says.
+        findings: Findings in place of the report's, which lack ids and some citations; None for the report's.
     """
     return Analysis(
         kind=REPORT_KIND,
@@ -302,7 +302,7 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
-    """Describe a run for the JSON document; facts that only a report has are null for a `Run`."""
+    """Convert a run, or a report's facts about it, to its form in the JSON document; fields that it lacks are null."""
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 

@@ -1,4 +1,4 @@
-"""Stages of a cascade of judges, and what they saved."""
+"""Stages of a cascade of judges, and the cost that the cascade saved."""
 
 from typing import Annotated, Literal
 
@@ -8,13 +8,13 @@ from evalscribe import text
 from evalscribe.ids import Frozen
 
 Stage = Literal["rules", "tag", "judge"]
-"""The free rules; one call of a cheap model that tags issues; an expensive model with a rubric."""
+"""`rules`: the free rules; `tag`: a call of a cheap model to tag issues; `judge`: an expensive model with a rubric."""
 STAGES: tuple[Stage, ...] = ("rules", "tag", "judge")
 Amount = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class Tag(Frozen):
-    """An issue that the cheap model looks for, and the rubric by which the expensive model then decides."""
+    """An issue that the cheap model looks for, and the rubric that the expensive model then applies."""
 
     name: str
     about: str
@@ -24,7 +24,7 @@ class Tag(Frozen):
 
 
 class CascadeParts(Frozen):
-    """Everything that determines a cascade's verdicts, as it was when the cascade was chosen."""
+    """A copy of everything that determines a cascade's verdicts, made when the cascade was chosen."""
 
     tag: str
     """The cheap model, `provider/name`."""

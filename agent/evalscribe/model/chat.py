@@ -11,7 +11,7 @@ Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Usage(Frozen):
-    """Usage of calls. Cache reads and writes are included in the input tokens, but priced differently."""
+    """Usage of model calls. Input tokens include those read from and written to a cache, which have other prices."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -45,7 +45,7 @@ class ToolResult(Frozen):
 
 
 class Message(Frozen):
-    """One turn. An assistant's turn keeps the provider's own content, which is sent back unchanged."""
+    """One turn of a chat. `raw` is the provider's own content of an assistant's turn, which is sent back unchanged."""
 
     role: Literal["user", "assistant"]
     text: str = ""
@@ -62,11 +62,11 @@ class Request(Frozen):
     max_tokens: int = 4096
     """Maximum tokens of the answer, including thinking."""
     effort: Effort | None = None
-    """How hard the model thinks; None leaves it to the provider."""
+    """How hard the model thinks; None for the provider's default."""
     answer_schema: dict[str, Any] | None = None
     """JSON Schema that the provider enforces (structured output); None for free text."""
     rollout: int = 0
-    """Distinguishes equal questions that are asked several times; never sent."""
+    """Distinguishes requests that ask the same question several times; never sent to the model."""
 
 
 class Reply(Frozen):
@@ -77,7 +77,7 @@ class Reply(Frozen):
     raw: Any = None
     """The provider's own assistant content, for `Message.raw`."""
     billed_before: bool = False
-    """Whether an earlier call already counted this answer from a batch, so that it adds no cost."""
+    """Whether an earlier call already counted the cost of this answer from a batch."""
 
 
 FailureCause = Literal["service", "budget", "answer"]
@@ -95,7 +95,7 @@ class CallFailed(Exception):
     def __init__(
         self, reason: str, usage: Usage | None = None, *, free: bool = False, cause: FailureCause | None = None
     ) -> None:
-        """`free`: nothing was consumed. Without `free` and without usage, the consumption is unknown."""
+        """`free`: the call consumed nothing. If neither `free` nor `usage` is given, consumption is unknown."""
         super().__init__(reason)
         self.reason = reason
         self.usage = usage or Usage()
@@ -113,9 +113,9 @@ class BudgetExceeded(CallFailed):
 
 
 class TransientFailure(CallFailed):
-    """A call failed for a reason that may pass, so it is retried.
+    """A call failed for a reason that may be temporary, so it is retried.
 
-    `after`: seconds to wait, as the service asked. `limited`: a rate limit. `ends_all`: raised after the last retry.
+    `after`: seconds to wait, if the service says so. `limited`: a rate limit. `ends_all`: raised after the last retry.
     """
 
     def __init__(
@@ -140,14 +140,14 @@ class BatchIntent(Frozen):
     keys: tuple[str, ...]
     """Content ids of the requests, which are also their ids in the batch."""
     created: datetime
-    """A time not later than the batch, with a time zone."""
+    """A time before the batch was created, with a time zone."""
     batch_id: str | None = None
-    """None until the service has returned it, also if it is unknown whether the batch was created."""
+    """Id that the service returned; None if it returned none, even if it may have created the batch."""
 
 
 class UnansweredQuestion(Frozen):
-    """A request that its batch did not answer."""
+    """A request to which the batch has no answer."""
 
     reason: str
     charged: bool = False
-    """True if it may have been charged nevertheless; the first call that takes it counts the cost."""
+    """True if the service may have charged for the request; the first call that reads this value counts the cost."""

@@ -10,28 +10,26 @@ from evalscribe.model.finding import CauseKind
 from evalscribe.model.run import EvalStatus
 
 EvalChange = Literal["regressed", "fixed", "both-failed", "both-passed", "unsteady"]
-"""How one eval changed. `unsteady`: on both sides equally many of several trials passed, but not all or none."""
+"""How one eval changed. `unsteady`: the pass rate of several trials is equal on both sides, and neither 0 nor 1."""
 ExclusionReason = Literal["only-base", "only-candidate", "changed", "not-judged"]
-"""Why an eval is left out: only one side has it, its task or grader differs, or the model's work was never judged."""
+"""Why an eval is not compared: only one side has it, its task or grader changed, or its output was never judged."""
 
 
 class Trial(Frozen):
-    """One trial of an eval."""
-
     run_id: str
     eval_id: str | None = None
-    """None if the source does not name passed evals."""
+    """None if the eval passed and the source names only failures."""
     trial: int = 1
     status: EvalStatus
     scores: dict[str, float] = Field(default_factory=dict)
     step: str | None = None
     error: str | None = None
-    """The recorded reason, in one line."""
+    """The reason of the failure that the source recorded, in one line."""
     cause: str | None = None
-    """The cause in the run's report; None if the run was not analysed."""
+    """The cause of the failure in the run's report; None if the run was not analysed."""
     cause_kind: CauseKind | None = None
     why: str | None = None
-    """The reason in the run's report, in one line."""
+    """The reason of the failure in the run's report, in one line."""
     signature: str | None = None
 
     @property
@@ -95,7 +93,7 @@ def _first_failure(side: tuple[Trial, ...]) -> Trial | None:
 
 
 class ExcludedEval(Frozen):
-    """An eval that is left out of the figures."""
+    """An eval that a comparison leaves out."""
 
     eval: str
     reason: ExclusionReason
@@ -106,17 +104,17 @@ class MeanDifference(Frozen):
     """Difference between candidate and base, with its uncertainty."""
 
     difference: float
-    """Above 0 the candidate is better; each task counts the same."""
+    """Mean over all tasks with equal weights; above 0 if the candidate is better."""
     low: float
     high: float
     """Bounds of the 95 % interval."""
     p: float
-    """p-value: how often equally good sides would differ by at least this much."""
+    """p-value: the probability that equally good sides differ by at least this much."""
     exact: bool
-    """Whether `p` was computed exactly, without random sampling."""
+    """Whether `p` is exact, not estimated by random sampling."""
     tasks: int
     detectable: float | None = None
-    """Minimum detectable effect, found in 80 of 100 comparisons with this many tasks; None if there is none."""
+    """Minimum detectable effect at a power of 80 % with this number of tasks; None if no effect reaches that power."""
     significant: bool = False
 
 
@@ -132,14 +130,14 @@ class ScoreDifference(Frozen):
 
 
 class CategoryFlips(Frozen):
-    """What changed in one category."""
+    """The changes in one category of evals."""
 
     category: str
     evals: int
-    """Number of evals that are named."""
+    """Number of evals in the category whose names are known."""
     base: float | None
     candidate: float | None
-    """Mean pass rates; None if not every eval is named."""
+    """Mean pass rate on this side; None if some evals of the category have no known name."""
     regressed: int
     fixed: int
     p: float
@@ -147,7 +145,7 @@ class CategoryFlips(Frozen):
 
 
 class Behaviour(Frozen):
-    """What several regressed evals have in common."""
+    """A change in behaviour that several regressed evals have in common."""
 
     name: str
     text: str
@@ -155,14 +153,14 @@ class Behaviour(Frozen):
     by: str
     """Id of the judge, or `rules`."""
     known: bool = True
-    """False for evals whose reason is unknown."""
+    """False for the entry with the evals whose reason is unknown."""
 
 
 class ComparisonSide(Frozen):
     """One side of a comparison."""
 
     name: str
-    """Name of the file, else `provider/model`, with the run if both sides are the same model."""
+    """`provider/model`, with the run's id if both sides are the same model."""
     provider: str
     model: str
     experiments: tuple[str, ...]
@@ -184,14 +182,14 @@ class Comparison(Frozen):
     pairs: tuple[EvalPair, ...]
     """Pairs in the order of the evals."""
     unnamed: int = 0
-    """Number of evals that both sides passed and that neither source names; they are included in the figures."""
+    """Number of evals that both sides passed and neither source names; they count in `passes`."""
     apart: tuple[ExcludedEval, ...] = ()
     incomplete: int = 0
-    """Number of evals that a side never completed and that no source names; they are excluded from the figures."""
+    """Number of evals that a side never completed and no source names; they do not count in `passes`."""
     passes: MeanDifference
     by_eval: float | None = None
-    """p-value: how often sides that are equally good at each eval would differ by at least this much in single evals,
-    in any direction. None if single trials cannot tell."""
+    """p-value: the probability that sides which are equally good at each eval differ by at least this much in single
+    evals, in either direction. None with single trials."""
     scores: tuple[ScoreDifference, ...] = ()
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
@@ -215,14 +213,14 @@ class WithinRunComparison(Frozen):
     pairs: tuple[EvalPair, ...]
     """One pair for each failed trial."""
     without: tuple[str, ...] = ()
-    """Evals that never passed, so that there is nothing to compare with."""
+    """Evals that never passed in this run, so that a failed trial has no passed trial to be paired with."""
     behaviours: tuple[Behaviour, ...] = ()
     judge: str | None = None
     notes: tuple[str, ...] = ()
 
 
 class MatrixRow(Frozen):
-    """One eval in a matrix: for each column the passed and the graded trials, None if there are none."""
+    """One eval in a matrix. Each cell has the numbers of passed and graded trials of a column; None without trials."""
 
     eval: str
     cells: tuple[tuple[int, int] | None, ...]
@@ -251,16 +249,16 @@ class MatrixColumn(Frozen):
     always: int
     sometimes: int
     never: int
-    """Numbers of evals that always, sometimes and never pass; with single trials, `sometimes` is 0."""
+    """Number of evals that fail in all trials; `always` and `sometimes` count those that pass in all or some."""
 
 
 class Matrix(Frozen):
-    """The results of every eval in every run."""
+    """A table of the results of every eval in every run."""
 
     columns: tuple[MatrixColumn, ...]
     rows: tuple[MatrixRow, ...]
     unnamed: int = 0
-    """Number of evals that every run passed and that no source names; they are included in the columns."""
+    """Number of evals that every run passed and no source names; they count in the columns' totals."""
     changed: tuple[str, ...] = ()
     """Evals whose task or grader differs between the runs."""
     notes: tuple[str, ...] = ()
@@ -280,11 +278,11 @@ class RunSide(Frozen):
     experiment_version_id: str
     dataset_version_id: str
     build: str | None = None
-    """Name of the deployment and its source version; None if the target is not a component."""
+    """Name of the deployment and version of its source code; None if the target is not a component."""
     state: RunState
     repetitions: int
     tries: int
-    """Number of trials of the compared items; all figures of a side refer to these items."""
+    """Number of trials of the compared items. The other numbers of this side also refer to these items."""
     passed: int
     failed: int
     errors: int
@@ -292,7 +290,7 @@ class RunSide(Frozen):
     missing: int
     """Number of trials that were never run, because the run failed or was cancelled."""
     rate: float | None = None
-    """Pass rate: mean over all items of the share of trials that passed; broken trials did not pass."""
+    """Pass rate: mean over all items of the share of passed trials. Trials without a verdict count as not passed."""
     rate_of_scored: float | None = None
     """Pass rate over the trials that have a verdict."""
 
@@ -302,11 +300,11 @@ class RunSide(Frozen):
 
 
 class ItemSide(Frozen):
-    """The results of one side for an item."""
+    """Results of one item on one side."""
 
     passed: int
     scored: int
-    """Number of trials with a verdict."""
+    """Number of trials that passed or failed."""
     said: str | None = None
     """The scorers' explanation of a trial that shows the change, in one line."""
     output: str | None = None
@@ -327,12 +325,12 @@ class ScorerMovement(Frozen):
     kind: ScoreKind
     base: float
     candidate: float
-    """Means over the items that have a score on both sides."""
+    """Mean score over the items that have a score on both sides."""
     found: MeanDifference
     """`p` is corrected for the number of scorers."""
     fell: int
     rose: int
-    """Numbers of items whose mean fell and rose."""
+    """Number of items whose mean score rose; `fell` counts those whose mean fell."""
     broken: tuple[int, int] = (0, 0)
     """Numbers of scores that broke or abstained, for base and candidate."""
 
@@ -355,28 +353,28 @@ class RunComparison(Frozen):
     said: str
     """The verdict in one sentence, with its basis."""
     warnings: tuple[str, ...] = ()
-    """Important caveats of the verdict, one sentence each."""
+    """Important caveats about the verdict, one sentence each."""
     items: int = 0
     """Number of items that both runs have."""
     judged: int = 0
-    """Number of these items with a verdict on both sides: the compared items."""
+    """Number of compared items: those with a verdict on both sides."""
     coverage: float = 0.0
     """Share of the trials that have a verdict on both sides."""
     clusters: int | None = None
-    """Number of independent observations among the compared items; None if each item is one."""
+    """Number of clusters of the compared items; None if every item is an independent observation."""
     passes: MeanDifference | None = None
     """Difference of the pass rates of the compared items; None if nothing is compared."""
     scorers: tuple[ScorerMovement, ...] = ()
     regressed: tuple[ItemChange, ...] = ()
     fixed: tuple[ItemChange, ...] = ()
     flaky: tuple[ItemChange, ...] = ()
-    """Flaky items: on one side some trials pass and some fail, so that a change is not certain."""
+    """Items of which some trials pass and some fail on one side, so that a change is not certain."""
     several: tuple[PassAtKPair, ...] = ()
     """Empty for single trials."""
     noise: float | None = None
-    """For two runs of the same version and build: how often two trials of an item end differently."""
+    """Probability that a base and a candidate trial of an item differ; None unless both runs have the same build."""
     mismatches: tuple[str, ...] = ()
-    """Why the runs cannot be compared; with `--allow-mismatch`, what was left out for that reason."""
+    """Reasons why the runs cannot be compared; with `--allow-mismatch`, what was left out because of them."""
     notes: tuple[str, ...] = ()
     """Limitations of the comparison, one sentence each."""
 
@@ -387,5 +385,5 @@ def format_points(difference: float) -> str:
 
 
 def format_p_value(p: float, *, exact: bool) -> str:
-    """Format a p-value: `p 0.008`, marked if it was estimated."""
+    """Format a p-value: `p 0.008`, or `p 0.008, drawn` if it was estimated by random sampling."""
     return f"p {'< 0.0001' if p < 0.0001 else f'{p:.2g}'}{'' if exact else ', drawn'}"

@@ -17,10 +17,10 @@ class Item(Frozen):
     """Unique in its dataset; identifies the item across versions and runs."""
     input: JsonValue
     expected_output: JsonValue = None
-    """None (null) if nothing is expected; a scorer that needs it reports that instead of comparing with null."""
+    """None if nothing is expected. Scorers that need it then report the problem and do not compare with null."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[dict[str, JsonValue], ...] = ()
-    """A recorded trace, as messages of a transcript. It is kept and shown; no run or scorer reads it."""
+    """A recorded trace, as messages of a transcript. It is stored and displayed only; runs and scorers ignore it."""
     split: str | None = None
     """`train`, `dev`, `test` or any other word."""
     cluster: str | None = None
@@ -43,7 +43,7 @@ class Dataset(Frozen):
     id: str
     """`ds-…`"""
     name: str
-    """Unique; works wherever the id does."""
+    """Unique; commands accept it in place of the id."""
     description: str = ""
     created_at: str
     """ISO 8601, UTC."""
@@ -66,7 +66,7 @@ class DatasetVersion(Frozen):
 
     @staticmethod
     def id_of(dataset_id: str, digests: tuple[str, ...]) -> str:
-        """Return the id of a version; `digests` are those of its items, in order."""
+        """Return the id of a version; `digests` are the digests of its items, in order."""
         return short_id("dsv", [dataset_id, digests])
 
 

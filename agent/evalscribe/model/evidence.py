@@ -1,4 +1,4 @@
-"""Evidence of one failed eval, citations of it, and the fingerprint that matches it with other runs."""
+"""The evidence of a failed eval, citations of the evidence, and the fingerprint for matching failures between runs."""
 
 import zlib
 from collections.abc import Iterable
@@ -25,19 +25,19 @@ class FailureFingerprint(Frozen):
     passed: tuple[str, ...] = ()
     """Steps that passed, if the source names them."""
     signature: str | None = None
-    """Error signature; None if the log ends before the reason, so that the failure matches no other."""
+    """Error signature; None if the log ends before the reason. A failure without one matches no other failure."""
     checks: str | None = None
     """Content id of the names of the failed tests, if the runner names them."""
     hidden: bool = False
-    """Whether the log omits the compared values (`{ …(5) }`); such failures match only if their `checks` are equal."""
+    """Whether the log shortens the compared values (`{ …(5) }`). Such failures match only if `checks` are equal."""
     judged: bool = True
-    """Whether the model's work was graded at all."""
+    """Whether the model's work was graded; False if the failure came before grading."""
     task: str | None = None
     """Content id of the task; None if the source has none."""
     grader: str | None = None
     """Content id of the grader's files; None if the source has none."""
     method: int
-    """Version of the code that computed this; older ones are computed again."""
+    """Version of the code that computed this fingerprint; a fingerprint of an older version is computed again."""
 
 
 Role = Literal["task", "output", "expected", "grader", "log", "transcript", "known_gaps"]
@@ -47,11 +47,11 @@ Severity = Literal["error", "warning"]
 
 
 class Document(Frozen):
-    """A named text with a role. The role depends on where the source found the text, never on its name."""
+    """A named text with a role. The role depends on where the source stores the text, never on the text's name."""
 
     role: Role
     path: str
-    """Path as the source spells it; untrusted, and never used as a file system path."""
+    """Path as the source spells it. It is untrusted and never used as a file system path."""
     text: str
 
     @cached_property
@@ -61,12 +61,12 @@ class Document(Frozen):
 
     @property
     def line_count(self) -> int:
-        """The number of lines as editors count them: a final line break begins no further line."""
+        """The number of lines as editors count them: no line follows a final line break."""
         return len(self.lines) - (not self.lines[-1])
 
 
 def files_digest(documents: Iterable[Document], role: Role) -> str | None:
-    """Return the content id of all files of a role, ignoring how lines end; None if there are none."""
+    """Return the content id of all files with this role, ignoring line endings; None without such files."""
     files = sorted((d.path, d.text.replace("\r\n", "\n")) for d in documents if d.role == role)
     return content_id(files) if files else None
 
@@ -80,13 +80,13 @@ class Evidence(Frozen):
     missing: tuple[str, ...] = ()
     """Evidence that the source lacks, one phrase each, such as `output files were never stored`."""
     version: str | None = None
-    """Content id of the source's own version of task and grader; None if only their texts can be compared."""
+    """Content id of the source's version number of task and grader; None if the source has no such number."""
 
     def of(self, *roles: Role) -> tuple[Document, ...]:
         return tuple(document for document in self.documents if document.role in roles)
 
     def version_of(self, role: Role) -> str | None:
-        """Return an id for the version of the task or grader; None if the source has neither a version nor a text."""
+        """Return an id for the version of the task or grader; None if the source has neither version nor text."""
         return self.version or files_digest(self.documents, role)
 
     def document(self, role: Role, path: str) -> Document | None:
@@ -94,7 +94,7 @@ class Evidence(Frozen):
 
     @property
     def never_graded(self) -> bool:
-        """Whether no step started. Only then does a missing failed step mean that grading never began."""
+        """Whether grading never began, so that there are no steps. A missing failed step alone does not show this."""
         return not self.steps
 
     @property
@@ -104,7 +104,7 @@ class Evidence(Frozen):
 
 
 class UnreadableEvidence(Frozen):
-    """A failed eval whose evidence the source could not get; other evals are not affected."""
+    """A failed eval whose evidence the source could not read."""
 
     eval: Eval
     reason: str
@@ -137,11 +137,11 @@ class PackedEvidence(Frozen):
 
     excerpts: tuple[Excerpt, ...]
     differences: str = ""
-    """Differences of output and reference as hunks, limited in size; files that only one side has are named."""
+    """Differences between output and reference as hunks of limited size, and names of files that only one side has."""
     left_out: tuple[str, ...] = ()
     """Evidence that the source no longer has or that the token budget left out, one phrase each."""
     tokens: int = 0
-    """Estimate without a tokenizer (`tokens.estimate`)."""
+    """Number of tokens, estimated without a tokenizer (`tokens.estimate`)."""
 
 
 class OutputLine(Frozen):
@@ -158,29 +158,29 @@ class LocatedError(Frozen):
     error: str
     """The error in one line, as a person would quote it: without prefixes, absolute paths and timings."""
     tool: str | None = None
-    """The tool, recognised by the form of the line, such as `tsc`, `eslint`, `vitest`, `pytest` or `bundler`."""
+    """The tool that printed the error, such as `tsc`, `eslint` or `pytest`, recognised by the line's format."""
     code: str | None = None
     """Lint rule or error code: `prefer-const`, `TS2554`, `PLW2901`, `attr-defined`."""
     severity: Severity = "error"
     citation: Citation | None = None
-    """The log lines, verified; None if the error is the recorded reason, which is not a document."""
+    """The log lines of the error, as a verified citation; None if the error is from the source's recorded reason."""
     places: tuple[OutputLine, ...] = ()
     test: str | None = None
     """Name of the test that reported the error, if any."""
     exact: bool = False
-    """Whether every character of the error counts, as in a grader's description of what an agent did."""
+    """Whether errors that differ in any character are different, as in a grader's description of an agent's work."""
 
 
 class FailedTest(Frozen):
     name: str
     """Name as the runner prints it, with its suites: `orders > pages`, `test_orders.py::test_pages[2]`."""
     message: str
-    """The runner's message, lines joined with `\\n`, at most twelve of them."""
+    """The runner's message: at most twelve lines, joined with `\\n`."""
     citation: Citation
     milliseconds: float | None = None
-    """Duration, if the runner prints it."""
+    """Duration of the test; None if the runner does not print it."""
     frames: tuple[str, ...] = ()
-    """Files of the traceback as the runner prints them, innermost first; empty if it prints none."""
+    """Files of the traceback as the runner prints them, innermost first; empty without a traceback."""
 
     @property
     def title(self) -> str:
@@ -189,7 +189,7 @@ class FailedTest(Frozen):
 
 
 class TestOutcome(Frozen):
-    """The output of a test runner after its header, and the source's record of the test step."""
+    """The results that a test runner printed, and the status that the source recorded for the test step."""
 
     __test__: ClassVar[bool] = False  # not a test class, whatever pytest makes of its name
 
@@ -213,20 +213,20 @@ class TestOutcome(Frozen):
 
     @property
     def all_passed(self) -> bool:
-        """Whether the tests ran and none failed; the source's own record takes precedence over the log."""
+        """Whether the tests ran and none failed. The status that the source recorded takes precedence over the log."""
         if self.step in ("passed", "failed"):
             return self.step == "passed"
         return bool(self.passed) and not self.failed
 
 
 class Diagnosis(Frozen):
-    """What the evidence says about the failure, computed once for grouping, packing, rules and labels."""
+    """The errors, test results and document pairs found in the evidence of one failure."""
 
     errors: tuple[LocatedError, ...] = ()
     """Errors of the failed step, errors before warnings."""
     tests: TestOutcome = TestOutcome()
     pairs: tuple[tuple[int | None, int | None], ...] = ()
-    """Matching output and reference documents, as positions in `Evidence.documents`; None on a side without one."""
+    """Pairs of output and reference, as indexes into `Evidence.documents`; None in place of a missing document."""
 
     @property
     def located(self) -> LocatedError | None:
@@ -235,16 +235,16 @@ class Diagnosis(Frozen):
 
 
 class PreparedFailure(Frozen):
-    """Results computed from the evidence of one failure, passed from gathering to the judge."""
+    """Results computed once from the evidence of a failure, so that the judge need not compute them again."""
 
     digest: str
-    """Digest of the evidence that this was computed from."""
+    """Digest of the evidence from which the results were computed."""
     diagnosis: Diagnosis
     packed: PackedEvidence
 
     @property
     def compressed(self) -> bytes:
-        """Compress this, because thousands of failures may wait for the judge, each with up to 25 kB of excerpts."""
+        """Compressed JSON, because thousands of failures may wait for the judge, each with up to 25 kB of excerpts."""
         return zlib.compress(self.model_dump_json().encode(), 1)
 
     @classmethod
@@ -257,27 +257,27 @@ class GatheredEvidence(Frozen):
 
     eval_id: str
     digest: str
-    """Content id of the evidence, or of the reason why it is unreadable."""
+    """Content id of the evidence, or of the reason why the evidence is unreadable."""
     likeness: str
     """Content id of what a judge reads, after normalisation; failures with equal ids may share a verdict."""
     signature: str | None = None
     sighting: FailureFingerprint | None = None
     """Fingerprint for the comparison with other runs; None if the eval was read without its run."""
     failed_step: str | None = None
-    """The failed step according to the evidence; the run's list of failures may lack it."""
+    """The failed step in the evidence; the run's list of failures may not name it."""
     missing: tuple[str, ...] = ()
     """Evidence that the source no longer has (`Evidence.missing`)."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
     prepared: bytes | None = None
-    """`PreparedFailure`, compressed; None if the evidence is unreadable."""
+    """The compressed `PreparedFailure`; None if the evidence is unreadable."""
 
 
 class EvidenceSnapshot(Frozen):
-    """A frozen copy of what a judge is shown; it does not change when the run is read or analysed again."""
+    """A copy of what a judge is shown, which stays the same when the run is read or analysed again."""
 
     evidence: Evidence
-    """The evidence, without the URL of its eval, which depends on where the run is read from."""
+    """The evidence. Its eval has no URL, because that would depend on where the run was read from."""
     provider: str
     model: str
     experiment: str = "default"

@@ -26,19 +26,19 @@ ClauseName = Literal[
     "min_kappa",
 ]
 ClauseVerdict = Literal["passed", "failed", "inconclusive"]
-"""`inconclusive`: the clause could not be decided (baseline not comparable, nothing scored), so the gate fails."""
+"""`inconclusive`: the clause cannot be evaluated (baseline not comparable, nothing scored), so the gate fails."""
 
 
 RULE = "an item passes if its target answered and every required scorer passed it"
-"""The rule that `evaluate.verdict` applies, printed beside every verdict."""
+"""The rule that `evaluate.verdict` applies. It is printed beside every verdict."""
 
 
 class Clause(Frozen):
-    """One condition with the observed value."""
+    """One condition of a gate, with the observed value."""
 
     name: ClauseName
     threshold: float | str
-    """For `no_new_failures_vs`, the run id of the baseline."""
+    """The required value; for `no_new_failures_vs`, the run id of the baseline."""
     observed: float | None = None
     verdict: ClauseVerdict
     low: float | None = None
@@ -47,32 +47,32 @@ class Clause(Frozen):
     said: str
     """Summary in one line: `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed`."""
     luck: str | None = None
-    """For a bound on the pass rate: how much a run of this size can show, in one line."""
+    """For a bound on the pass rate: one line on how chance affects a run of this size."""
     items: tuple[str, ...] = ()
-    """Keys of the items concerned, such as new failures or regressions."""
+    """Keys of the items that decided the clause, such as new failures or regressions."""
 
 
 class Gate(Frozen):
-    """The verdict on a finished run."""
+    """The gate's decision on a finished run."""
 
     run_id: str
     passed: bool
     clauses: tuple[Clause, ...]
-    """The clauses; if the config has none, `passed_threshold` 1."""
+    """The evaluated clauses; if the config has none, a single `passed_threshold` of 1."""
     scores_digest: str
-    """Content id of the scores that were used; it changes after a rescore."""
+    """Content id of the scores that the gate used; scoring again changes it."""
     stated: bool = True
-    """False if the experiment has no clause, so that the default applies."""
+    """False if the experiment defines no clause, so that the default clause applies."""
     reason: str | None = None
     """Why the gate fails regardless of its clauses: the run failed or was cancelled."""
 
 
 class Bound(NamedTuple):
-    """A bound on a share, absolute or relative to the base."""
+    """A bound on a share: absolute, or relative to the baseline's share."""
 
     number: float
     from_base: bool
-    """Whether the number is added to the base's share."""
+    """Whether `number` is added to the baseline's share."""
 
 
 _BOUND = re.compile(r"\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII)
@@ -87,7 +87,7 @@ def parse_bound(text: str) -> Bound | None:
 
 
 PREVIOUS = "previous"
-"""Name of a baseline that means the latest earlier run."""
+"""Baseline name that stands for the latest earlier run."""
 
 
 class GateConfig(Frozen):
@@ -96,22 +96,22 @@ class GateConfig(Frozen):
     passed_threshold: float | None = Field(default=None, ge=0, le=1)
     """The pass rate must be at least this; the same as `min_pass_rate`."""
     min_pass_rate: float | str | None = None
-    """A share, or a share relative to that of `baseline`: `base`, `base-0.02`."""
+    """A share from 0 to 1, or one relative to the pass rate of `baseline`: `base`, `base-0.02`."""
     max_failed_items: int | None = Field(default=None, ge=0)
     min_pass_rate_lower_bound: float | None = Field(default=None, ge=0, le=1)
     """The lower end of the pass rate's 95 % interval must be at least this."""
     no_new_failures_vs: str | None = None
-    """Id or name of a run, or `previous`: items that passed in it must not fail now."""
+    """Id or name of a run, or `previous`: items that passed in that run must not fail now."""
     max_regressions: int | None = Field(default=None, ge=0)
     """Maximum number of items that passed in `baseline` and fail now."""
     baseline: str | None = None
-    """The run that `max_regressions` and `min_pass_rate` compare with; by default that of `no_new_failures_vs`."""
+    """The run that `max_regressions` and `min_pass_rate` compare with; by default the run in `no_new_failures_vs`."""
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     """Maximum share of trials with an error of the target or of a required scorer."""
     min_scored_fraction: float | None = Field(default=None, ge=0, le=1)
-    """Minimum share of trials that have a verdict."""
+    """Minimum share of trials that passed or failed."""
     min_balanced_accuracy: float | None = Field(default=None, ge=0, le=1)
-    """For classifiers: minimum of the mean recall over the expected labels."""
+    """For classifiers: minimum balanced accuracy, which is the mean recall over the expected labels."""
     min_kappa: float | None = Field(default=None, ge=-1, le=1)
 
     @field_validator("min_pass_rate")
@@ -133,7 +133,7 @@ class GateConfig(Frozen):
 
     @property
     def compared(self) -> frozenset[str]:
-        """The runs that clauses compare with, as named in the config."""
+        """Ids or names, as in the config, of the runs that clauses compare with."""
         by_base = self.max_regressions is not None or isinstance(self.min_pass_rate, str)
         return frozenset(filter(None, (self.no_new_failures_vs, self.base if by_base else None)))
 
@@ -147,7 +147,7 @@ class PromptTarget(Frozen):
 class ComponentTarget(Frozen):
     type: Literal["component"] = "component"
     deployment_id: str
-    """The build at creation; a run may use another one."""
+    """The build when the experiment was created; a run may use another build."""
     component: Component
 
 
@@ -160,14 +160,14 @@ class JudgeTarget(Frozen):
     rubric: str
     """`name@version`."""
     cascade: CascadeParts | None = Field(default=None, exclude_if=lambda parts: parts is None)
-    """For a cascade: its parts when the version was created; None in older versions without this record."""
+    """The cascade's parts when the version was created; None for a single judge, and in versions of older releases."""
 
 
 TargetSpec = Annotated[PromptTarget | ComponentTarget | JudgeTarget, Field(discriminator="type")]
 
 
 class ExperimentConfig(GateConfig):
-    """The keys of an experiment's `--config`: its gate, and how it runs."""
+    """An experiment's `--config`: its gate, and the settings of its runs."""
 
     repetitions: int = Field(default=1, ge=1, le=100)
     concurrency: int = Field(default=4, ge=1, le=256)
@@ -186,17 +186,17 @@ class Experiment(Frozen):
     id: str
     """`exp-…`"""
     name: str
-    """Unique; works wherever the id does."""
+    """Unique; commands accept it in place of the id."""
     type: Literal["standard", "regression", "classifier"] = "standard"
     status: Literal["active", "archived"] = "active"
     collection_id: str
-    """The collection in which its runs are archived."""
+    """Id of the collection in which the experiment's runs are archived."""
     latest_version_id: str
     created_at: str
 
 
 class ExperimentVersion(Frozen):
-    """A definition that runs execute. The id is a content id, so an equal definition is the same version."""
+    """A definition that runs execute. The id is a content id, so equal definitions are one version."""
 
     id: str
     """`exv-…`"""
@@ -226,7 +226,7 @@ ENDED_STATES: tuple[RunState, ...] = ("completed", "failed", "cancelled")
 
 
 class ExperimentRun(Frozen):
-    """One execution of a version. Its evals are archived as a `run.Run` with the same id."""
+    """One execution of an experiment version. Its evals are archived as a `run.Run` with the same id."""
 
     id: str
     """20 hex digits; also the id of the archived run."""
@@ -236,27 +236,27 @@ class ExperimentRun(Frozen):
     deployment_id: str | None = None
     """The build that ran; None if the target is not a component."""
     name: str | None = None
-    """A label such as `pr-1234`, which works wherever the id does. The store adds a suffix to make it unique."""
+    """A name such as `pr-1234`, which commands accept in place of the id. The store adds a suffix to make it unique."""
     state: RunState = "queued"
     reason: str | None = None
-    """Why it failed or was cancelled."""
+    """Why the run failed or was cancelled."""
     repetitions: int = 1
     concurrency: int = 4
     budget_usd: float | None = None
     items: int
-    """Number of items of the dataset version that the run uses; there are `items * repetitions` trials."""
+    """Number of dataset items in the run, which has `items * repetitions` trials."""
     created_at: str
     started_at: str | None = None
     ended_at: str | None = None
     heartbeat_at: str | None = None
     worker: str | None = None
-    """`host:pid` of the process that does the work."""
+    """`host:pid` of the process that executes the run."""
     cancelling: bool = False
     """Whether cancellation was requested."""
     archived: bool = False
     """Whether the archived evals match the current scores."""
     revision: int = 0
-    """Changes whenever trials or scores may have changed after the run ended: it was resumed, or scored again."""
+    """A number that changes when an ended run is resumed or scored again, so that its results may differ."""
 
     @property
     def tries(self) -> int:
@@ -268,7 +268,7 @@ class ExperimentRun(Frozen):
 
 
 ItemVerdict = Literal["passed", "failed", "error", "unscored"]
-"""`error`: the target gave no answer; `unscored`: a required scorer broke or abstained, and no other one failed it."""
+"""`error`: the target gave no answer; `unscored`: no required scorer failed it, but one broke or abstained."""
 
 
 class RunItem(Frozen):
@@ -285,7 +285,7 @@ class RunItem(Frozen):
     status: Literal["ok"] | TargetFailureKind
     verdict: ItemVerdict
     error: str | None = None
-    """Why there is no answer."""
+    """Why the target gave no answer."""
     duration_ms: float = 0.0
     usage: Usage | None = None
     model: str | None = None
@@ -297,7 +297,7 @@ class RunItem(Frozen):
 
 
 class ItemTrial(Frozen):
-    """A run item with everything that its target returned."""
+    """A trial with everything that its target returned."""
 
     item: RunItem
     output: JsonValue = None
@@ -331,18 +331,18 @@ class TrialCounts(Frozen):
     passed: int = 0
     failed: int = 0
     error: int = 0
-    """The target gave no answer."""
+    """Trials in which the target gave no answer."""
     unscored: int = 0
-    """A required scorer broke or abstained, and no other one failed it."""
+    """Trials that no required scorer failed, but one broke or abstained."""
     missing: int = 0
-    """Never run, because the run ended before."""
+    """Trials that never started, because the run ended before."""
 
 
 class TrialErrors(Frozen):
     """Trials whose target gave no answer for the same reason."""
 
     reason: str
-    """What happened: `raised NameError (agent.py:5)`, or `gave no answer: exit code 1`."""
+    """The shared reason: `raised NameError (agent.py:5)`, or `gave no answer: exit code 1`."""
     trials: int
 
 
@@ -360,13 +360,13 @@ class ScorerSummary(Frozen):
     scorer_version_id: str
     required: bool = True
     scored: int = 0
-    """Number of trials with a value or a verdict."""
+    """Number of trials to which the scorer gave a value or a verdict."""
     unscored: int = 0
-    """Number of trials on which it abstained."""
+    """Number of trials on which the scorer abstained."""
     errors: dict[str, int] = Field(default_factory=dict)
-    """How often it broke, by type of error."""
+    """Number of trials on which the scorer broke, by type of error."""
     mean: float | None = None
-    """Mean of its values, from 0 to 1."""
+    """Mean of the scorer's values, from 0 to 1."""
     pass_rate: PassRate
     """Pass rate over the scored trials."""
     cost_usd: float = 0.0
@@ -384,7 +384,7 @@ class PassAtK(Frozen):
 
 
 class LabelRow(Frozen):
-    """One expected label: how often it was expected, and how often each label was given."""
+    """One expected label: the number of items that expect it, and how many of them got each label."""
 
     label: str
     expected: int
@@ -394,11 +394,11 @@ class LabelRow(Frozen):
 
 
 class LabelSummary(Frozen):
-    """Given labels compared with expected labels; a missing label counts as disagreement."""
+    """Comparison of the labels that a target gave with the expected labels. A missing label counts as disagreement."""
 
     pairs: int
     judged: int
-    """Number of items with a given label."""
+    """Number of items to which the target gave a label."""
     agreement: float | None = None
     balanced_accuracy: float | None = None
     """Mean recall over the expected labels."""
@@ -434,22 +434,22 @@ class RunSummary(Frozen):
     errors: tuple[TrialErrors, ...] = ()
     """Reasons why targets gave no answer, most frequent first."""
     broken: int = 0
-    """Number of unscored trials in which a required scorer broke; in the others it abstained."""
+    """Number of unscored trials in which a required scorer broke; in other unscored trials, one abstained."""
     pass_rate: PassRate
     """Mean over all items of the share of trials that passed; errors, unscored and missing trials did not pass."""
     rate_of_scored: float | None = None
     """Share of passed trials among those that passed or failed."""
     failed_items: int = 0
-    """Number of items with a trial that did not pass."""
+    """Number of items with at least one trial that did not pass."""
     flaky: tuple[str, ...] = ()
-    """Keys of items with both passed and other trials."""
+    """Keys of items of which some trials passed and some did not."""
     observations: int = 0
-    """Number of observations in the interval: trials, or items or clusters if these have several trials."""
+    """Number of observations for the interval: trials, or items or clusters if they have several trials."""
     at_k: tuple[PassAtK, ...] = ()
-    """For every k up to the repetitions; empty for a single repetition."""
+    """Values for every k up to the number of repetitions; empty for a single repetition."""
     scorers: tuple[ScorerSummary, ...] = ()
     splits: tuple[SplitSummary, ...] = ()
-    """Set if there are several splits."""
+    """Summary of each split; empty unless there are several."""
     cost_usd: float = 0.0
     """Cost of the trials and of all scores, including superseded ones."""
     input_tokens: int = 0
@@ -458,7 +458,7 @@ class RunSummary(Frozen):
     duration_p50_ms: float | None = None
     duration_p95_ms: float | None = None
     labels: LabelSummary | None = None
-    """For experiments whose target gives labels."""
+    """None unless the experiment's target gives labels."""
 
     @property
     def label(self) -> str:
@@ -487,12 +487,12 @@ class TrialDetail(Frozen):
     split: str | None = None
     verdict: TrialOutcome
     error: str | None = None
-    """Why there is no answer."""
+    """Why the target gave no answer."""
     input: JsonValue = None
     expected_output: JsonValue = None
     output: JsonValue = None
     log: str = ""
-    """For a trial without an answer: its output, then its traceback."""
+    """Output and then traceback of a trial without an answer."""
     duration_ms: float | None = None
     usage: Usage | None = None
     model: str | None = None
@@ -501,7 +501,7 @@ class TrialDetail(Frozen):
 
 
 def percent(share: float) -> str:
-    """Format a share: `90.0 %`; 0 and 100 are used only for exactly 0 and 1."""
+    """Format a share: `90.0 %`. Only exact shares of 0 and 1 become `0.0 %` and `100.0 %`."""
     shown = f"{100 * share:.1f}"
     if shown == "100.0" and share < 1:
         return "over 99.9 %"

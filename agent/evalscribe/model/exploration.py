@@ -1,4 +1,4 @@
-"""What many agent runs have in common: observations and clusters."""
+"""Observations on many agent runs, and clusters of observations with the same meaning."""
 
 from typing import Literal
 
@@ -7,12 +7,12 @@ from evalscribe.model.chat import Usage
 
 
 class Member(Frozen):
-    """An agent run, without its transcripts."""
+    """Facts about an explored agent run, without its transcripts."""
 
     id: str
     run_id: str
     eval: str
-    """Path, with the trial if there are several."""
+    """Path of the eval, with the trial if the eval has several."""
     provider: str
     model: str
     task: str
@@ -32,13 +32,13 @@ class Passage(Frozen):
     eval: str
     transcript_id: str | None = None
     block: int | None = None
-    """Message of the transcript, from 0."""
+    """Index of the quoted message in the transcript, from 0."""
     place: str
-    """Place for readers: `T0B3`, `R0M.scores.reward`, `log run.log:3-5`."""
+    """The quoted place as displayed: `T0B3`, `R0M.scores.reward`, `log run.log:3-5`."""
     text: str
-    """The actual text at that place; empty if the whole item is cited."""
+    """The text at `place`; empty if a whole message or value is cited."""
     status: Literal["verified", "relocated"] = "verified"
-    """`relocated`: found at another place of the same agent run than the one cited."""
+    """`relocated`: the quotation is not at the cited place, but at this other place of the same agent run."""
 
 
 class Observation(Frozen):
@@ -48,21 +48,21 @@ class Observation(Frozen):
     """`O0`, `O1` … within one exploration."""
     text: str
     agent_runs: tuple[str, ...] = ()
-    """Ids; empty if no citation was verified, in which case the observation is not counted."""
+    """Ids of the agent runs with a verified quotation. If there are none, the observation is not counted."""
     passages: tuple[Passage, ...] = ()
     invented: int = 0
-    """Number of its citations that could not be verified."""
+    """Number of the observation's citations that could not be verified."""
 
 
 class ClusterShare(Frozen):
-    """Share of a cluster that belongs to one task, model or trial."""
+    """Number of agent runs of one task, model or trial in a cluster."""
 
     of: Literal["model", "task", "trial"]
     name: str
     agent_runs: int
-    """Number of agent runs in the cluster."""
+    """Number of agent runs of this task, model or trial in the cluster."""
     among: int
-    """Number of all explored agent runs."""
+    """Number of all explored agent runs of this task, model or trial."""
 
 
 class Cluster(Frozen):
@@ -71,15 +71,15 @@ class Cluster(Frozen):
     name: str
     text: str
     agent_runs: tuple[str, ...]
-    """Ids, each once."""
+    """Ids without duplicates."""
     observations: tuple[str, ...]
-    """Ids; each observation is in at most one cluster."""
+    """Ids of the observations, each of which is in at most one cluster."""
     parts: tuple[str, ...] = ()
     """Names of the clusters that were merged into it."""
     passages: tuple[Passage, ...] = ()
-    """Examples, from different agent runs first."""
+    """Example quotations; the first ones are from different agent runs."""
     shares: tuple[ClusterShare, ...] = ()
-    """The models, tasks and trials in which it is most frequent."""
+    """The models, tasks and trials in which the cluster is most frequent."""
 
 
 class Gap(Frozen):
@@ -97,13 +97,13 @@ class Exploration(Frozen):
     """Name of the collection."""
     collection_id: str
     where: str | None = None
-    """Condition that selects agent runs; None for all."""
+    """Condition that selects agent runs; None for all agent runs."""
     max_runs: int | None = None
     """Maximum number of agent runs to read."""
     judge: str
     """Id of the model, or `rules@1`."""
     members: tuple[Member, ...] = ()
-    """The explored agent runs, by id."""
+    """The explored agent runs, sorted by id."""
     answer: str | None = None
     """Text that cites clusters by number, `(1)`; None if there is no answer."""
     clusters: tuple[Cluster, ...] = ()
@@ -111,15 +111,15 @@ class Exploration(Frozen):
     observations: tuple[Observation, ...] = ()
     """Observations with a verified citation."""
     unverified: tuple[Observation, ...] = ()
-    """Observations without a verified citation; in no cluster and no count."""
+    """Observations without a verified citation. They are in no cluster and are not counted."""
     other: tuple[str, ...] = ()
     """Ids of observations without a cluster."""
     silent: tuple[str, ...] = ()
     """Ids of agent runs without observations on the question."""
     gaps: tuple[Gap, ...] = ()
     left_out: int = 0
-    """Number of agent runs beyond `max_runs`."""
+    """Number of selected agent runs that were not read because of `max_runs`."""
     notes: tuple[str, ...] = ()
     """Limitations of the answer, one sentence each."""
     usage: Usage = Usage()
-    """Usage of every step, including stored answers."""
+    """Usage of every step, including answers that were already stored."""

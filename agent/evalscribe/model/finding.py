@@ -1,4 +1,4 @@
-"""Verdicts, findings, human labels, and the patterns and recommendations made from them."""
+"""Verdicts, findings and human labels, and the patterns and recommendations that are based on them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "
 CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure"]
 CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure")
 NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure")
-"""Kinds of cause that say nothing about the model's work; counted separately from the model's score."""
+"""Kinds of cause that say nothing about the model's work; such failures are left out of the model's pass rate."""
 RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
 Confidence = Annotated[float, Field(ge=0, le=1)]
 UNCERTAIN_CONFIDENCE = 0.5
@@ -34,22 +34,22 @@ class Precedent(Frozen):
     step: str | None = None
     classification: Classification | None = None
     by_person: bool = False
-    """Whether a person gave the label; only then is it evidence for a later verdict."""
+    """Whether a person gave the label. Only a person's label is evidence for a later verdict."""
     cause: str | None = None
     error: str | None = None
     reasoning: str | None = None
-    """The reasoning; free-form reports often name the error only here."""
+    """The reasoning in the report; free-form reports often name the error only there."""
     action: str | None = None
     """The action taken, in the report's words."""
     reviewer: str | None = None
-    """Who gave the label, if git has it."""
+    """The person who gave the label; None unless git has the label."""
     model: str | None = None
-    """`provider/model` if the report is on another model; of these only people's labels for the same failure in the
+    """`provider/model` if the report is on another model, from which only people's labels for the same failure in the
     same version of the eval are used."""
     note: str | None = None
     """The person's comment on the label."""
     alike: bool = False
-    """Whether it is known to be the same failure: same task, grader and error."""
+    """Whether the failures are known to be the same: same task, grader and error."""
 
 
 class LabelledExample(Frozen):
@@ -64,11 +64,11 @@ class LabelledExample(Frozen):
     reviewer: str
     date: str
     why: str
-    """How it is similar, such as `the same error in another eval`."""
+    """How the failures are similar, such as `the same error in another eval`."""
 
 
 MIN_MODELS = 3
-"""Minimum number of models whose agreement says something about the eval rather than about one model."""
+"""Minimum number of comparable models for a conclusion about the eval."""
 
 
 class CrossModelFailures(Frozen):
@@ -77,26 +77,26 @@ class CrossModelFailures(Frozen):
     alike: tuple[str, ...] = ()
     """Other models that fail in the same way, by name (`provider/model`, the name of their reports folder)."""
     models: int = 1
-    """Number of models with a comparable stored run of the experiment, including this one."""
+    """Number of models with a comparable stored run of the experiment, including the model of this run."""
     more: int = 0
-    """Number of further models, counted but not named."""
+    """Number of further models that fail in the same way, not named in `alike`."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way on another version of the eval; not counted."""
+    """Models that failed in the same way on another version of the eval; not included in the counts."""
     more_earlier: int = 0
 
     @property
     def failing(self) -> int:
-        """Number of models that fail in the same way, including this one."""
+        """Number of models that fail in the same way, including the model of this run."""
         return len(self.alike) + self.more + 1
 
     @property
     def most_fail(self) -> bool:
-        """Whether enough models, and at least half of all, fail in the same way."""
+        """Whether at least half of the models, and at least `MIN_MODELS`, fail in the same way."""
         return self.failing >= MIN_MODELS and 2 * self.failing >= self.models
 
     @property
     def most_pass(self) -> bool:
-        """Whether there are enough models, and fewer than half of them fail in the same way."""
+        """Whether fewer than half of at least `MIN_MODELS` models fail in the same way."""
         return self.models >= MIN_MODELS and 2 * self.failing < self.models
 
 
@@ -117,7 +117,7 @@ class Failure(Frozen):
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]
-"""`evidence`: it could not be read, so the judge was not called. `answer`: the answer is not a verdict."""
+"""`evidence`: the evidence is unreadable, so no judge was called. `answer`: the judge's answer is not a verdict."""
 
 
 class Unclassified(Frozen):
@@ -126,7 +126,7 @@ class Unclassified(Frozen):
     reason: str
     judge: str
     final: bool = False
-    """Whether asking the same question again is pointless (refused, evidence unreadable)."""
+    """Whether judging the failure again is pointless, because the model refused or the evidence is unreadable."""
     cause: NoVerdictCause = "answer"
     usage: Usage = Usage()
 
@@ -154,19 +154,19 @@ class Verdict(Frozen):
     fix: str | None = None
     """Recommended change to the eval or its surroundings, in one imperative line; None if nothing should change."""
     would_pass: bool = False
-    """Whether the judge claims that this change alone would let the eval pass."""
+    """Whether the judge claims that `fix` alone would let the eval pass."""
     stage: Stage | None = None
     """The stage of a cascade that decided; None for a single judge."""
     tags: tuple[str, ...] = ()
     """Issues tagged by the cheap stage of a cascade."""
     provisional: bool = False
-    """Whether this is a substitute until a stage that could not answer is asked again."""
+    """Whether this verdict is replaced as soon as the stage of a cascade that should have decided can answer."""
     gave_up: Unclassified | None = None
-    """Why the stage that should have decided gave no verdict."""
+    """Why the stage of a cascade that should have decided gave no verdict."""
     usage: Usage = Usage()
-    """Usage of all stages."""
+    """Usage of all stages of a cascade, or of the single judge."""
     before: Usage = Usage()
-    """The part of `usage` spent on earlier stages, if a later stage was asked too."""
+    """The part of `usage` spent on the stages before the last one that was asked."""
 
 
 def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
@@ -180,25 +180,25 @@ def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
 
 
 def by_rules(judge: str) -> bool:
-    """Return whether the id is that of the rules, whose confidence is only certain or uncertain."""
+    """Return whether the judge's id is that of the rules, whose confidence is only certain or uncertain."""
     return judge.startswith("rules@")
 
 
 def proves(judge: str) -> bool:
-    """Return whether the id is that of replays, which prove a verdict."""
+    """Return whether the judge's id is that of replays, which prove a verdict."""
     return judge.startswith("replay@")
 
 
 def label_and_confidence(label: str, confidence: float, judge: str) -> str:
-    """Return a label with the confidence of the model that gave it; rules and proofs have none."""
+    """Return a label, followed by the confidence if a model gave the label."""
     return label if by_rules(judge) or proves(judge) else f"{label} {confidence:.2f}"
 
 
 ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
-"""The change that the authors of an eval made to what it expects: an output that it lets pass was not at fault."""
+"""Names the authors' change to what an eval expects. An output that passes with this change was not at fault."""
 REPLAY_JUDGE = "replay@1"
-"""Id of the judge of proved verdicts. Raise the number by hand when the same replays lead to another conclusion."""
+"""Id of the judge of proved verdicts. Raise by hand when the code's conclusions change."""
 VerdictBasis = Literal["judged", "reproduced", "proved"]
 """`reproduced`: a replay shows that the failure is real; `proved`: a replay shows whose fault it is."""
 ReplayOutcome = Literal["reference fails", "flaky", "not reproducible", "fixed by change", "reproduced", "inconclusive"]
@@ -213,44 +213,43 @@ _BASIS: dict[ReplayOutcome, VerdictBasis] = {
 
 
 class Replay(Frozen):
-    """One answer that went through the grader once."""
+    """One run of the grader on an answer."""
 
     answer: ReplayedAnswer
     passed: bool
     alike: bool = False
-    """Whether it failed in the same check and in the same way as the stored failure."""
+    """Whether the answer failed in the same check and in the same way as the stored failure."""
     change: str | None = None
-    """The change to the grader that was tried: `CORRECTED`, or what a recommendation says; None for the grader as it
-    is."""
+    """The change to the grader that was tried: `CORRECTED`, or the text of a recommendation; None if unchanged."""
     error: str | None = None
-    """How it failed, in one line."""
+    """How the answer failed, in one line."""
     tests: tuple[str, ...] = ()
-    """The failed tests, where the grader names them."""
+    """Names of the failed tests; empty if the grader names none."""
     exit_code: int | None = None
-    """None if it was stopped at a limit, or the grader is no command."""
+    """None if the grader was stopped at a limit, or is not a command."""
     command: str = ""
-    """The grader's command; empty where it is no command."""
+    """The grader's command; empty if the grader is not a command."""
     log: str = ""
     """What the grader printed."""
     recorded: bool = False
-    """Whether the run's own files have it: nothing was run."""
+    """Whether the result was read from the run's own files, without running the grader."""
     note: str = ""
-    """How the answer was obtained, if it is not stored as such."""
+    """How the answer was reconstructed; empty if the answer was stored."""
     broken: str = ""
-    """Why it says nothing about the answer, such as `stopped at the time limit`; empty if it does."""
+    """Why the replay is not conclusive, such as `stopped at the time limit`; empty if it is conclusive."""
 
 
 REPEAT = 3
-"""Times that an answer is run whose result may depend on chance."""
+"""Number of replays of an answer whose result may depend on chance."""
 
 
 class ReplayOptions(Frozen):
     """How failures are replayed."""
 
     repeat: int = REPEAT
-    """Times that an answer is run whose result may depend on chance."""
+    """Number of replays of an answer whose result may depend on chance."""
     fresh: bool = False
-    """Whether to run again what was run before."""
+    """Whether to ignore stored replays."""
     expectations: Path | None = None
     """File with corrected expectations of tau-bench tasks."""
 
@@ -262,16 +261,16 @@ class Proof(Frozen):
     """Path."""
     eval_id: str
     evidence: str
-    """Digest of the evidence that it is about; with other evidence it says nothing."""
+    """Digest of the evidence; the proof does not apply if the evidence has changed."""
     outcome: ReplayOutcome
     why: str
     """One line of at most 90 characters."""
     reasoning: str
     """Two or three sentences."""
     verdict: Verdict | None = None
-    """The verdict, if whose fault it is was proved."""
+    """The proved verdict; None if the replays do not show whose fault the failure is."""
     same_grader: bool | None = None
-    """Whether the grader is the run's; None if the run has no record of it."""
+    """Whether the replays used the same grader as the run; None if the run has no record of its grader."""
     replays: tuple[Replay, ...] = ()
 
     @property
@@ -280,29 +279,29 @@ class Proof(Frozen):
 
 
 def fixes(proof: Proof, change: str) -> bool:
-    """Return whether every answer that was run with a change passed every time."""
+    """Return whether all replays with a change passed, among them replays of the model's output."""
     tried = [one for one in proof.replays if one.change == change]
     return any(one.answer == "output" for one in tried) and all(one.passed for one in tried)
 
 
 def replay_log_name(replays: Sequence[Replay], at: int) -> str:
-    """Return the name under which the log of a replay is quoted."""
+    """Return the document name that citations use for the log of a replay."""
     answer = replays[at].answer
     return f"replay-{answer}-{sum(one.answer == answer for one in replays[: at + 1])}.log"
 
 
 def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | None = None) -> tuple[int, int]:
-    """Return how many replays of an answer passed, and how many there are."""
+    """Return the number of passed replays of an answer, and the number of conclusive ones."""
     those = [one.passed for one in replays if one.answer == answer and one.change == change and not one.broken]
     return sum(those), len(those)
 
 
 class Correction(Frozen):
-    """A label that a person gave in place of a judge's."""
+    """A person's label that replaces a judge's."""
 
     classification: Classification
     cause_kind: CauseKind | None = None
-    """None if the person did not give one; the judge's then stays."""
+    """None if the person gave no kind of cause, so that the judge's still applies."""
 
 
 class Recurrence(Frozen):
@@ -310,13 +309,13 @@ class Recurrence(Frozen):
 
     kind: RecurrenceKind = "new"
     reports: tuple[str, ...] = ()
-    """File names of the earlier reports that it appears in, newest first."""
+    """File names of the earlier reports that have the failure, newest first."""
     action: str | None = None
-    """The fix that an earlier report names, for `fix-in-doubt`."""
+    """The fix that an earlier report names, if `kind` is `fix-in-doubt`."""
 
 
 class TrialCount(Frozen):
-    """How the trials of one task ended."""
+    """Numbers of passed and failed trials of one task."""
 
     passed: int
     failed: int
@@ -324,12 +323,12 @@ class TrialCount(Frozen):
 
     @property
     def never_passed(self) -> bool:
-        """Whether the task failed in every one of several trials."""
+        """Whether the task has several trials, all of which failed."""
         return self.total > 1 and self.failed >= self.total
 
 
 class TrialRates(Frozen):
-    """How reliably a run passes its tasks with several trials, as means over these tasks."""
+    """Pass rates of a run's tasks with several trials, as means over these tasks."""
 
     tasks: int
     k: int
@@ -346,12 +345,12 @@ class FailureGroup(Frozen):
     id: str
     """Content id of what the members have in common."""
     eval_ids: tuple[str, ...]
-    """Ids in the order of the run; the first failure represents the group."""
+    """Eval ids in the order of the run. A judge sees the first failure, and its verdict applies to all."""
     signature: str | None = None
 
 
 class Finding(Frozen):
-    """A verdict on one failed eval, or on a group with the same failure, with its recurrence."""
+    """The verdict on one failed eval, or on a group of evals with the same failure, and facts about the failure."""
 
     group: str
     """Content id of what the members have in common; a single eval is a group of one."""
@@ -361,7 +360,7 @@ class Finding(Frozen):
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
     missing: tuple[str, ...] = ()
-    """Evidence that the source no longer has, one phrase each; names evals if only some members lack it."""
+    """Evidence that the source no longer has, one phrase each. If only some evals lack it, the phrase names them."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
     proof: Proof | None = None
@@ -369,12 +368,12 @@ class Finding(Frozen):
     contradicted: Verdict | None = None
     """The judge's verdict, which the proof replaced."""
     joined: tuple["Finding", ...] = ()
-    """Findings on single trials that this one combines: label and cause are shared, all else is from the first
-    trial."""
+    """Findings on single trials that this finding combines. They share label and cause; other fields of this finding
+    are from the first trial."""
 
     @property
     def each(self) -> tuple["Finding", ...]:
-        """The findings with their own verdict: the joined ones, else this finding itself."""
+        """The findings in `joined`; without any, this finding itself."""
         return self.joined or (self,)
 
     @property
@@ -403,7 +402,7 @@ class HumanLabel(Frozen):
     eval: str
     """Path."""
     group: str | None = None
-    """Equal for evals in the same entry of the report; None in reports that people wrote."""
+    """Id of the report's entry, equal for all evals in it; None in reports that people wrote."""
     label: Classification
     cause_kind: CauseKind | None = None
     cause: str | None = None
@@ -413,20 +412,20 @@ class HumanLabel(Frozen):
     note: str | None = None
     """The person's comment on `Reviewer:` lines."""
     reviewer: str
-    """Author of the commit, with the address if two people have the same name."""
+    """Author of the commit, with the e-mail address if two people have the same name."""
     email: str
-    """Distinguishes people of the same name; never printed."""
+    """E-mail address of the reviewer, to distinguish people of the same name."""
     commit: str
     date: str
     """ISO date of the commit, in its author's time zone."""
     report: str
-    """Name below the reports folder."""
+    """Path of the report in the reports folder."""
     judge: str | None = None
     """Id of the judge that the person corrected or confirmed; None in reports that people wrote."""
     judged: Classification | None = None
     """The judge's own label."""
     in_force: bool = True
-    """Whether this is the report's current label; False for an earlier reviewer's label that was overruled."""
+    """Whether this is the report's current label; False if a later reviewer overruled it."""
 
 
 PatternKind = Literal[
@@ -456,7 +455,7 @@ class Recommendation(Frozen):
     """One proposed change, in one of the four groups."""
 
     id: str | None = None
-    """`R1` …, the same for a cause in all revisions; None in groups that propose nothing."""
+    """`R1` …, stable for a cause across a report's revisions; None in groups that propose nothing."""
     group: RecommendationGroup
     text: str
     evals: tuple[str, ...] = ()
@@ -467,7 +466,7 @@ FollowUpOutcome = Literal["held", "did not hold", "not yet seen"]
 
 
 class FollowUp(Frozen):
-    """An action taken after an earlier report, and whether it held in this run."""
+    """An action taken after an earlier report, and whether the fix held in this run."""
 
     report: str
     """File name of the report that names the action, with a path if the report is on another model."""
@@ -479,21 +478,21 @@ class FollowUp(Frozen):
 
 
 class NetImpact(Frozen):
-    """Pass rates: as run, without failures that say nothing about the model, and with the recommended changes."""
+    """Pass rates: as run, without failures that say nothing about the model, and with all recommended changes."""
 
     passed: int
     total: int
     scorable_passed: int
     scorable_total: int
-    """Total without failures of kind harness or infrastructure; 0 if no eval could be scored."""
+    """Number of evals without failures of kind harness or infrastructure; 0 if no eval could be scored."""
     hopeful_passed: int
 
 
 class Collation(Frozen):
-    """The findings of a run with what they have in common."""
+    """The findings of a run, their patterns, and recommendations."""
 
     findings: tuple[Finding, ...]
-    """Findings with their recurrence, in the order of the report, where entry 1 is the first."""
+    """Findings with their recurrence, in the order of the report's entries."""
     patterns: tuple[Pattern, ...] = ()
     resolved: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()

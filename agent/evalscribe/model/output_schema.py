@@ -1,4 +1,4 @@
-"""The JSON Schemas that judges may answer in, and validation of answers."""
+"""The JSON Schemas that rubrics may use for a judge's answer, and the validation of answers."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def _enum(member: str) -> dict[str, Any]:
 
 
 def _of_type(keys: dict[str, Any], *required: str) -> dict[str, Any]:
-    """Return the meta-schema of one type: the allowed and the required keys of its schemas."""
+    """Return the meta-schema for schemas of one type: their allowed and required keys."""
     return {
         "properties": {"type": True, **_WORDS, **keys},
         "required": ["type", *required],
@@ -94,12 +94,12 @@ META_SCHEMA: dict[str, Any] = {
 MAX_SCHEMA_DEPTH = 100
 """Maximum nesting of mappings and lists."""
 MAX_SCHEMA_BYTES = 20_000
-"""Maximum values in a schema; values repeated by YAML aliases count each time."""
+"""Maximum values in a schema. A value that YAML aliases repeat counts each time."""
 _NAMES: dict[type, str] = {dict: "an object", list: "a list"}
 
 
 def validate_schema(schema: object, path: str = "output_schema") -> None:
-    """Raise `RubricError` unless judges can answer in this schema; the error's path begins with `path`."""
+    """Raise `RubricError` unless the schema is allowed for answers. The path in the error begins with `path`."""
     _check_json(schema, path)
     for place, node in _nodes(schema, path):
         _check_node(node, place)
@@ -155,7 +155,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _nodes(schema: object, path: str) -> Iterator[tuple[str, object]]:
-    """Yield the schema and every schema inside it, in reading order."""
+    """Yield the schema and every schema nested in it, in reading order."""
     waiting = [(path, schema)]
     while waiting:
         place, node = waiting.pop()
@@ -177,7 +177,7 @@ def _node_validator() -> "Draft202012Validator":
 
 
 def _check_node(node: object, path: str) -> None:
-    """Check one schema, without the schemas inside it."""
+    """Check one schema, but not the schemas nested in it."""
     error = next(_node_validator().iter_errors(node), None)
     if error is not None:
         raise _schema_error(error, node, path)
@@ -187,7 +187,7 @@ def _check_node(node: object, path: str) -> None:
 
 
 def _schema_error(error: "ValidationError", node: object, path: str) -> RubricError:
-    """Render a validator's error, whose own message would contain whole schemas."""
+    """Render a validator's error. The validator's own message may contain whole schemas."""
     place = reduce(join_path, error.absolute_path, path)
     say = _SAYINGS.get(str(error.validator))
     if isinstance(node, dict) and error.validator in ("additionalProperties", "required"):
@@ -198,7 +198,7 @@ def _schema_error(error: "ValidationError", node: object, path: str) -> RubricEr
 
 
 def _unknown_key(node: dict[str, Any], path: str) -> RubricError | None:
-    """Return the error for an unknown key. It comes before errors about missing keys, because `anyOf` has no type."""
+    """Return the error for an unknown key. Checked before missing keys: `anyOf` has no type."""
     kinds = [node["type"]] if node.get("type") in TYPES else list(TYPES)
     allowed = list(dict.fromkeys(key for kind in kinds for key in TYPES[kind]["properties"]))
     key = next((key for key in node if key not in allowed), None)
@@ -280,12 +280,12 @@ def _check_range(node: dict[str, Any], path: str) -> None:
     for low in LOWER:
         for high in UPPER:
             if low in node and high in node and not _fits_between(node, low, high):
-                problem = f"{node[low]} leaves no {node['type']} up to {high} {node[high]}"
+                problem = f"no {node['type']} satisfies both {low} {node[low]} and {high} {node[high]}"
                 raise RubricError(f"{path}.{low}", problem)
 
 
 def _fits_between(node: dict[str, Any], low: str, high: str) -> bool:
-    """Return whether any value of the node's type lies between both bounds."""
+    """Return whether any value of the schema's type satisfies both bounds."""
     least, most = node[low], node[high]
     if node["type"] == "integer":
         least = math.floor(least) + 1 if low in LOWER[1:] else math.ceil(least)
@@ -299,7 +299,7 @@ _CHECKS = (_check_required, _check_pattern, _check_lengths, _check_range)
 
 MAX_ANSWER_PROBLEMS = 5
 _FOR_PROVIDERS = ("type", "title", "description", "enum")
-"""Keys that every provider supports; lengths, ranges, formats and patterns are checked here instead."""
+"""Schema keys that every provider supports; lengths, ranges, formats and patterns are checked after the answer."""
 Path = tuple[str | int, ...]
 
 
@@ -313,7 +313,7 @@ def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def cited_strings(output: object, schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield every string of an answer whose schema asks for citations, with its path."""
+    """Yield path and text of every string in an answer for which the schema asks for citations."""
     if isinstance(output, str) and schema.get("citations"):
         yield path, output
     for part, inner in _inner(output, schema):
@@ -330,19 +330,19 @@ def _inner(output: object, schema: dict[str, Any]) -> list[tuple[Any, dict[str, 
 
 
 def has_citations(schema: dict[str, Any]) -> bool:
-    """Return whether any string at any depth asks for citations."""
+    """Return whether the schema asks for citations in any string, however deeply nested."""
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
     return bool(schema.get("citations")) or any(map(has_citations, inner))
 
 
 def agreement_keys(schema: dict[str, Any]) -> tuple[str, ...]:
-    """Return the properties by which rollouts are compared: top-level booleans and enums, in order."""
+    """Return the names of the properties by which rollouts are compared: the top-level booleans and enums."""
     properties = schema["properties"].items()
     return tuple(name for name, inner in properties if inner["type"] == "boolean" or "enum" in inner)
 
 
 def provider_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema for a provider's structured output: closed objects, and only keys that providers support."""
+    """Return the schema for structured output: closed objects, without keys that some provider does not support."""
     told = {key: schema[key] for key in _FOR_PROVIDERS if key in schema}
     if schema["type"] == "array":
         return {**told, "items": provider_schema(schema["items"])}
@@ -359,14 +359,14 @@ def _spelled(schema: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=64)
 def _validator(schema: str) -> "Validator":
-    """Return a validator; cached, because every answer needs it."""
+    """Return a validator for the schema. Validators are cached, because every answer needs one."""
     from evalscribe.model.schema_validator import make_validator
 
     return make_validator(json.loads(schema))
 
 
 def _not_finite(output: object, path: str) -> Iterator[str]:
-    """Yield errors for NaN and Infinity, which JSON lacks and which pass every range check."""
+    """Yield an error for NaN and Infinity: JSON does not have them, and range checks accept them."""
     if isinstance(output, float) and not math.isfinite(output):
         yield f"{path or 'answer'}: {output} is not a JSON number"
     parts = output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, list) else ()
@@ -380,7 +380,7 @@ def _told(error: "ValidationError") -> str:
 
 
 def _said(error: "ValidationError") -> str:
-    """Render an error in limited length; the validator's own message repeats the whole answer."""
+    """Render an error in limited length. The validator's own message may repeat the whole answer."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:

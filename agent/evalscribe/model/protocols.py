@@ -27,7 +27,7 @@ class RunSource(Protocol):
 
 
 OnText = Callable[[str], None]
-"""Receives an answer piece by piece as it is streamed."""
+"""Function that receives each piece of a streamed answer."""
 
 
 class Estimate(Frozen):
@@ -40,12 +40,12 @@ class Estimate(Frozen):
 
     @property
     def summary(self) -> str:
-        """Format the estimate: `about 120,000 tokens, $1.20`."""
+        """Format the estimate, such as `about 120,000 tokens, $1.20`."""
         tokens = f"about {float(f'{self.input_tokens + self.output_tokens:.2g}'):,.0f} tokens"
         return tokens if self.cost_usd is None else f"{tokens}, {dollars(self.cost_usd)}"
 
     def __add__(self, other: "Estimate") -> "Estimate":
-        """Add; the sum has no price if one part has none."""
+        """Add two estimates. The sum has no price if one of them has none."""
         priced = self.cost_usd is not None and other.cost_usd is not None
         return Estimate(
             input_tokens=self.input_tokens + other.input_tokens,
@@ -60,23 +60,23 @@ class Model(Protocol):
     id: str
     """`provider/name`."""
     context_tokens: int
-    """Maximum tokens of prompt and answer together."""
+    """Context window: maximum tokens of prompt and answer together."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Return one answer. Raises `EvalscribeError` or `chat.CallFailed`.
 
         `on_text` receives the answer's text, without thinking, as it is streamed; the pieces joined are `Reply.text`.
-        If an attempt breaks off after some text was passed on, it is not retried, and `CallFailed` is raised.
+        If an attempt breaks off after `on_text` received some text, `CallFailed` is raised without a retry.
         """
 
     def forget(self, request: Request) -> None:
-        """Discard a cached answer that could not be used, so that the request is sent again; usually nothing."""
+        """Delete the cached answer to a request, because it could not be used. Models without a cache do nothing."""
 
     async def close(self) -> None: ...
 
 
 class Models(Protocol):
-    """All models that may be called; they share one budget."""
+    """Opens models, which share one budget."""
 
     def open(self, name: str, stage: str) -> Model:
         """Open the model `provider/name` for one stage (`judge`, `tag`, `observe` …); `close` closes all models.
@@ -96,7 +96,7 @@ class QueryRows(Frozen):
     columns: tuple[str, ...]
     rows: tuple[tuple[JsonValue, ...], ...]
     truncated: bool = False
-    """True if there were more rows than requested."""
+    """True if the statement has more rows than `rows`."""
 
 
 class Tables(Protocol):
@@ -107,13 +107,13 @@ class Tables(Protocol):
     def select(
         self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
     ) -> QueryRows:
-        """Run a SELECT, with the engine's own limits. `columns` stays empty, because the caller knows the columns.
+        """Run a SELECT within the engine's limits. `columns` stays empty, because the caller knows the columns.
 
         Args:
             values: Values of the `:name` parameters.
 
         Raises:
-            UsageError: The engine refuses the statement; in the engine's words.
+            UsageError: The engine refuses the statement. The message is the engine's.
             UnavailableError: The time is up.
         """
 
@@ -132,7 +132,7 @@ class Judge(Protocol):
     def estimate(self, case: Failure) -> Estimate: ...
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
-        """Judge a failure. A problem with this case is a value; raises `EvalscribeError` only if all are affected."""
+        """Judge a failure. Returns a problem with this case; raises `EvalscribeError` if all are affected."""
 
 
 T = TypeVar("T")
@@ -141,46 +141,46 @@ R = TypeVar("R")
 Worker = Callable[[T], Awaitable[R]]
 """Processes one work item."""
 AskParent = Callable[[object], Awaitable[object]]
-"""Asks the process that distributes the work. Question and answer are picklable; errors of the answer are raised."""
+"""Sends a worker's picklable question to the process that distributes the work; returns or raises the answer."""
 WorkerFactory = Callable[[AskParent], AbstractAsyncContextManager[Worker[T, R]]]
-"""Creates a worker with its resources, on the machine where it runs; picklable."""
+"""Creates a worker and its resources on the machine where the worker runs. The factory is picklable."""
 QuestionHandler = Callable[[], AbstractAsyncContextManager[AskParent]]
-"""Answers the questions of one worker in the process that distributes the work; closed when the worker ends or dies."""
+"""Answers one worker's questions in the process that distributes the work. Closed when the worker ends or dies."""
 
 
 class LostWork(Frozen):
-    """A work item whose worker died at every attempt."""
+    """The result of a work item whose worker died at every attempt."""
 
     reason: str
 
 
 WorkerPool = Callable[[T], Awaitable[R | LostWork]]
-"""Processes a work item on one of several workers. A worker that dies is replaced, and its item is tried again.
+"""Processes a work item on a free worker. A worker that dies is replaced, and its item is tried again.
 
-Raises the worker's exceptions. Cancellation also cancels the worker.
+Raises the worker's exceptions. Cancelling the call also cancels the worker.
 """
 
 
 class Engine(Protocol):
-    """Processes many work items, several at once."""
+    """A pool of workers that processes several work items at once."""
 
     name: str
     """`local` or `ray`."""
     lanes: int
-    """Maximum work items in progress."""
+    """Maximum number of work items that are processed at the same time."""
 
     def crew(
         self, factory: "WorkerFactory[T, R]", clerk: QuestionHandler | None = None
     ) -> AbstractAsyncContextManager[WorkerPool[T, R]]:
-        """Open a pool of workers that the factory creates; without a clerk they cannot ask questions.
+        """Open a pool of workers that `factory` creates. Without `clerk` they cannot ask questions.
 
         Raises `UnavailableError` if no workers can be started.
         """
 
     def map(self, factory: "WorkerFactory[T, R]", work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
-        """Yield each work item with its result, in order of completion; the next item is taken when a worker is free.
+        """Yield each work item with its result, in order of completion. The next item is read when a worker is free.
 
-        An exception of a worker ends the work and is raised here.
+        An exception in a worker ends the iteration and is raised.
         """
 
     async def close(self) -> None: ...

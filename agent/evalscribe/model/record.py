@@ -1,4 +1,4 @@
-"""Evals with everything that an imported file says about them."""
+"""Imported evals with their documents, transcripts and metadata, and protocols for reading files of evals."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ from evalscribe.model.transcript import AgentRun, Transcript, render_transcript
 from evalscribe.text import cut, join_first, one_line
 
 TASK_VERSION = "task_version"
-"""Metadata key for the source's own version of an eval, which changes with its task and its grader."""
+"""Metadata key of the version that a source gives an eval. It changes with the eval's task and grader."""
 SCORES_LOG = "scores.log"
-"""Document of a trial of our own experiments, with one line per scorer: its result, and why."""
+"""Document of a trial of an evalscribe experiment. It has one line per scorer: the result and the reason."""
 
 FILTERS_LOG = "filters"
 """Document with what each filter extracted from an answer, and its score: `strict (acc 0) extracted: B`."""
@@ -24,23 +24,23 @@ CHOICES_LOG = "choices"
 
 
 NO_OUTPUT = "output: the table has no column for it"
-"""The missing evidence of every eval in a table of results without answers."""
+"""Entry in `missing` for every eval of a table that has no column for the model's output."""
 
 
 class Record(Frozen):
-    """One eval with everything that its file says about it, redacted by the source that read it."""
+    """One eval with everything that the imported file says about it. The source that read the file has redacted it."""
 
     run_id: str
     eval: Eval
-    """The eval; its `id` is that of its agent run, and unique among all runs."""
+    """The eval. Its `id` is also the id of its agent run, and is unique among all runs."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     """Metadata, `metadata_json` in SQL: `task`, `scores` (name to number), `agent` (`model_name` …), and the rest."""
     transcripts: tuple[Transcript, ...] = ()
     steps: tuple[Step, ...] = ()
     documents: tuple[Document, ...] = ()
-    """Documents of every role except `transcript`, which are derived from the transcripts."""
+    """Documents of all roles but `transcript`; those are derived from `transcripts`."""
     missing: tuple[str, ...] = ()
-    """Evidence that the file lacks, one phrase each."""
+    """One phrase for each kind of evidence that the file lacks."""
 
     @property
     def version(self) -> str | None:
@@ -62,11 +62,11 @@ class GradedEval(Frozen):
     eval: Eval
     scores: dict[str, float] = Field(default_factory=dict)
     task: str | None = None
-    """Content id of the task's text, or of the source's own version of the eval; None if it has neither."""
+    """Content id of the task's text, or of the source's version of the eval; None if the eval has neither."""
     grader: str | None = None
-    """Content id of the grader's files, or of the source's own version of the eval; None if it has neither."""
+    """Content id of the grader's files, or of the source's version of the eval; None if the eval has neither."""
     trial_name: str | None = None
-    """The source's own name of the trial."""
+    """The name that the source gives the trial."""
 
 
 class TableReading(Frozen):
@@ -75,14 +75,14 @@ class TableReading(Frozen):
     columns: dict[str, str]
     """The column of each field: `{"input": "question"}`."""
     unused: tuple[str, ...] = ()
-    """Columns that are not read as a field; they become metadata."""
+    """Columns that do not belong to a field, and become metadata."""
     likely: dict[str, str] = Field(default_factory=dict)
-    """Unused columns that may be meant for a field without a column, by field."""
+    """For each field without a column, an unused column that may be meant for it."""
     notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """One line: `columns: input=question, output, passed=correct; as metadata: source`; may name `map`."""
+        """The reading in one line, such as `columns: input=question, output, passed=correct; as metadata: source`."""
         named = (field if field == name else f"{field}={_cell(name)}" for field, name in self.columns.items())
         parts = [f"columns: {', '.join(named)}"]
         if self.unused:
@@ -99,14 +99,14 @@ def _cell(name: str) -> str:
 
 
 class Records(Protocol):
-    """A file of runs, read and redacted once from beginning to end, and never entirely in memory."""
+    """A file of runs that is read and redacted as a stream, so that memory never holds the whole file."""
 
     format: str
-    """Name of the format for the user: `tau-bench`, `inspect` …"""
+    """Name of the file's format, such as `tau-bench` or `inspect`."""
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Parts of the file that records leave out, as phrases with counts; complete after reading."""
+        """Parts of the file that are in no record, as phrases with counts; complete after reading."""
 
     @property
     def table(self) -> TableReading | None:
@@ -114,7 +114,7 @@ class Records(Protocol):
 
     @property
     def lost(self) -> Sequence[str]:
-        """The part of `left_out` that is whole evals, or damaged lines of them, with counts."""
+        """The entries of `left_out` that are whole or damaged evals, as phrases with counts."""
 
     @property
     def progress(self) -> float:
@@ -124,14 +124,14 @@ class Records(Protocol):
         """Yield each run, without failures, before its records. A bad record is counted in `left_out`.
 
         Raises:
-            DataError: The file cannot be read further; names the place.
+            DataError: The rest of the file cannot be read; the message names the place.
             NotFoundError: The file does not exist.
             AccessError: The file may not be read.
         """
 
 
 class AddedCounts(Frozen):
-    """Numbers of stored records or items by outcome."""
+    """Numbers of stored records or items: new, changed and unchanged ones."""
 
     new: int = 0
     changed: int = 0
@@ -142,13 +142,13 @@ class AddedCounts(Frozen):
 
 
 class SweptRows(Frozen):
-    """Unused rows of one kind."""
+    """Unused rows of one table of the store."""
 
     kind: str
-    """Name of their table."""
+    """Name of the table."""
     rows: int
     bytes: int
-    """Size of their content, not their size on disk."""
+    """Size of the rows' content, not their size on disk."""
 
 
 def evidence_of(record: Record) -> Evidence:
@@ -163,7 +163,7 @@ def evidence_of(record: Record) -> Evidence:
 
 
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
-    """Yield transcripts as documents. The path is the name, because ids may change whenever a file is read."""
+    """Yield transcripts as documents. The path is the transcript's name, because ids may change between readings."""
     seen: Counter[str] = Counter()
     for transcript in transcripts:
         name = transcript.name or "transcript"

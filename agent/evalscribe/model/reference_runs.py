@@ -1,7 +1,7 @@
-"""Describe how a task's verifier graded the reference answer, and the empty answer of an agent that does nothing.
+"""Describe how a task's verifier graded the reference answer, and the empty answer of an agent that did nothing.
 
-Benchmarks check a task in this way: the reference answer has to pass, an empty answer has to fail. The result is a
-document of the eval, so that judges can read it and findings can quote it; rules parse it.
+Benchmarks check their tasks with such runs: the reference answer has to pass, and an empty answer has to fail. The
+description is a document of the eval: judges read it, findings quote it, and rules parse it.
 """
 
 import json
@@ -15,11 +15,11 @@ from evalscribe.model.run import Step
 from evalscribe.text import one_line, pluralise
 
 PATH = "reference-runs.log"
-"""Path of the document. Only readers of runs create documents with this path and role `log`."""
+"""Path of the document. Only code that reads reference runs creates a document with this path and role `log`."""
 VERIFIER = "tests"
-"""Name of the step for a whole verifier that does not name its tests."""
+"""Name of the only step if a verifier does not name its tests."""
 ENDINGS = ("limit", "agent")
-"""Last words of the names of steps about the end of the agent's work, which no test is."""
+"""Last words of the names of steps that say how the agent's work ended and are not tests."""
 AnswerKind = Literal["reference answer", "empty answer"]
 MAX_TRIALS = 5
 """Maximum trials whose verifier output is stored; failed trials come first."""
@@ -36,7 +36,7 @@ class GradedTrial(Frozen):
 
     name: str
     failed_at: tuple[str, ...] = ()
-    """Parts of the grading that failed, as `failed_parts` names them; empty if it passed."""
+    """Parts of the grading that failed, as `failed_parts` names them; empty if the trial passed."""
     output: str = ""
     """What the verifier printed."""
 
@@ -55,7 +55,7 @@ class GradedAnswer(Frozen):
 
 
 def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Name the failed parts of a grading: tests by name, or the verifier's output if it names no tests."""
+    """Return the names of the failed tests, or the verifier's output if it names no tests."""
     return tuple(
         dict.fromkeys(
             (step.error or step.name) if step.name.endswith(VERIFIER) else step.name

@@ -37,12 +37,12 @@ from evalscribe.model.run import RunStatus
 WHY_LIMIT = 90
 ERROR_LIMIT = 240
 SNIPPET_LINES = 12
-"""Maximum lines of all snippets of one entry."""
+"""Maximum lines of all snippets in one entry of the report."""
 SNIPPET_WIDTH = 200
 MODELS_NAMED = 8
 """Maximum other models that a finding names."""
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
-"""Marks before a quotation; a verified one has none."""
+"""Text before a quotation, by its status; empty for a verified quotation."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -50,7 +50,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def replaced(noun: M, **changes: object) -> M:
-    """Return a copy with changed fields, validated and normalised again (`model_copy` does neither)."""
+    """Return a copy with changed fields; unlike `model_copy`, this validates and normalises the fields."""
     return type(noun)(**{name: getattr(noun, name) for name in type(noun).model_fields} | changes)
 
 
@@ -78,9 +78,9 @@ class RunHeader(Frozen):
     output_tokens: int | None = None
     cost_usd: float | None = None
     unread: tuple[prose.Prose, ...] = ()
-    """Evals and lines of its file that could not be read."""
+    """Evals and lines of the run's file that could not be read."""
     trials: TrialRates | None = None
-    """How reliably tasks with several trials pass; None if there are none, or if the source names only failures."""
+    """Pass rates of tasks with several trials; None without such tasks, or if the source names only failures."""
 
     @field_validator("status_reason")
     @classmethod
@@ -103,7 +103,7 @@ class EvalRef(Frozen):
 
 
 class Snippet(Frozen):
-    """Quoted lines, printed with their place: at most twelve of at most 200 characters."""
+    """At most twelve quoted lines of at most 200 characters. The report prints them with their place."""
 
     role: Role
     path: prose.Name
@@ -126,7 +126,7 @@ class Snippet(Frozen):
 
 
 class JudgeLabel(Frozen):
-    """The judge's own label, which a person's may override."""
+    """The judge's own label, which a person may replace."""
 
     id: prose.Name
     classification: Classification
@@ -136,7 +136,7 @@ class JudgeLabel(Frozen):
 
 
 class ReportEntry(Frozen):
-    """One finding as printed: one eval, or a group that shares one verdict."""
+    """One finding as printed in the report: an eval, or a group of evals with one verdict."""
 
     evals: Annotated[tuple[EvalRef, ...], Field(min_length=1)]
     """Evals without duplicates, grouped by category."""
@@ -150,7 +150,7 @@ class ReportEntry(Frozen):
     basis: VerdictBasis = Field(default="judged", exclude_if=lambda basis: basis == "judged")
     judge: JudgeLabel | None = None
     contradicted: JudgeLabel | None = Field(default=None, exclude_if=lambda label: label is None)
-    """The judge's label, if a proof showed another."""
+    """The judge's label, if it differs from the proved label."""
     why: str = ""
     error: str = ""
     reasoning: prose.Prose = ""
@@ -158,17 +158,17 @@ class ReportEntry(Frozen):
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
     trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
-    """How the trials of the task ended, if the task has several trials."""
+    """Numbers of passed and failed trials; None if the task has a single trial."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
     reviewer: tuple[prose.Line, ...] = ()
     """Text of each `Reviewer:` line, written by a person."""
     notes: tuple[prose.Block, ...] = ()
-    """Text that a person added to this entry elsewhere."""
+    """Text that a person added to this entry outside `Reviewer:` lines."""
     joined: tuple["ReportEntry", ...] = Field(default=(), exclude_if=lambda joined: not joined)
-    """Entries of single trials that this one combines. They share the label and what people wrote; all else in this
-    entry is from the first trial."""
+    """Entries on single trials that this entry combines. They share its label and people's text; the entry's other
+    fields are from the first trial."""
 
     @field_validator("evals")
     @classmethod
@@ -202,7 +202,7 @@ class ReportEntry(Frozen):
     @field_validator("across")
     @classmethod
     def _named(cls, across: CrossModelFailures | None) -> CrossModelFailures | None:
-        """Limit the models that are named, each once, sorted; the total number is kept."""
+        """Keep the names of the first models in sorted order, without duplicates, and the total number."""
         if across is None:
             return None
         alike, earlier = _names(across.alike), _names(across.earlier)
@@ -241,13 +241,13 @@ class ReportEntry(Frozen):
 
     @property
     def each(self) -> tuple["ReportEntry", ...]:
-        """The entries with their own verdict and the current label: those of single trials, else this entry."""
+        """The entries in `joined` with the current label; without any, this entry."""
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
         in_force = {name: getattr(self, name) for name in shared}
         return tuple(replaced(one, **in_force) for one in self.joined) or (self,)
 
     def part(self, evals: Sequence[EvalRef]) -> "ReportEntry":
-        """Return the entry of some of its evals."""
+        """Return the entry reduced to some of its evals."""
         if not self.joined:
             return replaced(self, evals=tuple(evals))
         parts = ((one, tuple(ref for ref in one.evals if ref in evals)) for one in self.each)
@@ -267,13 +267,13 @@ class ReportEntry(Frozen):
     def not_counted(self) -> bool:
         """Whether the entry is left out of the model's pass rate.
 
-        An uncertain label is not enough: the model's own code may have printed the text that it rests on.
+        An uncertain label does not exclude it: the model's code may have printed the text on which the label is based.
         """
         return self.never_judged_the_model and not self.uncertain
 
 
 def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
-    """Join entries with the same label into one entry, which keeps the entries that differ."""
+    """Join entries with the same label into one entry. Entries that differ in other fields are kept in `joined`."""
     joined: list[ReportEntry] = []
     for one in entries:
         same = next((at for at, other in enumerate(joined) if replaced(one, evals=other.evals) == other), None)
@@ -287,28 +287,28 @@ def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
 
 
 class ReplaySummary(Frozen):
-    """Replays of one answer that ended alike."""
+    """Replays of one answer that had the same result."""
 
     answer: ReplayedAnswer
     times: int
     passed: bool
     alike: bool = False
-    """Whether they failed as the stored failure did."""
+    """Whether the replays failed in the same way as the stored failure."""
     change: str | None = None
-    """The change to the grader that was tried."""
+    """The change to the grader that was tried; null if the grader is unchanged."""
     recorded: bool = False
-    """Whether the run's own files have them: nothing was run."""
+    """Whether the results were read from the run's own files, without running the grader."""
     error: prose.Prose | None = None
     exit_code: int | None = None
     command: str = ""
     note: str = ""
-    """How the answer was obtained, if it is not stored as such; or why the replays say nothing about it."""
+    """How the answer was reconstructed if it was not stored, or why the replays are not conclusive."""
     document: str = ""
-    """Name of the first one's log in quotations."""
+    """Document name that citations use for the log of the first replay."""
     first: int = 1
-    """Number of the log's first line here."""
+    """Line number of the first line of `log` in the whole log."""
     log: str = ""
-    """The end of what the grader printed in the first of them."""
+    """The end of the grader's output in the first replay."""
 
 
 class ProofSummary(Frozen):
@@ -318,7 +318,7 @@ class ProofSummary(Frozen):
     outcome: ReplayOutcome
     why: prose.Prose
     same_grader: bool | None = None
-    """Whether the grader is the run's; null if the run has no record of it."""
+    """Whether the replays used the same grader as the run; null if the run has no record of its grader."""
     replays: tuple[ReplaySummary, ...] = ()
 
     def counts(self) -> Iterator["ReplayCount"]:
@@ -372,13 +372,13 @@ SHOWN_LOG = 8_000
 
 
 def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tuple[Document, ...]:
-    """Return the logs of the replays of these evals, with the line numbers that quotations have."""
+    """Return the replay logs of these evals as documents with the line numbers that quotations cite."""
     replays = (one for proof in proofs if proof.eval in paths for one in proof.replays if one.log)
     return tuple(Document(role="log", path=one.document, text="\n" * (one.first - 1) + one.log) for one in replays)
 
 
 def summarise_proof(proof: Proof) -> ProofSummary:
-    """Return a proof as a report keeps it."""
+    """Return the form of a proof that a report stores."""
     alike: dict[tuple[object, ...], list[Replay]] = {}
     names: dict[int, str] = {}
     for number, one in enumerate(proof.replays):
@@ -413,7 +413,7 @@ def summarise_proof(proof: Proof) -> ProofSummary:
 
 
 def _start_of_end(log: str) -> int:
-    """Return where the last lines of a log begin that a report keeps."""
+    """Return the offset of the last lines of a log, which a report stores."""
     return log.find("\n", len(log) - SHOWN_LOG) + 1 if len(log) > SHOWN_LOG else 0
 
 
@@ -442,11 +442,11 @@ class Report(Frozen):
     """File names of earlier reports that were compared, newest first."""
     entries: tuple[ReportEntry, ...] = ()
     patterns: tuple[Pattern, ...] = ()
-    """Patterns, with their evals in the order of the entries."""
+    """Patterns. The evals of each are in the order of the entries."""
     resolved: tuple[prose.EvalPath, ...] = ()
-    """Evals of earlier reports that ran here and did not fail, or are no longer among the failures."""
+    """Evals of the newest earlier report that are not among this run's failures."""
     follow_ups: tuple[FollowUp, ...] = ()
-    """Actions taken after earlier reports, on any model, and whether they held in this run."""
+    """Actions taken after earlier reports on any model, and whether the fixes held in this run."""
     proofs: tuple[ProofSummary, ...] = ()
     """What replays of the failures show, in the order of the entries."""
     incomplete_evals: tuple[prose.EvalPath, ...] = ()
@@ -454,7 +454,7 @@ class Report(Frozen):
     recommendations: tuple[Recommendation, ...] = ()
     """Recommendations, ordered by group."""
     actions_taken: prose.Block = ""
-    """Markdown that people wrote under `Actions taken`; empty means none."""
+    """Markdown that people wrote under `Actions taken`; empty without any."""
     notes: tuple[ReportNote, ...] = ()
     """Text that people added outside the findings, by section."""
 
@@ -542,7 +542,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
-    """Return the paths without duplicates: those of the entries in their order, then the others as given."""
+    """Return the paths without duplicates: paths in entries first, in the entries' order, then the others."""
     named = dict.fromkeys(prose.path(path) for path in paths)
     reported = dict.fromkeys(path for entry in entries for path in entry.paths)
     return (*(path for path in reported if path in named), *(path for path in named if path not in reported))
@@ -554,7 +554,7 @@ PROBLEM_LIMIT = 600
 
 
 def escape_ci_commands(text: str) -> str:
-    """Return the text in one line, without CI commands of the kind that may be anywhere in a line (`##[error]`)."""
+    """Return the text in one line. Escapes CI commands that work anywhere in a line, such as `##[error]`."""
     return re.sub(r"##(?=\[|vso)", "# #", prose.one_line(text))
 
 
@@ -563,10 +563,10 @@ ProblemText = Annotated[str, AfterValidator(lambda text: prose.cut(escape_ci_com
 
 
 class Problem(Frozen):
-    """An error in a report, a warning or a notice."""
+    """A problem in a report: an error, a warning or a notice."""
 
     file: SafeLine
-    """Path of the report, relative to the reader's folder."""
+    """Path of the report, relative to the user's current folder."""
     line: Annotated[int, Field(ge=1)]
     level: ProblemLevel
     what: ProblemText
@@ -576,15 +576,15 @@ class Problem(Frozen):
 class CheckedReport(Frozen):
     file: SafeLine
     name: SafeLine
-    """Name below the reports folder; for a file elsewhere only its file name."""
+    """Path in the reports folder; for a file outside that folder, only its file name."""
     ours: bool
-    """Whether it is a report of evalscribe; all others are free-form reports that people wrote."""
+    """Whether evalscribe wrote the report. All other reports are free-form ones that people wrote."""
     summary: tuple[SafeLine, ...] = ()
     """Title and first lines of the report in markdown; empty if it cannot be read."""
     quotations: int = 0
     """Number of quotations in the report."""
     not_compared: SafeLine | None = None
-    """Why the quotations were not compared with the evidence; None if they were, or if there are none."""
+    """Why the quotations were not compared with the evidence; None if they were compared, or if there are none."""
 
 
 class CheckResult(Frozen):
@@ -595,7 +595,7 @@ class CheckResult(Frozen):
     problems: tuple[Problem, ...] = ()
     """By file and line."""
     notes: tuple[SafeLine, ...] = ()
-    """Notes that concern no single line, such as quotations that could not be compared."""
+    """Notes on whole reports, such as that quotations could not be compared."""
 
     def of(self, level: ProblemLevel) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.level == level)

@@ -18,7 +18,7 @@ LABELS_PAGE = "labels.md"
 
 
 def is_report(path: str) -> bool:
-    """Return whether a path below the reports folder (with `/`) has the name of a report."""
+    """Return whether a path in the reports folder (with `/`) is that of a report, judged by its name."""
     return path != LABELS_PAGE and path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
 
 
@@ -26,23 +26,23 @@ _WITH_DATA = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)kind:[ \t]*evalscribe-repo
 
 
 def has_data(text: str) -> bool:
-    """Return whether a page says that its data is in a file beside it."""
+    """Return whether a page's front matter says that its data is in a separate file."""
     return _WITH_DATA.match(text) is not None
 
 
 def data_name(page: str) -> str:
-    """Return the name of the file with a page's data: the page's name with the ending `.json`."""
+    """Return the name of the data file of a page: `.json` in place of `.md`."""
     return f"{page.removesuffix('.md')}.json"
 
 
 def is_of_another_kind(text: str) -> bool:
-    """Return whether a document of ours says that it is another kind than a report, such as a comparison."""
+    """Return whether a document is of another evalscribe kind than a report, such as a comparison."""
     front = _FRONT.match(text)
     return front is not None and not front[1].startswith("report/")
 
 
 class StoredReport(Frozen):
-    """The text last written for a run, to distinguish a person's edits from our text."""
+    """The report text that evalscribe last wrote for a run, for recognising people's edits."""
 
     path: str
     text: str
@@ -75,11 +75,11 @@ class FileVersion(Frozen):
     before: tuple[str, ...] = ()
     """Commits of the preceding versions: none for the first version, several for a merge."""
     age: int = 0
-    """Number of older commits in the history."""
+    """Number of older commits in the file's history."""
 
 
 class MergedReports(Frozen):
-    """The merged reports."""
+    """The reports on the main branch."""
 
     ref: str
     """Git's name of the ref: `refs/remotes/origin/main`, `HEAD`."""
@@ -87,11 +87,11 @@ class MergedReports(Frozen):
     reports: tuple[str, ...]
     """Names of the reports in this commit, relative to the reports folder, sorted."""
     shallow: bool = False
-    """Whether the clone lacks older commits, whose changes then seem to come from the oldest commit that it has."""
+    """Whether the clone is shallow, so that older changes seem to come from its oldest commit."""
 
 
 class UnmergedReport(Frozen):
-    """A report on a branch or in the working tree that differs from the version it started from."""
+    """A report on a branch or in the working tree that differs from the version at the merge base."""
 
     branch: str | None
     """Git's name of the branch; None for the working tree."""
@@ -114,12 +114,12 @@ class BranchTip(Frozen):
 
 
 class PushedBranch(Frozen):
-    """A branch on the remote after a push."""
+    """A branch that was pushed to a remote."""
 
     branch: str
     commit: str
     said: str = ""
-    """Output of the remote's server; some print the address for opening a merge request."""
+    """Output of the remote's server. Some servers print the address for opening a merge request."""
 
 
 class PullRequest(Frozen):
@@ -128,7 +128,7 @@ class PullRequest(Frozen):
     url: str
     number: int | None = None
     state: Literal["new", "updated", "unchanged", "by hand"]
-    """`by hand`: the forge was not contacted; at `url` a person can open the request."""
+    """`by hand`: the forge was not contacted; a person can open the pull request at `url`."""
     draft: bool = False
 
 
@@ -147,18 +147,18 @@ class Edit(Frozen):
 
 
 class Proposal(Frozen):
-    """What a model proposes, free of the repository's text but for what it replaces."""
+    """The edits that a model proposes. Of the repository's text, they contain only the replaced parts."""
 
     edits: tuple[Edit, ...]
     summary: str
-    """What is changed, in one line."""
+    """Summary of the change, in one line."""
 
 
 class FileChange(Frozen):
     path: str
     """Relative to the repository's root, with `/`."""
     before: str | None
-    """The whole text at the commit that the patch is made against; None for a new file."""
+    """The file's text at the commit that the patch is based on; None for a new file."""
     after: str
 
     @property
@@ -179,7 +179,7 @@ class FileChange(Frozen):
 
     @property
     def hides(self) -> bool:
-        """Whether `shown` redacts an added or removed line, because it looks like a key or is part of one."""
+        """Whether `shown` redacts an added or removed line, because the line looks like a key or a part of a key."""
         return _changed(self.shown) != _changed(self.diff)
 
     @property
@@ -199,7 +199,7 @@ class Patch(Frozen):
     """The commit that the patch applies to."""
     changes: tuple[FileChange, ...]
     summary: str
-    """The change in one line; the subject of the commit."""
+    """Summary of the change in one line, used as the commit's subject."""
     judge: str
     """Model that proposed it: `anthropic/claude-opus-5-5`."""
 

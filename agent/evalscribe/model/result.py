@@ -41,10 +41,10 @@ Id = Annotated[str, Field(strict=True), AfterValidator(_said)]
 
 
 class RequestValue(Frozen):
-    """Base of values whose creation raises only `UsageError`, which names the field and the problem."""
+    """Base of values that raise `UsageError` if they are invalid. The error names the field and the problem."""
 
     called: ClassVar[str | None] = None
-    """Name in error messages; None for the class name."""
+    """The value's name in error messages; None for the class name."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -56,16 +56,16 @@ class RequestValue(Frozen):
 
 
 class AgentRunRef(RequestValue):
-    """A whole agent run: metadata and every transcript, in the prompt as `R0`, `T0B0` …"""
+    """Inserts an agent run's metadata and transcripts into a prompt, as `R0`, `T0B0` …"""
 
     type: Literal["agent_run"] = "agent_run"
     id: Id
     collection_id: Id | None = None
-    """If None, the collection of the call."""
+    """Collection of the agent run; None for the collection of the call."""
 
 
 class TranscriptRef(RequestValue):
-    """One transcript, in the prompt as `T0B0`, `T0B1` …"""
+    """Inserts a transcript into a prompt, as `T0B0`, `T0B1` …"""
 
     type: Literal["transcript"] = "transcript"
     id: Id
@@ -73,7 +73,7 @@ class TranscriptRef(RequestValue):
 
 
 class ResultRef(RequestValue):
-    """The answer to an earlier request, in the prompt as `A0`."""
+    """Inserts the answer to an earlier request into a prompt, as `A0`."""
 
     type: Literal["result"] = "result"
     id: Id
@@ -111,7 +111,7 @@ class Prompt(
 ):
     """Texts and references, in order: `Prompt(["Why did this fail?", AgentRunRef(id=…)])`.
 
-    Texts are unchanged, but texts of only white space are dropped. Raises `UsageError`.
+    Texts of only white space are dropped; other texts stay as they are. Raises `UsageError`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -138,7 +138,7 @@ class Prompt(
 
 
 def _json(value: Any, left: int = MAX_METADATA_DEPTH) -> Any:
-    """Convert to JSON: numbers of numpy and pandas become numbers, NaN becomes null."""
+    """Convert a value to JSON: numbers of numpy and pandas become plain numbers, and NaN becomes null."""
     if not left:
         raise ValueError("is nested too deeply")
     if isinstance(value, dict):
@@ -157,16 +157,16 @@ class LLMRequest(RequestValue):
     metadata: Annotated[dict[str, JsonValue], BeforeValidator(lambda value: _json({} if value is None else value))] = (
         Field(default_factory=dict)
     )
-    """Returned with the answer as `user_metadata`; NUL and lone surrogates become U+FFFD."""
+    """The caller's own data, returned with the answer as `user_metadata`; NUL and lone surrogates become U+FFFD."""
 
     @property
     def digest(self) -> str:
-        """Content id; equal requests have the same id."""
+        """Content id of the request."""
         return content_id(self)
 
 
 def describe_validation_error(name: str, error: ValidationError) -> str:
-    """Format a validation error: `AgentRunRef: id is missing`."""
+    """Format a validation error, such as `AgentRunRef: id is missing`."""
     details = error.errors(include_url=False)[0]
     path = reduce(join_path, details["loc"], "")
     match details["type"]:
@@ -194,11 +194,11 @@ def _spelled(value: object) -> str:
 
 
 class CitationTarget(Frozen):
-    """The target of a citation: one item of a subject, and the quoted span of its text."""
+    """The target of a citation: one item of the judged subject, and the quoted span of the item's text."""
 
     kind: Literal["block", "metadata", "document", "result", "agent_run", "transcript"]
     item: str
-    """The item's mark: `T0B1`, `R0M.scores.reward`, `output src/main.py`, `A0`."""
+    """The item's label in the prompt: `T0B1`, `R0M.scores.reward`, `output src/main.py`, `A0`."""
     agent_run_id: str | None = None
     transcript_id: str | None = None
     block_idx: int | None = None
@@ -207,10 +207,10 @@ class CitationTarget(Frozen):
     path: str | None = None
     result_id: str | None = None
     start_idx: int | None = None
-    """For a quotation, code points into the item's own text: `text[start_idx:end_idx]` is the actual text."""
+    """Offset of a quotation in the item's text, in code points: `text[start_idx:end_idx]` is the quoted text."""
     end_idx: int | None = None
     first: int | None = None
-    """For documents, the first line, from 1."""
+    """First quoted line of a document, from 1; None for other items."""
     last: int | None = None
 
 
@@ -218,14 +218,14 @@ class ResolvedCitation(Frozen):
     """One citation in an answer's text, with its status."""
 
     start_idx: int
-    """Code points into the citing text, including the brackets."""
+    """Offset of the citation, with its brackets, in the citing text, in code points."""
     end_idx: int
     quote: str | None = None
     """The text between `<RANGE>` and `</RANGE>`, as the judge wrote it."""
     status: CitationStatus
-    """`verified`: the cited item contains the quotation; `relocated`: another item does; else `unverified`."""
+    """`verified`: the cited item contains the quotation; `relocated`: another item does; `unverified`: no item does."""
     target: CitationTarget | None = None
-    """None for an unverified citation."""
+    """The cited item; None for an unverified citation."""
 
 
 class CitedText(Frozen):
@@ -254,7 +254,7 @@ class JudgeResult(Frozen):
     """The result of one judge for one subject."""
 
     id: str
-    """Content id of the question and all answers to it, so that asking again gives another id."""
+    """Content id of the question and all answers to it. Asking the question again gives another id."""
     agent_run_id: str
     """Id of the subject: an agent run's, or `<run id>/<eval path>` for a failed eval."""
     rubric_id: str
@@ -262,40 +262,40 @@ class JudgeResult(Frozen):
     output: dict[str, Any]
     """The answer, which matches the rubric's schema; empty for a failure."""
     result_metadata: dict[str, Any] | None = None
-    """Votes, agreement and rollouts if there were several; `errors` for a failure."""
+    """Votes, agreement and rollouts if there were several rollouts; `errors` for a failure."""
     result_type: ResultType
     reason: str | None = None
-    """Why there is no result, in one line; None if there is one."""
+    """Why the judge has no result, in one line; None if it has one."""
     citations: CitationCounts = CitationCounts()
     confidence: float | None = None
     """Share of all rollouts, including failed ones, that agree with the result; None for a single rollout."""
     judge: str
     """Id of the model: `anthropic/claude-opus-5-5`."""
     usage: Usage = Usage()
-    """Usage of all rollouts, including retries; `usage.cost_usd` is the cost."""
+    """Usage and cost of all rollouts, including retries."""
 
     @property
     def failure_cause(self) -> NoVerdictCause:
-        """Why a failure has no result; `evidence` if no model was called."""
+        """The kind of reason why there is no result; `evidence` if no model was called."""
         cause: NoVerdictCause = (self.result_metadata or {}).get("cause", "evidence")
         return cause
 
 
 class ResultSet(Frozen):
-    """Results of the requests of one script. All have the same schema."""
+    """A named set of requests and their results. All results have the same schema."""
 
     id: str
     collection_id: str
     name: str
-    """A name in the form of a path: `failure-analysis/summaries/v1`."""
+    """Name in the form of a path, such as `failure-analysis/summaries/v1`."""
     output_schema: dict[str, Any] | None = None
-    """None if answers are free text."""
+    """JSON Schema of the answers; None for free text."""
     created_at: str
     """ISO 8601, UTC."""
 
 
 class ResultCounts(Frozen):
-    """Numbers of requests and results of a set."""
+    """Numbers of requests and results in a result set."""
 
     requests: int = 0
     results: int = 0
@@ -304,12 +304,12 @@ class ResultCounts(Frozen):
 
     @property
     def pending(self) -> int:
-        """Number of requests without an answer or error, which repeating the call asks."""
+        """Number of requests without an answer or an error. Repeating the call sends them again."""
         return self.requests - self.results - self.errors
 
 
 class ResultSetSummary(ResultSet):
-    """A result set with its progress."""
+    """A result set with the numbers of its requests by outcome."""
 
     request_count: int
     result_count: int
@@ -328,12 +328,12 @@ class ResultSetSummary(ResultSet):
 
 
 class Result(Frozen):
-    """One request and its outcome; while it is pending, it has neither output nor error."""
+    """One request and its outcome. A pending request has neither output nor error."""
 
     id: str
     result_set_id: str
     number: int
-    """From 0, in the order of the requests."""
+    """Position of the request in the set, from 0."""
     request: str
     """Content id of the request as submitted."""
     prompt: tuple[Segment, ...]
@@ -342,29 +342,29 @@ class Result(Frozen):
     """`provider/name`."""
     effort: str | None = None
     key: str | None = None
-    """Content id of the whole question, including the content of references; None until it is asked."""
+    """Content id of the whole question, including the content of references; None until the question is sent."""
     output: dict[str, Any] | None = None
     """`{"output": text, "citations": […]}`, or an object that matches the set's schema, with strings that cite as
     `{"text": …, "citations": […]}`."""
     error: str | None = None
-    """Why there is no answer, in one line."""
+    """Why the request has no answer, in one line."""
     final: bool = False
-    """True for an error if asking the same again is pointless."""
+    """True for an error that would occur again if the same request were repeated."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
     """Cost of this result; 0 if the answer was already stored."""
     created_at: str
-    """Time of the answer, or else of the request, in ISO 8601, UTC."""
+    """Time of the answer, or of the request if there is no answer, in ISO 8601, UTC."""
 
     @property
     def open(self) -> bool:
-        """Whether it still has to be asked."""
+        """Whether the request still has to be sent."""
         return self.output is None and not self.final
 
     @property
     def citations(self) -> CitationCounts:
-        """Numbers of the answer's citations by status."""
+        """Number of the answer's citations by status."""
         return sum((CitationCounts(**{status: 1}) for status in _statuses(self.output)), CitationCounts())
 
 
@@ -375,7 +375,7 @@ class ResultLine(Frozen):
     number: int
     user_metadata: dict[str, JsonValue]
     output: dict[str, Any] | None
-    """The answer; a text with citations is `{"text", "citations"}`, each with its status."""
+    """The answer. A text with citations is `{"text", "citations"}`; each citation has its status."""
     error: str | None
     model: str
     input_tokens: int

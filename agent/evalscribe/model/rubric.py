@@ -29,7 +29,7 @@ from evalscribe.model.output_schema import has_citations, validate_schema
 
 
 class ValidatedModel(Frozen):
-    """Base of values whose creation raises only `RubricError`."""
+    """Base of values that raise `RubricError` if they are invalid."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)  # `evalscribe schema rubric` shows it in editors
 
@@ -44,7 +44,7 @@ class ValidatedModel(Frozen):
 
 
 def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
-    """Create a part with `make`; the paths of its errors begin with `path`."""
+    """Create a part of a rubric with `make`. The paths in its errors begin with `path`."""
     try:
         return make(value)
     except RubricError as error:
@@ -53,7 +53,7 @@ def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
 
 
 def _told(error: ValidationError, fields: tuple[str, ...]) -> str:
-    """Render the first problem of a validation error."""
+    """Describe the first problem of a validation error."""
     details = error.errors()[0]
     match details["type"]:
         case "missing":
@@ -67,7 +67,7 @@ def _told(error: ValidationError, fields: tuple[str, ...]) -> str:
 
 
 VARIABLES = ("agent_run", "rubric", "output_schema")
-"""The variables of prompt templates: together they must use each of these, in braces, and no others."""
+"""The variables of prompt templates. A rubric's templates together must use each of them, in braces, and no others."""
 _DEFAULT = """\
 Judge the agent run below by this rubric.
 
@@ -96,7 +96,7 @@ Your answer is one JSON object that fits this JSON Schema:
 
 
 def split_template(content: str) -> Iterator[tuple[str, str | None]]:
-    """Yield literal texts, each with the variable after it, if any. Raises `ValueError` for any other use of braces."""
+    """Yield each literal text with the variable after it, if any. Raises `ValueError` for any other use of braces."""
     for literal, name, spec, conversion in Formatter().parse(content):
         if name is None:
             yield literal, None
@@ -107,7 +107,7 @@ def split_template(content: str) -> Iterator[tuple[str, str | None]]:
                 f"{{{name[:40]}}} is not a variable; there is {known}. Literal braces are written {{{{ and }}}}"
             )
         if spec or conversion:
-            raise ValueError(f"{{{name}}} is filled in as it is: leave out what stands after the name")
+            raise ValueError(f"{{{name}}} takes no format or conversion; write only the name in the braces")
         yield literal, name
 
 
@@ -129,14 +129,14 @@ class PromptTemplateMessage(ValidatedModel):
 
 
 def default_templates(response_xml_key: str | None) -> tuple[PromptTemplateMessage, ...]:
-    """Return the prompt of a rubric without one; the answer is in that tag, or constrained if the tag is None."""
+    """Return the prompt of a rubric that has none. If the tag is None, the prompt asks for plain JSON."""
     ending = _TAGGED.replace("KEY", response_xml_key) if response_xml_key else _CONSTRAINED
     return (PromptTemplateMessage(role="user", content=_DEFAULT + ending),)
 
 
 MODEL_OPTION_PROVIDERS = ("anthropic", "openai", "openrouter", "google")
 MAX_ROLLOUTS = 100
-"""Maximum rollouts of one subject, which all run at once."""
+"""Maximum rollouts of one subject. All of them run at the same time."""
 DEFAULT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -160,9 +160,9 @@ NonEmptyText = Annotated[str, AfterValidator(_said)]
 
 class OutputParsingMode(StrEnum):
     XML_KEY = "xml_key"
-    """The answer is between tags named `response_xml_key`."""
+    """The answer is between tags with the name in `response_xml_key`."""
     CONSTRAINED_DECODING = "constrained_decoding"
-    """The provider's structured output: the whole answer is JSON."""
+    """The whole answer is JSON, by the provider's structured output."""
 
 
 class JudgeVariant(StrEnum):
@@ -201,7 +201,7 @@ DEFAULT_MODEL = ModelOption(provider="anthropic", model_name="claude-opus-5-5")
 
 
 def _model_option(value: Any) -> Any:
-    """Accept a model given by its id, `provider/name`."""
+    """Convert a model's id, `provider/name`, to a `ModelOption`."""
     if isinstance(value, str):
         provider, slash, name = value.partition("/")
         if not slash:
@@ -220,7 +220,7 @@ def _messages(value: Any) -> Any:
 
 
 def _own_schema(path: str) -> Any:
-    """Return a validator that checks a schema and copies it, so that later changes by the caller have no effect."""
+    """Return a validator that checks and copies a schema, so that the caller's later changes have no effect."""
 
     def own(schema: Any) -> Any:
         validate_schema(schema, path)
@@ -230,7 +230,7 @@ def _own_schema(path: str) -> Any:
 
 
 def _prompt_for(fields: dict[str, Any]) -> tuple[PromptTemplateMessage, ...]:
-    """Return the default prompt, which asks for the form of answer that the rubric parses."""
+    """Return the default prompt for the rubric's `output_parsing_mode`."""
     constrained = fields.get("output_parsing_mode") is OutputParsingMode.CONSTRAINED_DECODING
     return default_templates(None if constrained else fields.get("response_xml_key", "response"))
 
@@ -267,12 +267,12 @@ class Rubric(ValidatedModel):
         if self.judge_variant is JudgeVariant.SINGLE and self.n_rollouts_per_input != 1:
             raise RubricError("n_rollouts_per_input", f"must be 1 for a single judge, not {self.n_rollouts_per_input}")
         if self.min_citations and not has_citations(self.output_schema):
-            raise RubricError("min_citations", 'no string of output_schema has "citations": true, so none could hold')
+            raise RubricError("min_citations", 'no string of output_schema has "citations": true, so none is possible')
         return self
 
     @property
     def digest(self) -> str:
-        """Content id of everything except id and version; equal digests mean equal judges.
+        """Content id of everything except id and version. Equal digests mean equal judges.
 
         The order in the schema matters: a judge that explains before it decides is a different judge.
         """
@@ -287,12 +287,12 @@ def _check_templates(rubric: Rubric) -> None:
     mentioned = frozenset[str]().union(*(template_variables(template.content) for template in templates))
     missing = [f"{{{name}}}" for name in VARIABLES if name not in mentioned]
     if missing:
-        raise RubricError("prompt_templates", f"together they must mention {' and '.join(missing)}")
+        raise RubricError("prompt_templates", f"the messages together must use {' and '.join(missing)}")
     tag = f"<{rubric.response_xml_key}>"
     tagged = rubric.output_parsing_mode is OutputParsingMode.XML_KEY
     if tagged and not any(tag in template.content for template in templates):
-        problem = f"none says {tag}, where the answer is looked for: ask for it between {tag} and <"
-        raise RubricError("prompt_templates", f"{problem}/{tag[1:]}, or set response_xml_key to the tag that is meant")
+        problem = f"no message names {tag}, the tag of the answer: ask for the answer between {tag} and <"
+        raise RubricError("prompt_templates", f"{problem}/{tag[1:]}, or set response_xml_key to another tag")
 
 
 class Collection(ValidatedModel):
@@ -303,7 +303,7 @@ class Collection(ValidatedModel):
 
 
 class LabelSet(ValidatedModel):
-    """The form of annotations by people or judges; its schema follows the rubric's meta-schema."""
+    """A set of annotations by people or judges. Their schema follows the meta-schema of rubrics."""
 
     id: str = Field(default_factory=lambda: str(uuid4()))
     name: NonEmptyText

@@ -6,17 +6,17 @@ from typing import Literal
 from evalscribe.ids import Frozen
 
 TRIAL = re.compile(r"#\d+$")
-"""The end of a printed path, which names the trial."""
+"""Matches the end of a printed path that names the trial, such as `#2`."""
 UNKNOWN = "unknown"
 """The provider or model of a run if neither the source nor the user names it."""
 COMPONENT = "component"
-"""The provider of a run whose target is the user's own code, unless a model is named for it."""
+"""The provider of a run whose target is the user's own code, unless the component names a model."""
 TARGET = "target"
-"""The failed step of a trial whose target gave no answer; its status is `error`, and nothing was graded."""
+"""The failed step of a trial whose target gave no answer. The trial's status is `error`, and nothing was graded."""
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]
 StepStatus = Literal["passed", "failed", "running", "skipped"]
 RunStatus = Literal["completed", "failed", "running", "unknown", "importing"]
-"""`importing`: the store does not have the whole run yet; an interrupted import leaves it in this state."""
+"""`importing`: the store does not have the whole run yet. An interrupted import leaves the run in this state."""
 IMPORTING = "its import has not ended; if no import is in progress, import the same file again"
 
 
@@ -26,29 +26,29 @@ class Step(Frozen):
     name: str
     status: StepStatus
     error: str | None = None
-    """The reason that the source recorded; often only a stock message such as `deploy failed`."""
+    """The reason of the failure that the source recorded; often only a stock message such as `deploy failed`."""
 
 
 class Eval(Frozen):
-    """One task of a run with its result; identified by run, path and trial."""
+    """One trial of a task in a run, with its result."""
 
     id: str
-    """The source's own id; opaque."""
+    """The id that the source gives the eval; its format is unspecified."""
     category: str
     name: str
     trial: int = 1
     trials: int = 1
-    """Number of trials of this eval; if there are several, the trial is part of the printed path."""
+    """Number of trials of this task. If there are several, the printed path includes the trial."""
     status: EvalStatus = "failed"
     failed_step: str | None = None
     """Name of the failed step; None if grading never began."""
     reason: str | None = None
-    """The full recorded reason of the failure: the step's, else the eval's."""
+    """The whole reason of the failure that the source recorded, for the step or else for the eval."""
     url: str | None = None
 
     @property
     def path(self) -> str:
-        """`category/name`, with `#trial` if the source has several trials."""
+        """`category/name`, with `#trial` if the task has several trials."""
         return f"{self.task}#{self.trial}" if self.trials > 1 else self.task
 
     @property
@@ -68,7 +68,7 @@ class Run(Frozen):
     status_reason: str | None = None
     passed: int = 0
     failed: int = 0
-    """Number of failed evals by the source's own count; `failures` may contain fewer."""
+    """Number of failed evals according to the source; `failures` may contain fewer."""
     total: int = 0
     failures: tuple[Eval, ...] = ()
     """The failed evals that the source lists, in its order."""
@@ -76,31 +76,31 @@ class Run(Frozen):
     """Paths of every eval of the run; None if the source names only failures."""
     url: str | None = None
     started_at: str | None = None
-    """When the run began, in ISO 8601 with a time zone; this and the figures below are None if the source has none."""
+    """Start of the run, in ISO 8601 with a time zone. This and the next four fields may be unknown (None)."""
     duration_s: float | None = None
     """Seconds from start to end."""
     input_tokens: int | None = None
     """Input tokens of the model under test over all evals, including cached ones."""
     output_tokens: int | None = None
     cost_usd: float | None = None
-    """Cost of the model under test, as the source reports it."""
+    """Cost of the model under test, as reported by the source."""
     incomplete_evals: tuple[str, ...] = ()
     """Paths of the evals that never completed, if the source names them."""
     unread: tuple[str, ...] = ()
     """Evals and lines of the file that could not be read, such as `1 x a row that cannot be read: …`."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Fields and columns of the table that the user named; used when the file is read again without a mapping."""
+    """Fields and their table columns that the user chose with `map`; also used when the file is read without `map`."""
     threshold: float | None = None
-    """Lowest score that passes in the table, stored like `columns`."""
+    """Lowest passing score that the user chose for the table; also used when the file is read again."""
 
     @property
     def incomplete(self) -> int:
-        """Evals that neither passed nor failed."""
+        """Number of evals that neither passed nor failed."""
         return max(0, self.total - self.passed - self.failed)
 
     @property
     def as_importing(self) -> "Run":
-        """The run as it is stored until its import ends."""
+        """A copy with status `importing`, which the store has until the import ends."""
         return self.model_copy(update={"status": "importing", "status_reason": IMPORTING})
 
     @property

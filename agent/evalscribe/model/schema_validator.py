@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 with checked formats and a time limit for patterns."""
+"""Validate JSON Schema 2020-12 with format checks and a time limit for patterns."""
 
 import re
 import warnings
@@ -16,7 +16,7 @@ from rfc3339_validator import validate_rfc3339
 from rfc3986_validator import validate_rfc3986
 
 MAX_SECONDS = 2.0
-"""Maximum CPU time of one search; `regex` counts the time of the whole process."""
+"""Maximum seconds of CPU time for one pattern search. `regex` measures the CPU time of the whole process."""
 
 
 @lru_cache(maxsize=256)
@@ -35,7 +35,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 def pattern_matches(pattern: str, text: str) -> bool | None:
     """Return whether `text` contains a match of `pattern`; None if the search takes more than `MAX_SECONDS`.
 
-    Cached, because one answer is checked several times.
+    Results are cached, because one answer is checked several times.
     """
     try:
         return bool(compiled(pattern).search(text, timeout=MAX_SECONDS))
@@ -44,13 +44,13 @@ def pattern_matches(pattern: str, text: str) -> bool | None:
 
 
 def make_validator(schema: dict[str, Any]) -> Validator:
-    """Return a validator, whose `iter_errors` yields the errors of an answer."""
+    """Return a validator for the schema; its `iter_errors` yields the errors of an answer."""
     made: Validator = _Validator(schema, format_checker=_FORMATS)
     return made
 
 
 def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterator[ValidationError]:
-    """Check decimal values: 0.3 is a multiple of 0.1, although their doubles are not."""
+    """Check `multipleOf` in decimal arithmetic: 0.3 is a multiple of 0.1, which is false for binary floats."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
     if Fraction(repr(value)) % Fraction(repr(step)):

@@ -1,4 +1,4 @@
-"""Scorers as they are configured, and the scores that they give."""
+"""Scorers with their configuration, and the scores that they give."""
 
 from functools import cached_property
 from typing import Literal, Protocol, Self
@@ -12,14 +12,14 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.model.target import Trace
 
 CUSTOM = "custom"
-"""`ScorerSpec.scorer` of a user's own function."""
+"""Value of `ScorerSpec.scorer` for a user's own function."""
 
 
 class ScorerSpec(Frozen):
-    """A scorer with its checked configuration. Immutable."""
+    """An immutable scorer with its validated configuration."""
 
     name: str
-    """Name for display: the built-in's name as requested (possibly an alias), or the user's own name."""
+    """Displayed name: the user's own, or that of the built-in scorer as requested, which may be an alias."""
     scorer: str
     """Canonical name of a built-in, or `custom`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -27,13 +27,13 @@ class ScorerSpec(Frozen):
     address: str | None = None
     """For a custom scorer: `package.module:function`."""
     code: str | None = None
-    """Content id of its source; for a built-in without a model, its name and version: `contains/1`."""
+    """Content id of a custom scorer's source; for a built-in without a model, its name and version: `contains/1`."""
     rubric: Rubric | None = None
     """For a judge: the stored rubric version."""
     model: str | None = None
     """For a judge: `provider/name`."""
     depends_on: tuple[str, ...] = ()
-    """Names of the scorers whose results it receives."""
+    """Names of the scorers whose results this scorer receives."""
 
     @cached_property
     def id(self) -> str:
@@ -42,7 +42,7 @@ class ScorerSpec(Frozen):
         return short_id("scv", [body, self.rubric.digest if self.rubric else None])
 
     def __copy__(self) -> Self:
-        """Drop the cached id, because `model_copy` may change the fields that it is derived from."""
+        """Drop the cached id, because `model_copy` may change the fields from which the id is derived."""
         copied = super().__copy__()
         copied.__dict__.pop("id", None)
         return copied
@@ -53,34 +53,34 @@ class Binding(Frozen):
 
     spec: ScorerSpec
     scorer_id: str | None = None
-    """Id of a scorer that was created under a name; None for a built-in that was attached directly."""
+    """Id of a `Scorer`, which has a name of its own; None for a built-in that was attached directly."""
     required: bool = True
-    """Whether an item has to pass it."""
+    """Whether an item passes only if it passes this scorer."""
     threshold: float | None = None
-    """Lowest value that passes, in place of the scorer's own rule."""
+    """Lowest passing value; None for the scorer's own rule."""
 
 
 class Scorer(Frozen):
-    """A scorer that was created under a name, in its newest version."""
+    """The newest version of a scorer that a user created under a name."""
 
     id: str
     """`scorer-…`"""
     name: str
-    """Unique; works wherever the id does."""
+    """Unique; commands accept it in place of the id."""
     description: str = ""
     spec: ScorerSpec
     folder: str = ""
-    """Absolute path from which a user's own function is imported; not part of the version."""
+    """Absolute path of the folder from which a user's own function is imported; not part of the version."""
     number: int = 1
     created_at: str
 
 
 ScoreStatus = Literal["ok", "unscored", "error"]
-"""`unscored`: the scorer abstains; `error`: it broke. Neither is ever a score of 0."""
+"""`unscored`: the scorer abstained; `error`: the scorer broke. Neither counts as a score of 0."""
 ScoreErrorType = Literal[
     "input_error", "config_error", "provider_error", "auth_error", "artifact_error", "timeout_error", "scorer_error"
 ]
-"""`artifact_error`: the trace or state that it needs is missing; `scorer_error`: its own code broke."""
+"""`artifact_error`: a trace or state that the scorer needs is missing; `scorer_error`: the scorer's code broke."""
 
 
 class ScoreResult(Frozen):
@@ -96,29 +96,29 @@ class ScoreResult(Frozen):
     error_type: ScoreErrorType | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     evidence: JsonValue = None
-    """The basis of the explanation: differing places, calls, a judge's citations with their status."""
+    """What the explanation is based on: differing places, tool calls, or a judge's citations with their status."""
     output: JsonValue = None
     """The scorer's raw answer, if it has one: a model's reply or a function's return value."""
     usage: Usage = Usage()
 
 
 class ScorerRequest(Frozen):
-    """The input of a scorer; stored whole as `scorer_input`."""
+    """The input of a scorer. All of it is stored as `scorer_input`."""
 
     input: JsonValue
     output: JsonValue
     expected: JsonValue = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     trace: Trace | None = None
-    """None if nothing was recorded."""
+    """None if the target recorded no trace."""
     transcript: str | None = None
-    """As text."""
+    """The transcript as rendered text."""
     peer_scores: dict[str, ScoreResult] = Field(default_factory=dict)
-    """Results of the scorers that this one depends on, by name."""
+    """Results of the scorers in `depends_on`, by name."""
 
 
 class Score(Frozen):
-    """One stored score, which never changes but may be superseded by a later one."""
+    """One stored score. It never changes, but a later score may supersede it."""
 
     id: str
     """`score-…`"""
@@ -127,7 +127,7 @@ class Score(Frozen):
     item_key: str
     repetition: int
     scorer: str
-    """Name of its binding."""
+    """Name of the scorer's binding."""
     scorer_version_id: str
     required: bool = True
     status: ScoreStatus
@@ -142,7 +142,7 @@ class Score(Frozen):
     current: bool = True
     """False once another score superseded it."""
     reason: str | None = None
-    """Why it was scored again."""
+    """Why the item was scored again."""
     created_at: str
 
 
@@ -150,9 +150,9 @@ class ScoreEvidence(Frozen):
     """The exact input, output and evidence of a score."""
 
     scorer_input: JsonValue = None
-    """A `ScorerRequest`; scorers with the same input share it, so the `config` is in `metadata`."""
+    """A `ScorerRequest`. Scorers with the same input share it, so a scorer's `config` is in `metadata` instead."""
     scorer_output: JsonValue = None
-    """The raw answer."""
+    """The scorer's raw answer."""
     evidence: JsonValue = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -163,7 +163,7 @@ class ScoreQuery(Frozen):
     run_id: str | None = None
     run_item_id: str | None = None
     scorer: str | None = None
-    """Name of its binding, or id of the created scorer."""
+    """Name of the scorer's binding, or id of the created scorer."""
     scorer_version_id: str | None = None
     passed: bool | None = None
     status: str | None = None
@@ -171,7 +171,7 @@ class ScoreQuery(Frozen):
     until: str | None = None
     """ISO 8601; `until` is exclusive."""
     superseded: bool = False
-    """Also return scores that a later one replaced."""
+    """Whether to return superseded scores, too."""
 
 
 class ScorerRunner(Protocol):
@@ -181,7 +181,7 @@ class ScorerRunner(Protocol):
     depends_on: tuple[str, ...]
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Score one item. A problem with the item is a result of status `error`.
+        """Score one item. A problem with this item gives a result with status `error`.
 
         Raises:
             EvalscribeError: The problem affects all items.

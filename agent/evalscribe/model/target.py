@@ -1,4 +1,4 @@
-"""Targets of experiments: deployments, prompts, and what a target receives and returns."""
+"""Targets of experiments: deployments, prompts, and the calls and replies of targets."""
 
 import re
 from typing import Annotated, Any, Literal, Protocol
@@ -17,18 +17,18 @@ ComponentKind = Literal["python", "http", "cmd"]
 
 
 class Component(Frozen):
-    """A function, an address or a command that takes an input and returns an output."""
+    """A Python function, a URL or a command that takes an input and returns an output."""
 
     name: str
     type: ComponentType = "agent"
     kind: ComponentKind
     address: str
-    """`package.module:function`, a URL, or a command line (split like in a shell, but run without one)."""
+    """`package.module:function`, a URL, or a command line, which is split as in a shell but run without one."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """For `http`: names of headers, each with the environment variable that has its value; values are never stored."""
+    """For `http`: the environment variable with the value, by header name. Values are never stored."""
     provider: str = COMPONENT
     model: str = ""
-    """The model under whose name reports of its runs are filed; by default the component's own name."""
+    """Name of the model in runs and reports; by default the component's name."""
 
     @property
     def shown(self) -> str:
@@ -37,14 +37,14 @@ class Component(Frozen):
 
 
 class SourceState(Frozen):
-    """The version of the source in a folder."""
+    """The version of the source code in a folder."""
 
     commit: str | None = None
     """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files of the folder differ from that commit, so that it does not identify the code."""
+    """Whether files in the folder differ from the commit, so that the commit does not identify the code."""
     code: str | None = None
-    """Content id of the differences from the commit; outside git, of the folder's Python files."""
+    """Content id of the differences from the commit; outside git, content id of the folder's Python files."""
 
 
 class Deployment(Frozen):
@@ -55,13 +55,13 @@ class Deployment(Frozen):
     name: str = ""
     components: tuple[Component, ...]
     folder: str
-    """Absolute path from which Python imports and in which commands run."""
+    """Absolute path of the folder where commands run and from which Python imports."""
     commit: str | None = None
     """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files differed from that commit, so that it does not identify the code."""
+    """Whether files in the folder differed from the commit, so that the commit does not identify the code."""
     code: str | None = None
-    """Content id of the differences from the commit; outside git, of the folder's Python files."""
+    """Content id of the differences from the commit; outside git, content id of the folder's Python files."""
     python: str = ""
     created_at: str
 
@@ -70,7 +70,7 @@ class Deployment(Frozen):
 
     @property
     def content(self) -> str:
-        """Id of this build of these components, regardless of when it was recorded."""
+        """Id of the deployment that ignores when it was recorded; equal for equal builds of the same components."""
         return short_id("dep", self.model_dump(mode="json", exclude={"id", "created_at"}))
 
     @property
@@ -87,7 +87,7 @@ _INPUT = re.compile(r"input(?:\.[\w-]+)*")
 
 
 class UnknownVariable(ValueError):
-    """A variable of a template that the input lacks or that does not exist; the message is one line."""
+    """A template's variable is not allowed, or the input lacks it. The message is one line."""
 
 
 def prompt_variables(template: str) -> tuple[str, ...]:
@@ -133,14 +133,14 @@ class TargetPrompt(Frozen):
     id: str
     """`prompt-…`"""
     name: str
-    """Unique; usable wherever its id is."""
+    """Unique; commands accept it in place of the id."""
     created_at: str
     versions: tuple[TargetPromptVersion, ...] = Field(default=())
-    """All versions in order; the last is the latest."""
+    """All versions, the newest last."""
 
 
 def fill_template(template: str, value: JsonValue) -> str:
-    """Fill in `{{input}}` and `{{input.a.b}}`: texts as they are, other values as JSON. Values are never templates.
+    """Fill in `{{input}}` and `{{input.a.b}}`: texts unchanged, other values as JSON. Does not fill in values.
 
     Raises `UnknownVariable`.
     """
@@ -148,7 +148,7 @@ def fill_template(template: str, value: JsonValue) -> str:
 
 
 def _member(value: JsonValue, name: str) -> JsonValue:
-    """Look up a variable: `input.items.0.id` of `{"items": [{"id": 7}]}` is 7."""
+    """Look up a variable: in the input `{"items": [{"id": 7}]}`, `input.items.0.id` is 7."""
     for part in name.split(".")[1:]:
         try:
             value = get_member(value, part)
@@ -161,7 +161,7 @@ TargetFailureKind = Literal["error", "timeout", "cancelled"]
 
 
 class TargetCall(Frozen):
-    """One trial of an item. The expected output is never passed to a target."""
+    """What a target gets for one trial of an item. Targets never get the expected output."""
 
     run_id: str
     item_key: str
@@ -173,28 +173,28 @@ class TargetCall(Frozen):
 
     @property
     def idempotency_key(self) -> str:
-        """A key that stays the same if the trial is repeated after its worker died."""
+        """A key that is the same if the trial is repeated because its worker died."""
         return f"{self.run_id}/{self.item_key}/{self.repetition}"
 
 
 class TargetReply(Frozen):
-    """An answer. Only `output` is required; scorers use the rest to check how the answer was produced."""
+    """A target's answer. Scorers use the fields other than `output` to check how the answer was produced."""
 
     output: JsonValue
     transcript: Transcript | None = None
     """The target's messages, with tool calls and their results."""
     state: dict[str, JsonValue] = Field(default_factory=dict)
-    """Named snapshots, for the scorer `state_equals`."""
+    """Snapshots of the target's state by name, for the scorer `state_equals`."""
     usage: Usage | None = None
-    """None if the target does not report it."""
+    """None if the target does not report its usage."""
     model: str | None = None
     duration_ms: float = 0.0
     log: str = ""
-    """The end of its standard error (a command) or of its printed output (Python)."""
+    """The end of a command's standard error, or of a Python function's printed output."""
 
 
 class TargetFailure(Frozen):
-    """A trial without an answer, for a reason that concerns this item only."""
+    """The reason why a target gave no answer in a trial; other items are not affected."""
 
     kind: TargetFailureKind = "error"
     reason: str
@@ -216,10 +216,10 @@ class ToolUse(Frozen):
 
 
 class Trace(Frozen):
-    """What a target did, as input of scorers that check traces. None means that the target does not report it."""
+    """What a target did in a trial, for scorers that check traces. Fields that the target does not report are None."""
 
     recorded: bool = True
-    """Whether the target returned its messages. Without them, it is unknown whether tools were called."""
+    """Whether the target returned its messages. Without messages, it is unknown whether it called tools."""
     tools: tuple[ToolUse, ...] = ()
     """Tool calls in order."""
     model_calls: int | None = None
@@ -231,14 +231,14 @@ class Trace(Frozen):
 
 
 class Target(Protocol):
-    """The system under test. Its replies are redacted, clean JSON."""
+    """The system under test. Its replies contain only valid JSON, with secrets redacted."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Run one trial. A problem with this item is a value.
+        """Run one trial. A problem with this item is returned.
 
         Raises:
             EvalscribeError: The problem affects all items.
         """
 
     async def close(self) -> None:
-        """End every process that it started, within two seconds."""
+        """End every process that the target started, within two seconds."""

@@ -1,4 +1,4 @@
-"""Compare expected tool calls with those that were made."""
+"""Compare expected tool calls with the calls that were made."""
 
 import json
 import re
@@ -21,31 +21,31 @@ READ_ONLY_VERBS = frozenset(
     "think",
     "view",
 }
-"""First words of the names of tools that only read: their differences matter only if there are no others."""
+"""First words of names of tools that only read. Differences in such calls matter only if no other calls differ."""
 HANDOVER_VERBS = frozenset(["escalate", "handoff", "transfer"])
-"""First words of the names of tools that hand the work over to somebody else; graders rarely check these."""
+"""First words of names of tools that hand the work over to somebody else. Graders rarely check these calls."""
 MAX_ARGUMENTS_SHOWN = 2
 MAX_VALUE = 60
 MISSING = object()
-"""The value of a missing argument."""
+"""Stands for the value of a missing argument."""
 
 
 class Action(NamedTuple):
     tool: str
     arguments: Mapping[str, JsonValue]
     failed: bool = False
-    """Whether the tool refused the call, so that it had no effect."""
+    """Whether the tool refused the call, so that the call had no effect."""
 
 
 class ToolCallDifference(NamedTuple):
     kind: Literal["never", "otherwise", "unexpected"]
     tool: str
     expected: int | None = None
-    """Position in the expected calls."""
+    """Index of the call in the expected calls; None for an unexpected call."""
     made: int | None = None
-    """Position in the calls that were made; for an expected call that never succeeded, the last failed attempt."""
+    """Index in the calls that were made; for an expected call that never succeeded, that of its last failed attempt."""
     arguments: tuple[str, ...] = ()
-    """Names of the differing arguments: plain values before lists and objects, else in the expected order."""
+    """Names of the differing arguments: first those with plain values, then those with lists and objects."""
 
 
 class Mismatch(NamedTuple):
@@ -60,10 +60,10 @@ class Mismatch(NamedTuple):
 
 
 def compare_calls(expected: Sequence[Action], made: Sequence[Action]) -> tuple[ToolCallDifference, ...]:
-    """Return the differences, expected calls first; those of reading calls only if there are no others.
+    """Return the differences, expected calls first. Differences in reading calls are omitted if other calls differ.
 
-    Each call is paired with at most one expected call, the best matches first. Within a tool, expected calls that were
-    made with other arguments come before those that were never made.
+    Each call is paired with at most one expected call, the best matches first. For each tool, expected calls that were
+    made with other arguments come before expected calls that were never made.
     """
     free = {at: one for at, one in enumerate(made) if not one.failed}
     candidates = sorted(
@@ -109,12 +109,12 @@ def describe_difference(difference: ToolCallDifference, expected: Sequence[Actio
 
 
 def innermost_mismatch(name: str, ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> Mismatch:
-    """Return the first differing member of an argument: `flights[1].date "May 2" instead of "May 1"`."""
+    """Return the first difference within an argument, such as `flights[1].date "May 2" instead of "May 1"`."""
     return _innermost(name, ours.get(name, MISSING), theirs.get(name, MISSING))
 
 
 def name_call(action: Action, others: Sequence[Action] = ()) -> str:
-    """Name a call by its tool and the first argument that no successful call in `others` has, plain values first."""
+    """Name a call by its tool and the first argument, plain values first, that no successful call in `others` has."""
     known = [one.arguments for one in others if one.tool == action.tool and not one.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))
     own = [(name, value) for name, value in ordered if not any(name in one and one[name] == value for one in known)]
@@ -124,12 +124,12 @@ def name_call(action: Action, others: Sequence[Action] = ()) -> str:
 
 
 def changes_state(tool: str) -> bool:
-    """Return whether a tool, judged by its name, changes anything that a grader could check afterwards."""
+    """Return whether a tool's name suggests that the tool changes something that a grader can check afterwards."""
     return _first_word(tool) not in READ_ONLY_VERBS | HANDOVER_VERBS
 
 
 def _missed(number: int, action: Action, at: int | None, made: Sequence[Action]) -> ToolCallDifference | None:
-    """Return how the call at `at` differs from the expected one; None if it does not."""
+    """Return how the call at `at` differs from the expected call; None if they are equal."""
     if at is None:
         # A success after a refusal means that the model did not give up, so only refusals at the end count.
         own = [(n, one) for n, one in enumerate(made) if one.tool == action.tool]
@@ -141,7 +141,7 @@ def _missed(number: int, action: Action, at: int | None, made: Sequence[Action])
 
 
 def _unexpected(left: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
-    """Yield unexpected calls that change something; for each tool only the first."""
+    """Yield the first unexpected call of each tool that changes something."""
     seen: set[str] = set()
     for at, action in left.items():
         if changes_state(action.tool) and action.tool not in seen:
@@ -160,7 +160,7 @@ def _differing(one: Action, other: Action) -> Iterator[str]:
 
 
 def _covers(ours: object, theirs: object) -> bool:
-    """Return whether a value is the expected one; objects may have additional members."""
+    """Return whether a value equals the expected value. Objects may have additional members."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return all(key in ours and _covers(ours[key], value) for key, value in theirs.items())
     if isinstance(ours, list) and isinstance(theirs, list):

@@ -1,6 +1,6 @@
 """Agent runs, transcripts and messages.
 
-They are parsed from the forms that other tools use, rendered as lines of text, and parsed from those lines.
+Parses agent runs in the formats of other tools, renders transcripts as text, and parses such text.
 """
 
 import json
@@ -18,7 +18,7 @@ from evalscribe.json_data import clean_json
 
 ROLES = ("system", "user", "assistant", "tool")
 MAX_PART_TEXT = 200
-"""Maximum characters of a string in a part that is not text, such as an image's data."""
+"""Maximum characters of a string in a message part other than text, such as an image's data."""
 _REASONING = ("reasoning", "thinking", "redacted_thinking")
 _Parts = tuple[list[str], list[str], list[dict[str, Any]], list[Any]]
 
@@ -37,7 +37,7 @@ def normalise_role(message: Any) -> Any:
 
 
 def move_unknown_fields(value: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """Move unknown fields into `metadata` and drop nulls. A name that is taken there gets a suffix."""
+    """Move unknown fields into `metadata` and drop nulls. A field whose name `metadata` already has gets a suffix."""
     if value.keys() <= known and None not in value.values():
         return dict(value)
     given = {key: part for key, part in value.items() if part is not None}
@@ -50,7 +50,7 @@ def move_unknown_fields(value: Mapping[str, Any], known: frozenset[str]) -> dict
 
 
 def normalise_agent_run(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Wrap bare messages in a transcript, and turn a mapping of transcripts into a list."""
+    """Put messages outside a transcript into one, and turn a mapping of transcripts into a list."""
     given = dict(value)
     if "transcripts" not in given and "messages" in given:
         given["transcripts"] = [{"messages": given.pop("messages")}]
@@ -86,7 +86,7 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Normalise a tool's message: its name may be in `function` or `name`, and its error becomes one text."""
+    """Normalise a tool's message: read the tool's name from `function` or `name`, and turn the error into one text."""
     given = dict(value)
     if "function" not in given and isinstance(given.get("name"), str):
         given["function"] = given.pop("name")
@@ -99,7 +99,7 @@ def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
-    """Join a message's content into one text. Other parts become placeholders and are kept in `metadata`."""
+    """Join a message's content into one text. Parts that are not text become placeholders, and move to `metadata`."""
     given = dict(value)
     if with_reasoning and isinstance(given.get("reasoning_content"), str):
         given.setdefault("reasoning", given.pop("reasoning_content"))
@@ -119,7 +119,7 @@ def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str,
 
 
 def _parts(content: list[Any]) -> _Parts:
-    """Return texts, reasoning, tool calls, and shortened other parts."""
+    """Split content into texts, reasoning, tool calls, and shortened other parts."""
     found: _Parts = ([], [], [], [])
     texts, reasoning, calls, others = found
     for part in content:
@@ -149,7 +149,7 @@ def _reasoning(part: Mapping[str, Any]) -> str:
 
 
 def _placeholder(part: Any, kind: Any) -> str:
-    """Return a placeholder such as `[image]` for a part that is not text; a tool's result gives its text."""
+    """Return a placeholder such as `[image]` for a part that is not text; for a tool's result, return its text."""
     if kind == "tool_result":
         inner = part.get("content")
         return inner if isinstance(inner, str) else "\n".join(_parts(inner)[0]) if isinstance(inner, list) else ""
@@ -173,7 +173,7 @@ def _new_id() -> str:
 
 
 class _Kept(Frozen):
-    """Base that moves unknown fields to `metadata`, which judges see, and treats null as the default."""
+    """Base that moves unknown fields to `metadata`, which judges see, and replaces null by the default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
@@ -188,13 +188,13 @@ class _Kept(Frozen):
 
     @classmethod
     def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Return the value in our own form, without changing `value`."""
+        """Return a copy of `value` in evalscribe's own format."""
         return value
 
 
 @cache
 def _names(shape: type[_Kept]) -> frozenset[str]:
-    """Return the names of the fields; cached, because pydantic is slow and every message needs them."""
+    """Return the names of the model's fields; cached, because pydantic is slow and every message needs them."""
     return frozenset(shape.model_fields)
 
 
@@ -211,10 +211,10 @@ class TranscriptToolCall(_Kept):
 
 
 class _Message(_Kept):
-    """Fields that every role shares."""
+    """Base of the messages of all roles."""
 
     content: str = ""
-    """Text; a list of parts is joined, with an image as `[image]` and its original in `metadata["parts"]`."""
+    """The text. A list of parts is joined: an image becomes `[image]`, and its original is in `metadata["parts"]`."""
     id: str | None = None
 
     @classmethod
@@ -233,7 +233,7 @@ class UserMessage(_Message):
 class AssistantMessage(_Message):
     role: Literal["assistant"] = "assistant"
     reasoning: str = ""
-    """The whole reasoning, in order."""
+    """All reasoning of the message, in order."""
     model: str | None = None
     tool_calls: tuple[TranscriptToolCall, ...] = ()
 
@@ -296,13 +296,13 @@ MAX_PROBLEMS = 3
 
 
 def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
-    """Parse one agent run from a JSON object or its text; secrets and characters that cannot be stored are replaced.
+    """Parse one agent run from a JSON object or its text. Replaces secrets, and characters that cannot be stored.
 
     Raises `DataError`: `runs.json: transcripts[0].messages[2]: no role`.
     """
     value = _json(text, where) if isinstance(text, str) else text
     if not isinstance(value, Mapping):
-        raise DataError(f"{where}: an agent run is a JSON object with transcripts, this is {_kind(value)}")
+        raise DataError(f"{where}: an agent run is a JSON object with transcripts, not {_kind(value)}")
     try:
         from evalscribe.redaction.redact import redact_json  # its many patterns load slowly; some lists need none
 
@@ -320,12 +320,12 @@ def parse_agent_runs(text: str, where: str) -> list[AgentRun]:
     text = text.removeprefix("\ufeff")
     values = _values(text, where)
     if not values:
-        raise DataError(f"{where}: holds no agent run")
+        raise DataError(f"{where}: contains no agent run")
     return [parse_agent_run(value, place) for place, value in values]
 
 
 def _values(text: str, where: str) -> list[tuple[str, Any]]:
-    """Return the objects, each with its place."""
+    """Return the JSON objects, each with its place for error messages."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and _whole(lines[0][1]):
         return [(f"{where}:{number}", _json(line, f"{where}:{number}")) for number, line in lines]
@@ -334,7 +334,7 @@ def _values(text: str, where: str) -> list[tuple[str, Any]]:
 
 
 def _whole(line: str) -> bool:
-    """Return whether a line is a whole JSON object, so that the file has one per line."""
+    """Return whether a line is a complete JSON object, which shows that the file has one object per line."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -377,9 +377,9 @@ def _kind(value: object) -> str:
 
 TurnKind = Literal["says", "thinks", "calls", "fails"]
 SAID, ARGUMENT, BLOCK = " " * 2, " " * 4, " " * 6
-"""Indentation of a message, of a call's argument, and of an argument's text with several lines."""
+"""Indentation of a message's text, of a call's argument, and of the lines of an argument with several lines."""
 MAX_LINE = 200
-"""Length of a line above which a JSON value is shown with one member per line."""
+"""Maximum length of a line with a JSON value; a longer value is rendered with one member per line."""
 _PLAIN = re.compile(r"[\w.:/@-]+")
 _OURS = ("thinks", "calls", "fails")
 _NAME = r'(?P<name>[\w.:/@-]+|".*")'
@@ -392,44 +392,44 @@ _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[\[\]{},]')
 
 
 class TranscriptTurn(Frozen):
-    """A message, reasoning, tool call or tool result in a transcript; an expected call has `number` 0."""
+    """A message, reasoning, tool call or tool result in a transcript, or an expected call."""
 
     number: int
-    """Number of the message, from 1."""
+    """Number of the message, from 1; 0 for an expected call."""
     role: Literal["system", "user", "assistant", "tool"]
     kind: TurnKind = "says"
     name: str | None = None
-    """The tool that is called or that answers."""
+    """Name of the tool that is called or that answers."""
     first: int
-    """Line of the header, from 1."""
+    """Line number of the turn's header, from 1."""
     last: int
     text: str = ""
-    """The text without indentation; for a call, its arguments as written."""
+    """The text without indentation; for a call, the rendered arguments."""
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     places: dict[str, int] = Field(default_factory=dict)
-    """The line of each argument."""
+    """Line number of each argument."""
 
 
 def render_transcript(transcript: Transcript) -> str:
-    """Render a whole transcript; equal messages give equal text."""
+    """Render a transcript. Equal messages give equal text."""
     turns = (_turn(number, message) for number, message in enumerate(transcript.messages, 1))
     return "\n".join(line for lines in turns for line in lines)
 
 
 def render_calls(calls: Iterable[TranscriptToolCall]) -> str:
-    """Render calls, such as expected ones, as they would appear in a transcript."""
+    """Render calls, such as expected calls, as they would appear in a transcript."""
     return "\n".join(
         line for call in calls for line in (f"calls {_name(call.function)}", *_argument_lines(call.arguments))
     )
 
 
 def parse_transcript(text: str) -> tuple[TranscriptTurn, ...]:
-    """Parse the turns of a text from `render_transcript`; from any other text, the lines that can be parsed."""
+    """Parse a text from `render_transcript`. Of any other text, parse the lines that look like turns."""
     return tuple(_turns(text.split("\n"), _HEADER))
 
 
 def parse_calls(text: str) -> tuple[TranscriptTurn, ...]:
-    """Parse the calls of a text from `render_calls`; from any other text, the lines that can be parsed."""
+    """Parse a text from `render_calls`. Of any other text, parse the lines that look like calls."""
     return tuple(_turns(text.split("\n"), _CALL))
 
 
@@ -468,7 +468,7 @@ def _name(name: str) -> str:
 
 
 def _members(line: str) -> Iterator[str]:
-    """Split a long JSON value in one line into one line per member, without changing a character."""
+    """Split a long JSON value into one line per member. Only white space at line ends is lost."""
     if len(line) <= MAX_LINE or line[:1] not in "[{":
         yield line
         return

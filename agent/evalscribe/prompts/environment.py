@@ -15,15 +15,15 @@ from jinja2.visitor import NodeTransformer
 from pydantic import BaseModel
 
 MAX_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters that one rendering may produce, including intermediate values."""
+"""Maximum characters that rendering a template may produce, including intermediate values."""
 ITEM_SIZE = 64
-"""Characters that a number or list item counts as."""
+"""Number of characters that a number or a list item counts as."""
 MAX_STEPS = 200_000
-"""Maximum loop iterations, macro calls and included templates in one rendering."""
+"""Maximum loop iterations, macro calls and included templates while a template is rendered."""
 MAX_BITS = 4096
 """Maximum bits of an integer that arithmetic may produce."""
 MAX_WIDTH = 1000
-"""Largest width, indent or precision that a filter takes."""
+"""Maximum width, indent or precision in a filter's arguments."""
 LOOP = frozenset(("index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"))
 # Left out: `attr`, which reads attributes; `format`, `center`, `wordwrap`, `batch`, `slice`, `xmlattr` and `urlize`,
 # whose results can be far larger than their input; `random`, which would give a prompt a new cache key each time.
@@ -41,7 +41,7 @@ def plain_data(value: object) -> Any:
     """Copy a value into None, booleans, numbers, strings, lists and dicts, without subclasses.
 
     Raises:
-        TypeError: If the value is neither one of these nor a pydantic model.
+        TypeError: If the value has any other type and is not a pydantic model.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -61,14 +61,14 @@ def plain_data(value: object) -> Any:
 
 
 class _Budget:
-    """The remaining characters and steps of one rendering."""
+    """The characters and steps that a rendering may still use."""
 
     def __init__(self) -> None:
         self.characters = MAX_CHARACTERS
         self.steps = MAX_STEPS
 
     def spend(self, *values: object) -> None:
-        """Subtract the size of values. A list that occurs many times counts each time, as it is printed each time."""
+        """Subtract the size of values. A list that occurs several times counts each time, because each is printed."""
         waiting = list(values)
         while waiting:
             value = waiting.pop()
@@ -81,7 +81,7 @@ class _Budget:
                 waiting += [*value, *value.values()]
 
     def reserve(self, size: int) -> None:
-        """Refuse a value of this size before it is created."""
+        """Raise an error if a value of this size exceeds the budget. Called before the value is created."""
         if size > self.characters:
             raise SecurityError(f"the template produces more than {MAX_CHARACTERS:,} characters")
 
@@ -90,7 +90,7 @@ _BUDGET: ContextVar[_Budget] = ContextVar("budget of a rendering")
 
 
 class PlainDataEnvironment(SandboxedEnvironment):
-    """Renders templates that can only read plain data."""
+    """A Jinja environment whose templates can only read plain data."""
 
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
@@ -129,7 +129,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
                 return obj[attribute]
             if not hasattr(dict, attribute):
                 return self.undefined(obj=obj, name=attribute)
-        raise SecurityError(f".{attribute} is refused: templates can only read items of plain data and use filters")
+        raise SecurityError(f".{attribute} is not allowed: templates can only read items of plain data and use filters")
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, Undefined):
@@ -141,10 +141,10 @@ class PlainDataEnvironment(SandboxedEnvironment):
                 return obj[argument]
             except IndexError:
                 return self.undefined(obj=obj, name=str(argument))
-        raise SecurityError(f"[{str(argument)[:40]!r}] is refused: templates can only read items of plain data")
+        raise SecurityError(f"[{str(argument)[:40]!r}] is not allowed: templates can only read items of plain data")
 
     def call(self, context: Context, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call macros, blocks and loops of templates; refuse everything else."""
+        """Call a template's macro, block or loop; refuse any other callable."""
         own = called in (self.count_step, self.concatenated)
         if own or isinstance(called, (Macro, BlockReference, LoopContext)):
             return context.call(called, *args, **kwargs)
@@ -186,7 +186,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
 
 class _Counted(NodeTransformer):
-    """Rewrites a template so that loops, macros and templates count steps, and `~` counts the size of its result."""
+    """Rewrites a template: loops, macros and included templates count steps, and `~` counts the size of its result."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         return self._counting(node)
@@ -216,7 +216,7 @@ def _call(method: str, values: list[nodes.Expr], line: int) -> nodes.Call:
 
 
 def _printed(value: Any) -> Any:
-    """Count the size of a value that is printed; refuse one that is not plain data."""
+    """Count the size of a value that is printed; refuse a value that is not plain data."""
     if not isinstance(value, (str, int, float, list, tuple, dict, Undefined, type(None))):
         raise SecurityError(f"a value of type {type(value).__name__} cannot be printed")
     budget = _BUDGET.get(None)
@@ -228,7 +228,7 @@ def _printed(value: Any) -> Any:
 
 
 def _raise_undefined(value: Any) -> None:
-    """Raise for an undefined item in a list: Python would print it as the word `Undefined`."""
+    """Raise an error for an undefined item in a list or dict, which Python would print as the word `Undefined`."""
     if isinstance(value, Undefined):
         str(value)
     for item in value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else ():
@@ -255,7 +255,7 @@ def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _growth(name: str, values: list[Any]) -> int:
-    """Return how many characters a filter may add to its input."""
+    """Return the maximum number of characters that a filter adds to its input."""
     if not values or isinstance(values[0], int):
         return 0
     value, *others = values

@@ -12,7 +12,7 @@ from evalscribe.errors import DataError, NotFoundError, RubricError
 from evalscribe.json_data import join_path, preview
 
 MAX_YAML_VALUES = 50_000
-"""Maximum values of a document; values repeated by aliases count each time."""
+"""Maximum values in a YAML document. A value that aliases repeat counts each time."""
 MAX_YAML_DEPTH = 200
 WIDTH = 110
 _ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
@@ -20,12 +20,12 @@ _ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """A parsed document with the lines of its values."""
+    """A parsed YAML document with the line numbers of its values."""
 
     value: Any
     where: str
     lines: Mapping[str, int]
-    """Line numbers, from 1, by path."""
+    """Line number, from 1, of the value at each path."""
 
     def place(self, path: str) -> str:
         """Return `file:line` of the value at a path, or of its nearest parent."""
@@ -45,13 +45,13 @@ def parse_yaml(text: str, where: str) -> YamlDocument:
     except RecursionError as error:
         raise RubricError("", "is nested too deeply", where) from error
     except ValueError as error:  # an impossible date, or a number with too many digits
-        raise RubricError("", f"holds a value that cannot be read: {error}", where) from error
+        raise RubricError("", f"contains a value that cannot be read: {error}", where) from error
     finally:
         loader.dispose()
 
 
 def dump_yaml(value: object) -> str:
-    """Dump YAML with multi-line text as blocks and names in their own order."""
+    """Dump YAML with text of several lines as blocks, and with the keys in the order of `value`."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return text
 
@@ -70,7 +70,7 @@ def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
 
 
 def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
-    """Yield path and line of every value. Limits the number of values, because aliases can repeat each other."""
+    """Yield path and line of every value. The number is limited, because aliases can multiply values."""
     waiting: list[tuple[str, yaml.Node, int]] = [("", root, 0)]
     count = 0
     while waiting:
@@ -78,7 +78,7 @@ def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
         line = node.start_mark.line + 1
         count += 1
         if count > MAX_YAML_VALUES or depth > MAX_YAML_DEPTH:
-            raise RubricError("", "holds too many values, or is nested too deeply", f"{where}:{line}")
+            raise RubricError("", "has too many values, or is nested too deeply", f"{where}:{line}")
         yield path, line
         waiting.extend((join_path(path, part), inner, depth + 1) for part, inner in _parts(node, path, where))
 
@@ -102,7 +102,7 @@ def _parts(node: yaml.Node, path: str, where: str) -> Iterator[tuple[object, yam
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
-        """Return True: write a repeated value out each time."""
+        """Return True, so that a repeated value is written out each time."""
         del data
         return True
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 MAX_TEMPLATE_BYTES = 1024 * 1024
 """Maximum bytes of one template."""
 TEMPLATE_SUFFIXES = (".j2", ".yaml")
-"""Suffixes of templates and rubrics; other files in the folders are ignored."""
+"""Suffixes of templates and rubrics. Other files in the prompt folders are ignored."""
 
 
 def shipped_folder(kind: Literal["prompts", "skills", "docs"]) -> Path:
-    """Return the folder shipped with the package: inside it when installed, else in the checkout."""
+    """Return a folder shipped with evalscribe: in the installed package, else in the source checkout."""
     package = Path(evalscribe.__file__).resolve().parent
     top = package.parent if kind == "docs" else package.parents[1]
     for folder in (package / "_data" / kind, top / kind):
@@ -28,7 +28,7 @@ def shipped_folder(kind: Literal["prompts", "skills", "docs"]) -> Path:
 
 
 class Prompts:
-    """The active templates. A file in the workspace's `prompts/` overrides the shipped one of the same name."""
+    """The active templates. A file in the workspace's `prompts/` overrides the shipped file of the same name."""
 
     def __init__(self, workspace: Path | None = None) -> None:
         self._shipped = shipped_folder("prompts")
@@ -36,11 +36,11 @@ class Prompts:
         self._environment: PlainDataEnvironment | None = None
 
     def own(self, folder: str = "") -> tuple[str, ...]:
-        """List names below `folder` that the workspace overrides with a different text."""
+        """List the templates below `folder` that the workspace overrides with a different text."""
         return tuple(name for name in self.names(folder) if self._is_own(name))
 
     def names(self, folder: str) -> list[str]:
-        """List the names of all templates and rubrics below `folder`, the workspace's and the shipped ones."""
+        """List the names of all templates and rubrics below `folder`, both the workspace's and the shipped ones."""
         files = [
             (top, path)
             for top in self._folders()
@@ -51,7 +51,7 @@ class Prompts:
         return sorted(name for name in found if any(_file(top, name) for top in self._folders()))
 
     def digest(self, folder: str) -> str:
-        """Return the content id of every template below `folder`, independent of the values rendered."""
+        """Return one content id for the texts of all templates below `folder`."""
         return content_id({name: self.source(name) for name in self.names(folder)})
 
     def source(self, name: str) -> str:
@@ -90,7 +90,7 @@ class Prompts:
 
 
 def _place(error: Exception, name: str) -> str:
-    """Return `template:line` where rendering failed, possibly in a template that `name` includes."""
+    """Return the place where rendering failed as `template:line`. The template may be one that `name` includes."""
     line = getattr(error, "lineno", None)  # for a syntax error
     if line:
         return f"{getattr(error, 'name', None) or name}:{line}"
@@ -104,7 +104,7 @@ def _place(error: Exception, name: str) -> str:
 
 
 def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
-    """Return the workspace's folder, unless the workspace is the checkout that the templates come from.
+    """Return the workspace's `prompts/`; None if it does not exist or is the shipped folder itself.
 
     Raises `UsageError` for a link that leads out of the workspace.
     """
@@ -114,12 +114,12 @@ def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
     if folder is None or not folder.is_dir() or folder == shipped_folder.resolve():
         return None
     if not folder.is_relative_to(workspace.resolve()):
-        raise UsageError(f"{workspace / 'prompts'} leads out of {workspace}; its templates must lie inside")
+        raise UsageError(f"{workspace / 'prompts'} leads out of {workspace}; templates must be inside")
     return folder
 
 
 def _resolved(path: Path) -> Path | None:
-    """Resolve a path; None for a link loop."""
+    """Return the resolved path; None if its links form a loop."""
     try:
         return path.resolve()
     except RuntimeError:
@@ -127,7 +127,7 @@ def _resolved(path: Path) -> Path | None:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return a file below a folder; None for a pipe, which would block, and for a path that leaves the folder."""
+    """Return a file below a folder; None for a path outside the folder, and for a pipe, whose reading would block."""
     path = _resolved(folder / name)
     if path is None or not path.is_relative_to(folder.resolve()):
         return None

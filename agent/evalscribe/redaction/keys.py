@@ -1,4 +1,4 @@
-"""Find API keys by the shapes that vendors give them."""
+"""Find API keys by the formats of their vendors."""
 
 import re
 from collections import defaultdict
@@ -21,7 +21,7 @@ _ALPHABETS = {
     "w": "[A-Za-z0-9_-]",
     "x": "[0-9A-Fa-f]",
 }
-"""Character classes by their letter in a body; `g` stands for a whole UUID."""
+"""Regular expressions for the letters in the body column of `_TABLE`; `g` stands for a whole UUID."""
 
 _TABLE = """
 anthropic-key           w16+        sk-ant-
@@ -186,8 +186,9 @@ private-key             b20+        LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJT
 private-key             b20+        LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEU LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURS
 private-key             b20+        LS0tLS1CRUdJTiBEU0EgUFJJVkFURS RWRTY0Iy
 """
-"""One line per shape: kind, body, prefixes. A body consists of letters of `_ALPHABETS`, each with a length and `+` for
-"or more", and literal text between them. A body with `?` must also look random, because words can have its shape."""
+"""One key format per line: kind, body, prefixes. A body consists of letters of `_ALPHABETS`, each with a length and `+`
+for "or more", and literal text between them. With `?`, the key must also look random, because words can have its
+format."""
 
 _OTHERS = (
     ("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
@@ -208,7 +209,7 @@ _ANYHOW = re.compile(
     r"|(?P<discord_token>[MNO][\w-]{23,27}+\.[\w-]{6,7}+\.[\w-]{27,}+)"
     r"|(?P<terraform_token>[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+)"
 )
-"""Keys without a distinctive beginning."""
+"""Formats of keys without a distinctive beginning."""
 _TAILS = frozenset(("NRAL", "NRMA", *(f"us{n:02}" for n in range(1, 40)), *(f"-us{n}" for n in range(1, 10))))
 
 _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
@@ -220,7 +221,7 @@ class Shape(NamedTuple):
     """The literal prefix; empty for the patterns of `_OTHERS`."""
     body: str
     random: bool
-    """True if the text after the prefix must look random."""
+    """Whether the text after the prefix must look random."""
 
 
 class Key(NamedTuple):
@@ -236,7 +237,7 @@ def _shapes() -> Iterator[Shape]:
 
 
 def _pattern(body: str) -> str:
-    """Translate a body of the table into a pattern. After a body of exact length the word must end."""
+    """Translate a body of `_TABLE` into a regular expression. The word must end after a body of exact length."""
     pattern, exact = "", False
     for letter, length, more, uuid, other in _PART.findall(body):
         exact = not more
@@ -248,7 +249,7 @@ def _pattern(body: str) -> str:
 
 
 def _by_beginning() -> dict[str, list[Shape]]:
-    """Index the shapes by the first three characters of the prefix (fewer if it is shorter), long prefixes first."""
+    """Index the key formats by the first three characters of the prefix (or fewer), long prefixes first."""
     shapes: dict[str, list[Shape]] = defaultdict(list)
     for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
         shapes[shape.prefix[:3]].append(shape)
@@ -264,11 +265,11 @@ _PREFIXES = {
     if len(beginning) == 3
 }
 _compiled = lru_cache(1024)(re.compile)
-"""Compile on demand: most processes need few patterns, and compiling all takes as long as a short command."""
+"""Compiles patterns on demand: most processes need few of them, and compiling all takes as long as a short command."""
 
 
 def may_begin(text: str, start: int, end: int) -> bool:
-    """Return True if a key can begin at `start`, given its first characters and the word that ends at `end`."""
+    """Return whether a key can begin at `start`, judging by its first characters and the word that ends at `end`."""
     if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
         return True
     first = text[start]
@@ -280,7 +281,7 @@ def may_begin(text: str, start: int, end: int) -> bool:
 
 
 def may_begin_before(text: str, start: int) -> bool:
-    """Return True if a key of several parts can begin at `start`."""
+    """Return whether a key of several parts can begin at `start`."""
     beginning = text[start : start + 3]
     if prefixes := _PREFIXES.get(beginning):
         return text.startswith(prefixes, start)
@@ -308,14 +309,14 @@ _RUN = b"a" * _SHORTEST
 _SEGMENT = 40
 """Maximum characters in one part of a key with several parts, such as `dp.st.production.…`."""
 _SEGMENTS = 9
-"""Maximum parts before a run, as in `hooks.slack.com/services/…/…/` or in base64 with `+` and `/`."""
+"""Maximum parts of a key before its first run of `_SHORTEST` characters, as in `hooks.slack.com/services/…/…/`."""
 _INSIDE = ".~/:|,+"
 """Characters between the parts of a key."""
 _ESCAPES = frozenset("\\%[;")
 _ODD = _ESCAPES | frozenset(_INSIDE)
-"""If one of these precedes a run, the key may begin before or after the start of the run."""
+"""If one of these characters precedes a run, the key may begin before the run or within it."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
-"""Length of an escape after its backslash; a key may begin right after it."""
+"""Length of an escape sequence without its backslash. A key may begin right after the sequence."""
 _COLOR_END = re.compile(r"[0-9]{0,3}m")
 
 
@@ -326,7 +327,7 @@ class KeyMatch(NamedTuple):
 
 
 def find_keys(scanned: ScannedText) -> Iterator[KeyMatch]:
-    """Find the keys in a text from left to right, including those directly after another key."""
+    """Yield the keys in a text from left to right, including keys directly after another key."""
     text, classes, end = scanned.text, scanned.lowered.translate(_CLASSES), 0
     at = classes.find(_RUN)
     while at >= 0:
@@ -355,7 +356,7 @@ def redact_keys(scanned: ScannedText) -> str:
 
 
 def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
-    """Find the key that begins at the run or in the parts before it, but not before `end`."""
+    """Find the key that begins at the run or in the parts before the run, but not before `end`."""
     start = run
     for _ in range(_SEGMENTS):
         if start == run or text[start - 1] in _ESCAPES or may_begin_before(text, start):
@@ -370,7 +371,7 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
 
 
 def _unescaped(text: str, start: int) -> list[int]:
-    """Return the places where a key may begin: `start`, or the end of an escape there."""
+    """Return the places where a key may begin: `start`, and the end of an escape sequence at `start`."""
     before, first = text[start - 1 : start], text[start : start + 1]
     if before == "\\" and first in _ESCAPED:
         return [start, start + _ESCAPED[first]]

@@ -1,4 +1,4 @@
-"""Find secrets by their place or by the name that they are assigned to."""
+"""Find secrets by their place, or by the name to which they are assigned."""
 
 import base64
 import binascii
@@ -18,14 +18,14 @@ _WORDS: tuple[tuple[str, str], ...] = (
     *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
     *(("\x1b", ""), ("1b[", "\\")),
 )
-"""Lower-case words. Each is searched for only if its second word is in the text (empty: always)."""
+"""Pairs of lower-case words. The first word is searched for only if the second is in the text, or is empty."""
 _ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
 Following = Mapping[str, bytes]
-"""Lower-case words, each with the characters that may follow it; empty if any character may."""
+"""Lower-case words, each with the characters that may follow the word; empty if any character may."""
 
 
 class ScannedText:
-    """A text, a lower-case copy of the same length, and the words in it."""
+    """A text, a lower-case copy of the same length, and the words of `_WORDS` in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,7 +44,7 @@ class ScannedText:
         return frozenset(found)
 
     def matches(self, pattern: re.Pattern[str], following: Following) -> Iterator[re.Match[str]]:
-        """Like `pattern.finditer`, for a pattern that begins with one of the words.
+        """Like `pattern.finditer`, for a pattern that begins with one of the words in `following`.
 
         The pattern is tried only at these words, which takes a hundredth of the time.
         """
@@ -55,7 +55,7 @@ class ScannedText:
                 yield match
 
     def sub(self, pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], following: Following) -> str:
-        """Like `pattern.sub`, for a pattern that begins with one of the words (see `matches`)."""
+        """Like `pattern.sub`, for a pattern that begins with one of the words in `following` (see `matches`)."""
         pieces, end = [], 0
         for match in self.matches(pattern, following):
             if (shown := replaced(match)) != match[0]:
@@ -77,7 +77,7 @@ class ScannedText:
 
 
 SHORT = 48
-"""Maximum characters of names and texts that are cached because they recur."""
+"""Maximum characters of a name or text for which results are cached, because short ones recur."""
 
 _STRONG_NAME = re.compile(r"secret|passw|passphrase|pwd|credential|token|authorization", re.IGNORECASE)
 _QUALIFIED_KEY = re.compile(
@@ -86,7 +86,7 @@ _QUALIFIED_KEY = re.compile(
     re.IGNORECASE,
 )
 _ENV_KEY = re.compile(r"[A-Z][A-Z0-9_]*_KEY(?![A-Za-z0-9_])")
-"""Names in capitals such as `WANDB_KEY`. Their values are secrets even if they look like hashes."""
+"""Matches names in capitals such as `WANDB_KEY`, whose values are secrets even if they look like hashes."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
@@ -101,7 +101,7 @@ _UUID_NAME = re.compile(
     r"|(?:heroku|snyk|railway|postmark|hubspot|docker|squarespace|sendbird|consul|nomad)[A-Za-z_-]{0,20}token",
     re.IGNORECASE,
 )
-"""Names whose value is a secret even if it is a UUID. Under other names, a UUID is usually an id."""
+"""Matches names whose value is a secret even if it is a UUID. Under other names, a UUID is usually an id."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH = re.compile(
@@ -113,7 +113,7 @@ _SPACE = re.compile(r"\s")
 TEMPLATE = re.compile(
     r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:|\.(?:pem|key|crt|cer|env|json|[jt]sx?|py|txt|md|ya?ml|toml|html)$"
 )
-"""Text that is never part of a key: a placeholder, a URL, a path, a file name, or a redaction mark."""
+"""Matches text that is never part of a key: a placeholder, a URL, a path, a file name, or a redaction mark."""
 _JOINT = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+|[a-z]")
 _LONGEST = 8000
@@ -126,13 +126,13 @@ def kind_of(name: str) -> str:
 
 @lru_cache(8192)
 def may_name(name: str) -> bool:
-    """Return True if a value assigned to `name` can be a secret."""
+    """Return whether a value assigned to `name` can be a secret."""
     strong = _STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name)
     return bool(strong or (not _HARMLESS_KEY.search(name) and _PLAIN_KEY.search(name)))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return True if the literal `value`, assigned to `name`, is a secret rather than an id, a hash or words."""
+    """Return whether the literal `value`, assigned to `name`, is a secret and not an id, a hash or words."""
     if not _SHORTEST <= len(value) <= _LONGEST:
         return False
     shortest, strong = _secrets_of(name) if len(name) > SHORT else _secrets_of_short(name)
@@ -148,7 +148,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def is_basic(value: str) -> bool:
-    """Return True for base64 of `user:password`."""
+    """Return whether a value is `user:password` in base64."""
     try:
         decoded = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -157,7 +157,7 @@ def is_basic(value: str) -> bool:
 
 
 def _secrets_of(name: str) -> tuple[int | None, bool]:
-    """Return the minimum length of a secret under this name (None: no secrets), and whether hashes can be secrets."""
+    """Return the minimum length of a secret assigned to `name` (None: no secret), and whether hashes can be secrets."""
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
         return None, False
@@ -165,7 +165,7 @@ def _secrets_of(name: str) -> tuple[int | None, bool]:
 
 
 _SHORTEST = 10
-"""Fewest characters of a secret."""
+"""Minimum characters of a secret."""
 _secrets_of_short = lru_cache(8192)(_secrets_of)
 
 
@@ -175,7 +175,7 @@ def looks_random(value: str) -> bool:
 
 
 def readable(value: str) -> bool:
-    """Return True for readable words and numbers, as in the made-up value `test-token-2`."""
+    """Return whether a value consists of readable words and numbers, as the invented value `test-token-2` does."""
     return all(_READABLE_PIECE.fullmatch(piece) for piece in _JOINT.split(value))
 
 
@@ -186,7 +186,7 @@ def _bits(value: str) -> float:
 
 
 _GAP = r"(?:\s|\\[nrt])"
-"""White space, possibly escaped in a JSON string."""
+"""White space, or its escape sequence in a JSON string."""
 _BLOCK = re.compile(
     r"-{4,5} ?(BEGIN) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:((?:[^-]|-(?!---)){0,20000}+)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -241,7 +241,7 @@ _USER_OPTION = re.compile(
 _COLOR = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]"
 COLOR = re.compile(_COLOR)
 COLOR_INSIDE = re.compile(rf"(?<=[A-Za-z0-9+/=_.|:~-]){_COLOR}(?:{_COLOR}){{0,9}}+(?=[A-Za-z0-9+/=_.|:~-])")
-"""A color code between two characters that can be part of a key."""
+"""Matches color codes between two characters that can be part of a key."""
 
 
 def redact_block(scanned: ScannedText) -> str:
@@ -250,7 +250,7 @@ def redact_block(scanned: ScannedText) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    """Replace a key with one mark. If it is concatenated from string literals, each literal gets a mark."""
+    """Replace a private key by one mark. If the code concatenates it from string literals, replace each literal."""
     whole, body = match[0], match[2] or ""
     if any(quote in whole for quote in "\"'`"):
         start = match.start(2) - match.start() if body else 0
@@ -289,12 +289,12 @@ def redact_convex(scanned: ScannedText) -> str:
 
 
 def redact_signatures(scanned: ScannedText) -> str:
-    """Redact signatures of links that grant access: Azure's shared access, signed links of S3 and others."""
+    """Redact signatures in links that grant access, such as Azure's shared access links and S3's signed links."""
     return scanned.sub(_SIGNATURE, _kept_lead("signature", looks_random), {"sig": b"=n%"})
 
 
 def redact_cookies(scanned: ScannedText) -> str:
-    """Redact `Cookie` and `Set-Cookie` in headers and JSON, and lines of a cookie file."""
+    """Redact the values of `Cookie` and `Set-Cookie` in headers and JSON, and those in lines of a cookie file."""
     pieces, end = [], 0
     for head in scanned.matches(_COOKIE, {"cookie": b""}):
         if head.end() >= end:
@@ -335,7 +335,7 @@ def redact_user_option(scanned: ScannedText) -> str:
 
 
 def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
-    """Return a replacement that keeps the first and third group and puts a mark for the second if it is secret."""
+    """Return a replacement function that replaces a match's second group by a mark if `secret` accepts the group."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[2].startswith("[redacted:") or not secret(match[2]):
@@ -350,7 +350,7 @@ def _any(_: str) -> bool:
 
 
 ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "auth")
-"""Endings of names that hold secrets, in lower case."""
+"""Lower-case endings of names to which secrets are assigned."""
 
 _CREDENTIALS = re.compile(
     r"(bearer[ \t]{1,4}|basic[ \t]{1,4}|authorization[\"'\\]{0,8}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,8}"
@@ -370,7 +370,7 @@ _ASSIGNED = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 LONG_PART = 32
-"""Longer than any name in an expression, in characters."""
+"""A name with this many characters is no name in an expression."""
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[!.,*]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*[!.,*]*")
 _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")
@@ -404,7 +404,7 @@ def _credentials(match: re.Match[str]) -> str:
 
 
 def _is_opaque(value: str) -> bool:
-    """Return True if a bearer token is more than readable words such as `test-token` or an expression."""
+    """Return whether a bearer token is a secret and not readable words such as `test-token` or an expression."""
     expression = _CHAIN.fullmatch(value) and max(map(len, value.split("."))) < LONG_PART
     return len(value) >= 8 and any(c.isdigit() for c in value) and not readable(value) and not expression
 
@@ -426,7 +426,7 @@ _SEPARATED = re.compile(r"[=:,>]")
 
 
 def _is_expression(lead: str, value: str) -> bool:
-    """Return True if an unquoted value is code; `NAME=value` as in a `.env` file is a literal."""
+    """Return whether an unquoted value is code. A value in `NAME=value`, as in a `.env` file, is a literal."""
     if _CHAIN.fullmatch(value):
         return True
     words = _WORD.findall(value)

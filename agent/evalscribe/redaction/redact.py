@@ -14,28 +14,28 @@ from evalscribe.redaction.patterns import SHORT, ScannedText, is_secret, kind_of
 from evalscribe.text import cut, printable
 
 _ROUNDS = 4
-"""Maximum rounds. A key directly after a redaction mark may be recognised only in the next round. Only hostile text
-needs more rounds."""
+"""Maximum rounds of redaction. A key directly after a redaction mark may be recognised only in the next round. Only
+hostile text needs more rounds."""
 _NEAR = 4
-"""Lines that are checked again, from a changed line on: a value may be a line or two below its name."""
+"""Number of lines, from a changed line on, that are redacted again: a value may be a line or two below its name."""
 _NAMING = frozenset((*patterns.ASSIGNED, "cookie"))
 
 
 class RedactionPass(NamedTuple):
-    """One way to find secrets."""
+    """A function that redacts one kind of secret."""
 
     words: frozenset[str]
-    """Lower-case words. The pass changes only texts with one of them; empty if it may change any text."""
+    """Lower-case words of which a text needs one for the pass to change it; empty if the pass may change any text."""
     redacted: Callable[[ScannedText], str]
 
 
 class Hints(NamedTuple):
-    """Kinds of secrets that a text and its parts may contain; empty if none."""
+    """What redaction passes a text and its parts need, found by scanning the text once."""
 
     passes: tuple[RedactionPass, ...] = ()
     """The passes that found something in the text."""
     named: bool = False
-    """True if the text, if it is JSON, may have a member whose name makes its value a secret."""
+    """True if the text, read as JSON, may have a member whose name shows that its value is a secret."""
 
 
 NO_HINTS = Hints()
@@ -44,7 +44,7 @@ NO_HINTS = Hints()
 def redact(text: str, hints: Hints | None = None) -> str:
     """Replace every secret by `[redacted:<kind>]`. Keeps the number of lines; takes linear time.
 
-    `hints` describes a larger text that contains this one, if that was scanned already.
+    `hints` are those of a larger text that contains this text; None if no such text was scanned.
     """
     shown = _applied(text, _PASSES if hints is None else hints.passes)
     for _ in range(_ROUNDS):
@@ -55,7 +55,7 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
 
 def _around_changes(before: str, after: str) -> str:
-    """Redact again around the changed lines; the rest of a long text needs no second pass."""
+    """Redact again near the changed lines; the rest of the text needs no second round."""
     lines = after.split("\n")
     changed = [n for n, (one, other) in enumerate(zip(before.split("\n"), lines, strict=True)) if one != other]
     pieces, end = [], 0
@@ -87,7 +87,7 @@ def _is_worth(one: RedactionPass, scanned: ScannedText) -> bool:
 
 
 def _redact_colored(scanned: ScannedText) -> str:
-    """Redact secrets that are interrupted by color codes; such lines lose their colors."""
+    """Redact secrets that contain color codes. Their lines lose all colors."""
     text = scanned.text
     if not patterns.COLOR_INSIDE.search(text):
         return text
@@ -119,13 +119,13 @@ _PASSES = (
 
 
 _redact_short = lru_cache(8192)(redact)
-"""Cached, because names and roles recur."""
+"""Results are cached, because short texts such as names and roles recur."""
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
-    """Redact every string of a JSON value, including member names. A member counts as `name = text`.
+    """Redact every string of a JSON value, including member names. A member is redacted like the text `name = value`.
 
-    Returns the same object if nothing is redacted. `hints`, if known, cover every string of the value.
+    Returns the same object if nothing is redacted. `hints` are those of all strings of the value; None to compute them.
     """
     if hints is None:
         hints = find_hints("\n".join(collect_strings(value)))
@@ -150,7 +150,7 @@ def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
-    """Redact a member's value. Each text in a list counts as `name = text`."""
+    """Redact a member's value. In a list, each text is redacted like the text `name = text`."""
     if isinstance(value, list):
         return [_member(name, item, hints) for item in value]
     if not isinstance(value, str):
@@ -176,13 +176,13 @@ MAX_MESSAGE = 300
 
 
 def safe_message(message: str, *secrets: str) -> str:
-    """Return one line of bounded length, without control characters and secrets."""
+    """Return the message as one line of limited length, without control characters and secrets."""
     for secret in filter(None, secrets):
         message = message.replace(secret, "[redacted:key]")
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
 
 
 def require_no_secret(said: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
-    """Check that a value contains no secret; `where` names it without quoting it. Raises `UsageError`."""
+    """Raise `UsageError` if a value contains a secret. The message names it as `where` and does not quote it."""
     if redact_json(said) != said:
-        raise UsageError(f"{where} holds what looks like a secret, and would be stored: {instead}", fields=fields)
+        raise UsageError(f"{where} contains what looks like a secret, which would be stored: {instead}", fields=fields)

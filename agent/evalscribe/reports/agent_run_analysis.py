@@ -1,8 +1,8 @@
 """Render the analysis of an agent's trials that benchmarks such as Terminal-Bench ask for when a task is proposed.
 
-Each task is judged over all of its trials: whether its failures show a limit of the agent or a defect of the task, by
-the criteria of Harbor's trial analysis: task specification, reward hacking, difficulty, near misses, refusals and time
-limits. The labels are the report's; what happened in each trial is taken from the store, if it has the run.
+For each task, the analysis says whether the failures of its trials show a limit of the agent or a defect of the task.
+The criteria are those of Harbor's trial analysis: task specification, reward hacking, difficulty, near misses, refusals
+and time limits. The labels come from the report, and the facts about each trial from the store, if it has the run.
 """
 
 import re
@@ -27,17 +27,17 @@ MOST_NAMED = 4
 MOST_MODES = 6
 LONGEST = 220
 NEAR = 0.9
-"""Minimum score that is a near miss; `1 - NEAR` is the maximum relative distance from a threshold."""
+"""Minimum score of a near miss. `1 - NEAR` is the maximum relative distance from a threshold."""
 GRADING = re.compile(r"(?<![\w./~-])/(?:tests|solution|oracle)/|/logs/verifier|\breward\.(?:txt|json)\b|\bctrf\.json\b")
-"""Places of the verifier and the reference in the agent's environment, which honest work does not touch."""
+"""Matches paths of the verifier and the reference answer in the agent's environment; honest work avoids them."""
 COMPARED = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)\s*(?:<=?|>=?)\s*(-?\d+(?:\.\d+)?)(?![\w.])")
-"""A measured value and its threshold in an assertion: `assert 0.94 >= 0.98`."""
+"""Matches a measured value and its threshold in an assertion, such as `assert 0.94 >= 0.98`."""
 REFUSALS = ("refuses", "answer-refused", "agent-safety-refusal")
-"""Causes of refusals in verdicts of the rules."""
+"""Names of causes in the rules' verdicts that mean that the model refused."""
 MAIN_SCORES = ("reward", "score", "passed", "correct")
-"""Names of scores that decide whether a trial passed; they are shown first."""
+"""Names of scores that decide whether a trial passed. They are displayed first."""
 FAULTS = {"grader": "the verifier", "task": "the task", "lint": "a lint rule", "model": "the agent"}
-"""Who is at fault, by the kind of the cause; anything else was not judged."""
+"""Who is at fault, by the kind of cause."""
 CONCLUSIONS = {
     "the agent": "a limit of the agent",
     "the verifier": "a defect of the verifier",
@@ -50,32 +50,32 @@ CONCLUSIONS = {
 
 
 class TrialFacts(NamedTuple):
-    """What is known about one trial."""
+    """Facts about one trial."""
 
     task: str
     number: int
     status: EvalStatus
     name: str = ""
-    """The source's own name of the trial."""
+    """The name that the source gives the trial."""
     scores: Mapping[str, float] = {}
     passed: int = 0
     failed: Sequence[tuple[str, str]] = ()
     """The failed parts of the grading with their errors."""
     ended: str = ""
-    """How the agent's work was ended, if it did not end by itself."""
+    """Why the agent's work was stopped; empty if the agent ended it."""
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
     actions: int | None = None
-    """Messages of the model; None without a transcript."""
+    """Number of the model's messages; None without a transcript."""
     touched: Sequence[str] = ()
-    """Commands that name files of the verifier or the reference."""
+    """The agent's commands that name files of the verifier or the reference answer."""
     answers: Sequence[GradedAnswer] = ()
     agent: str = ""
     opinions: Mapping[str, str] = {}
     """Outcomes of `harbor analyze`, by criterion."""
     stored: bool = True
-    """Whether the store has the trial; otherwise only the report's finding is known."""
+    """Whether the store has the trial. If not, the facts come from the report's finding."""
 
 
 def trial_facts(record: Record) -> TrialFacts:
@@ -110,7 +110,7 @@ def trial_facts(record: Record) -> TrialFacts:
 
 
 def _commands(message: AssistantMessage) -> Iterator[str]:
-    """Yield texts that may be commands: the arguments of a message's calls, or its text if it has none."""
+    """Yield texts that may be commands: the arguments of a message's tool calls, or its text if it has none."""
     for call in message.tool_calls:
         yield from (value for value in call.arguments.values() if isinstance(value, str))
     if not message.tool_calls:
@@ -140,7 +140,7 @@ class _Task(NamedTuple):
     name: str
     trials: list[TrialFacts]
     findings: dict[int, FindingSummary]
-    """Findings by the number of the trial."""
+    """Finding of each failed trial, by the trial's number."""
     total: int
     passed: int
 
@@ -235,7 +235,7 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
 
 
 def _summary(tasks: Sequence[_Task]) -> str:
-    """Return how many failures show a limit of the agent, and which tasks must be settled first."""
+    """Return a sentence with the number of failures by fault, and the tasks to settle before the pass rate is used."""
     faults = Counter(_fault(one) for task in tasks for one in task.findings.values())
     if not faults:
         return "No trial failed."
@@ -330,7 +330,7 @@ def _result(one: TrialFacts) -> str:
 
 
 def _scores(one: TrialFacts) -> list[tuple[str, float]]:
-    """Return the scores, the deciding one first; the store keeps no order."""
+    """Return the scores, those in `MAIN_SCORES` first. The store does not keep their order."""
     return sorted(one.scores.items(), key=lambda item: item[0] not in MAIN_SCORES)
 
 
@@ -348,7 +348,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _exception(ended: str) -> str:
-    """Return the type of an exception; the message is printed below the table."""
+    """Return the type of the exception that ended the work. Its message is printed below the table."""
     kind = re.match(r"\w+(?=: )", ended)
     return inline.code(kind[0] if kind else cut(one_line(ended), 40)) if ended else ""
 
@@ -360,7 +360,7 @@ def _blame(finding: FindingSummary | None) -> str:
 
 
 class _Mode(NamedTuple):
-    """One way to fail: the failed parts, how the work ended, and the trials that share both."""
+    """A failure mode: the failed parts of the grading, how the agent's work ended, and the trials that share both."""
 
     parts: tuple[str, ...]
     ended: str
@@ -409,7 +409,7 @@ def _mode(mode: _Mode) -> str:
 
 
 def _near_misses(task: _Task) -> str:
-    """Return how far the failed trials are from passing, by their scores, assertions and tests."""
+    """Return a sentence on how far the failed trials are from passing, by their scores, assertions and tests."""
     if not task.failing:
         return "- **Near misses**: no trial was graded as failed."
     told = [(one.number, *_distance(one)) for one in task.failing]
@@ -429,7 +429,7 @@ def _near_misses(task: _Task) -> str:
 
 
 def _distance(one: TrialFacts) -> tuple[str, bool]:
-    """Return how far a trial is from passing, and whether that is near."""
+    """Return a phrase on how far a trial is from passing, and whether it is a near miss."""
     (name, score), *others = _scores(one) or [("", 0.0)]
     gap = next((match for _, error in one.failed if (match := COMPARED.search(error))), None)
     if 0 < score < 1:

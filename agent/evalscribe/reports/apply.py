@@ -39,14 +39,14 @@ MOST_EVALS = 8
 MOST_BRANCHES = 50
 LONGEST_TEXT = 160
 SHORT = 10
-"""Length of a shortened commit id."""
+"""Characters of a shortened commit id."""
 _ACTED_ON = re.compile(r"(#|@|://|\bGH-|!)(?=\w)", re.IGNORECASE)
-"""Text in a message on which hosting sites act: references to issues, mentions, links."""
+"""Matches text in commit messages on which hosting sites act: references to issues, mentions, links."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def branch_names(recommendation: str, run: str) -> Iterator[str]:
-    """Yield candidate branch names; the first free one is used."""
+    """Yield candidate names for the branch, of which the first free name is used."""
     name = f"evalscribe/{recommendation}-{re.sub('[^A-Za-z0-9_-]+', '-', run_id_prefix(run))}"
     yield name
     yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
@@ -70,7 +70,7 @@ def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
 
 
 def names_recommendation(tip: BranchTip, recommendation: str, run: str) -> bool:
-    """Return True if a commit's trailers name this recommendation."""
+    """Return whether a commit's trailers name this recommendation."""
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 
 
@@ -86,7 +86,7 @@ def _harmless(text: str) -> str:
 def action_text(
     recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str, *, proved: bool = False
 ) -> str:
-    """Return the line for `Actions taken`; `proved` if replays with the change passed."""
+    """Return the line for `Actions taken`. `proved` says whether replays with the change passed."""
     said = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
     evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
@@ -116,8 +116,8 @@ def with_action(text: str, line: str) -> str:
 
 
 def _pages(text: str, line: str) -> Iterator[str]:
-    """Yield candidate pages: with the line below people's text in the section, and above it, in case the text would
-    hide the line, as an unclosed comment does.
+    """Yield candidate pages: first with the line below people's text in the section, then with the line above it,
+    because text such as an unclosed comment would hide a line below.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     head, kept, rest = _split(text)
@@ -131,7 +131,7 @@ def _pages(text: str, line: str) -> Iterator[str]:
 
 
 def _stands(page: str, line: str, before: Page) -> bool:
-    """Return True if the line is a visible item and the rest of the report is unchanged."""
+    """Return whether the line is a visible list item on the page, and the rest of the report is unchanged."""
     after = parse_page(normalised(page))
     if (after.findings, after.parts) != (before.findings, before.parts):
         return False
@@ -139,8 +139,8 @@ def _stands(page: str, line: str, before: Page) -> bool:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """Split the text into the part up to the heading, which is added if missing; people's text below it; and the rest
-    from the next heading on.
+    """Split the page into the part up to the heading `Actions taken`, people's text below the heading, and the rest
+    from the next heading on. A missing heading is added.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     headings = [one for one in blocks.read(text) if one.kind == "heading" and one.level <= 2]
@@ -158,17 +158,17 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 MOST_PACKED = 3
-"""Maximum findings whose evidence is shown to the model; for the others it sees only the report."""
+"""Maximum findings whose evidence is shown to the model. For other findings, the model sees only the report."""
 EVIDENCE_TOKENS = 3_000
-"""Maximum tokens of evidence per finding."""
+"""Maximum tokens of evidence that are shown to the model per finding."""
 
 
 @dataclass(frozen=True)
 class ReportRecommendation:
     file: str
-    """The report's name below the reports folder."""
+    """Path of the report in the reports folder."""
     text: str
-    """The report with its own line ends and byte order mark."""
+    """The page's text with its own line ends and byte order mark."""
     report: Report
     recommendation: Recommendation
 
@@ -187,8 +187,7 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
     """Find a recommendation in a report.
 
     Raises:
-        NotFoundError: The report or the id does not exist.
-        DataError: evalscribe did not write the report.
+        NotFoundError: The report or the recommendation does not exist. DataError: evalscribe did not write the report.
         UsageError: The report is outside the reports folder.
     """
     file = find_report(workspace, name)
@@ -201,7 +200,7 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
     row = f"| {recommendation.id} |"
     if reworded := next((one.line for one in edits.elsewhere if (one.before or "").startswith(row)), None):
         raise UsageError(
-            f"{recommendation.id} was edited in {below} (line {reworded}), so the line differs from "
+            f"{recommendation.id} was edited in {below} (line {reworded}), so it no longer matches "
             "the report's data. Restore it, or make the change yourself"
         )
     return ReportRecommendation(file=below, text=text, report=edits.report, recommendation=recommendation)
@@ -230,7 +229,7 @@ def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[s
 
 
 def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
-    """Return the paths of the run's other evals, as far as known."""
+    """Return the paths of the run's evals that the recommendation does not concern, as far as they are known."""
     run = store.get_run(subject.report.run.id)
     named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
     told = (path for entry in subject.report.entries for path in entry.paths)
@@ -238,7 +237,7 @@ def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozen
 
 
 def concerned_findings(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
-    """Return the concerned findings, the first of them with their evidence."""
+    """Return the findings that the recommendation concerns; the first ones contain their evidence."""
     return tuple(_concerns(subject.entries, evidence))
 
 
@@ -254,18 +253,18 @@ def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> 
 
 
 def documents(evidence: dict[str, Evidence]) -> tuple[Document, ...]:
-    """Return the documents that belong to the eval rather than to the model's output."""
+    """Return the documents of the evals, without the model's output."""
     return tuple(one for known in evidence.values() for one in known.of("task", "expected", "grader", "known_gaps"))
 
 
 def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
-    """Return texts that only the model wrote."""
+    """Return the texts of the model's output files, without those that are also among the evals' documents."""
     written = {document.text for known in evidence.values() for document in known.of("output")}
     return frozenset(written - {document.text for document in documents(evidence)})
 
 
 STAGE = "propose"
-"""Stage under which model calls are counted in the usage."""
+"""Stage of the model calls, by which usage is counted."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +295,7 @@ def open_suite(folder: Path) -> Iterator[SuiteFolder]:
 
 
 def _below(root: Path, folder: Path) -> str:
-    """Return the folder's path below the root; empty for the root, and if the work tree is elsewhere
+    """Return the folder's path relative to the root; empty for the root itself, and for a folder outside it
     (`core.worktree`).
     """
     return "" if folder == root or not folder.is_relative_to(root) else folder.relative_to(root).as_posix()
@@ -306,44 +305,44 @@ class PatchOffer(Frozen):
     """A patch that awaits approval."""
 
     file: str
-    """The report's name below the reports folder."""
+    """Path of the report in the reports folder."""
     recommendation: Recommendation
     patch: Patch
     branch: str
-    """Branch on which it would be committed."""
+    """Branch on which the patch would be committed."""
 
 
 class AppliedPatch(Frozen):
-    """A recommendation that is committed and recorded in the report."""
+    """A recommendation whose patch is committed and recorded in the report."""
 
     recommendation: str
     line: str
     """The line added under `Actions taken`."""
     report: str
     branch: str | None = None
-    """None if only the report shows that it was committed."""
+    """None if the commit is known only from the report."""
     commit: str | None = None
     base: str | None = None
-    """The commit that the patch is based on; None if it was committed before."""
+    """The commit that the patch is based on; None if an earlier command committed the patch."""
     new: bool = True
-    """True if this command committed it or recorded it in the report."""
+    """True if this command committed the patch, or recorded it in the report."""
 
 
 class AppliedDocument(Frozen):
     """A proposed or committed change, as `apply --json` prints it."""
 
     state: Literal["proposed", "committed", "unchanged"]
-    """`unchanged`: the change was committed before."""
+    """`unchanged`: an earlier command committed the change."""
     recommendation: str
     report: str
-    """The report's name below the reports folder."""
+    """Path of the report in the reports folder."""
     branch: str | None
-    """Branch on which it is, or would be, committed."""
+    """Branch on which the change is, or would be, committed."""
     commit: str | None = None
     line: str | None = None
     """The line added under `Actions taken`."""
     judge: str | None = None
-    """Judge that proposed it. This and the following fields are null for a committed change."""
+    """Judge that proposed the change. This and the following fields are null for a committed change."""
     summary: str | None = None
     patch: str | None = None
     """The change as `git diff` prints it, with secrets redacted."""
@@ -367,10 +366,10 @@ class AppliedDocument(Frozen):
 async def propose_patch(
     workspace: Workspace, suite: SuiteFolder, report: str, id: str, say: Callable[[str], None]
 ) -> PatchOffer | AppliedPatch:
-    """Propose a patch for a recommendation, or return its earlier commit.
+    """Propose a patch for a recommendation, or return the patch if it is already committed.
 
-    Writes only to the store, and to the report if a branch already has the commit. With the option `fresh`, a cached
-    proposal is ignored.
+    Writes only to the store, and to the report if a branch already has the commit. The option `fresh` ignores a cached
+    proposal.
 
     Args:
         workspace: Provides the report, its evidence and the model.
@@ -380,8 +379,8 @@ async def propose_patch(
         say: Called with each line of information for the user.
 
     Raises:
-        EvalscribeError: The recommendation does not exist or concerns no finding, no patch applies, or a file has
-            uncommitted changes.
+        EvalscribeError: The recommendation does not exist or concerns no finding, the proposed patch does not apply, or
+            a file has uncommitted changes.
     """
     subject = find_recommendation(workspace, report, id)
     before = _done_before(workspace, suite, subject)
@@ -397,7 +396,7 @@ async def propose_patch(
 
 
 async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
-    """Store the question after the patch was shown. Returns True if it replaces a question about another patch.
+    """Store the question whether to commit the shown patch. Returns True if it replaces one about another patch.
 
     Because the question is stored, a later approval from any process applies only to the patch that was shown.
     """
@@ -407,11 +406,11 @@ async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
 async def commit_patch(
     workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, yes: bool
 ) -> AppliedPatch | None:
-    """Commit the approved patch and record it in the report. Without approval, return None and change nothing.
+    """Commit the approved patch and record it in the report. Without `yes`, only drop the stored question.
 
     Raises:
-        EvalscribeError: The repository or the report changed meanwhile. A commit that was made stays, and repeating the
-            command records it in the report.
+        EvalscribeError: The repository or the report changed meanwhile. If the patch was committed, the commit stays,
+            and repeating the command records it in the report.
     """
     asked = workspace.store.analyses.take_approval(offer.patch)
     applied = _apply(workspace, suite, offer, agreed=asked) if yes else None
@@ -420,16 +419,16 @@ async def commit_patch(
 
 
 def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agreed: bool) -> AppliedPatch:
-    """Apply the patch under a lock: of two simultaneous approvals, the second one returns the first one's commit."""
+    """Commit the patch under a lock: of two simultaneous approvals, the second returns the commit of the first."""
     with workspace.store.analyses.lock(offer.patch.run):
         subject = find_recommendation(workspace, offer.file, offer.patch.recommendation)
         before = _done_before(workspace, suite, subject)
         if before is not None:
             return before
         if not agreed:
-            raise UsageError("the question was answered by somebody else meanwhile. Nothing was changed; run it again")
+            raise UsageError("somebody else answered the question meanwhile. Nothing was changed; run it again")
         if subject.recommendation != offer.recommendation:
-            raise UsageError(f"{subject.id} was changed in {offer.file} meanwhile. Nothing was changed; run it again")
+            raise UsageError(f"{subject.id} was edited in {offer.file} meanwhile. Nothing was changed; run it again")
         _refuse_changed(suite, offer.patch)
         return _commit(workspace, suite, offer, subject)
 
@@ -448,7 +447,7 @@ def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject
 
 
 def _done_before(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
-    """Return the patch that the report or a branch shows as committed; record the latter in the report."""
+    """Return the patch if the report or a branch shows its commit. If only a branch does, record it in the report."""
     line = committed_line(subject.text, subject.id)
     if line is not None:
         return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, new=False)
@@ -464,7 +463,7 @@ def _done_before(workspace: Workspace, suite: SuiteFolder, subject: ReportRecomm
 def _tell(
     workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> AppliedPatch:
-    """Add only the line to the report's file, keeping everything that people wrote meanwhile."""
+    """Add the line on the commit to the report's file, which keeps everything that people wrote meanwhile."""
     proved = _is_proved(workspace.store.analyses, subject)
     line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
     try:
@@ -531,7 +530,7 @@ def _files(
     head: str,
     read: Callable[[str], str | None],
 ) -> tuple[PatchScope, CommitFiles]:
-    """Return the files that may be changed and those that may be read, the former first."""
+    """Return the scope of files that may be changed, and all files that may be read, those in the scope first."""
     there = tuple(path for path in suite.repository.files(head) if path.isprintable())
     concerned = _scope(workspace, suite, subject, evidence, there, head)
     by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
@@ -540,7 +539,7 @@ def _files(
         where = suite.repository.root / suite.within
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
-            f"{where} has no files for {subject.id}: none is named like its evals ({evals}), or several places are.\n"
+            f"{where} has no files for {subject.id}: no single folder or file is named like its evals ({evals}).\n"
             "Name the repository of the eval suite with `repo`; only committed files count.",
             fields=("repo",),
         )
@@ -569,7 +568,7 @@ def _scope(
 
 
 def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
-    """Return the files, anywhere in the repository, whose content is a stored output."""
+    """Return the files in the scope whose content is a stored output of the model."""
     texts = outputs(evidence)
     names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
     alike = (path for path in concerned.files if path.rpartition("/")[2] in names)

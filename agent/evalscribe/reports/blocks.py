@@ -1,4 +1,4 @@
-"""Read markdown as blocks with line numbers: headings, paragraphs, lists, tables, fences, quotations."""
+"""Parse markdown into blocks with line numbers: headings, paragraphs, lists, tables, fences, quotations."""
 
 import re
 from collections.abc import Iterator
@@ -16,32 +16,32 @@ MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
 _FRONT = re.compile(r"---\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MOST_FRONT = 10_000
 _MOST_BRACKETS = 100
-"""Maximum nesting of front matter: the YAML reader is slow and recursive."""
+"""Maximum number of `[` in front matter, because the YAML parser is slow and recursive."""
 CACHED_CHARACTERS = 100_000
-"""Maximum characters of a page whose blocks are cached: a report of 10,000 failures has millions."""
+"""Maximum characters of a page whose blocks are cached. A report with 10,000 failures has millions of characters."""
 
 
 class PageBlock(Frozen):
-    """One block of the page: a heading, paragraph, list, table, fence, quotation …"""
+    """One block of a page: a heading, paragraph, list, table, fence, quotation …"""
 
     kind: str
-    """Its type in markdown-it."""
+    """The block's type in markdown-it."""
     line: int
     """First line, counted from 1."""
     source: str
-    """Its unchanged lines."""
+    """The block's unchanged lines."""
     text: str = ""
-    """Inline source of a heading or paragraph, content of a fence, or YAML of front matter."""
+    """Markdown inside a heading or paragraph, content of a fence, or YAML of front matter."""
     level: int = 0
     """Level of a heading."""
     items: tuple["PageBlock", ...] = ()
-    """Items of a list (each with its first paragraph as text), items nested below an item, or rows of a table."""
+    """Items of a list (each has its first paragraph as `text`), items nested in an item, or rows of a table."""
     cells: tuple[str, ...] = ()
     """Cells of a table's row."""
     simple: bool = True
-    """Whether an item has only one paragraph."""
+    """Whether a list item consists of one paragraph."""
     outline: bool = False
-    """Whether an item has only one paragraph and lists, whose items are its `items`."""
+    """Whether a list item consists of one paragraph and bullet lists, whose items are in `items`."""
 
     @property
     def end(self) -> int:
@@ -80,7 +80,7 @@ def _read(text: str) -> list[PageBlock]:
 
 
 def _definitions(page: list[PageBlock], lines: list[str]) -> Iterator[PageBlock]:
-    """Yield the lines outside blocks: link definitions, for which markdown-it has no node."""
+    """Yield a block for each line in no other block: a link definition, for which markdown-it has no node."""
     told = {line for block in page for line in range(block.line, block.end + 1)}
     for number, line in enumerate(lines, 1):
         if line.strip() and number not in told:
@@ -145,13 +145,13 @@ def front_matter(text: str) -> dict[object, object]:
 
 
 def text_below(heading: PageBlock, text: str) -> str:
-    """Return everything that follows a heading of the text."""
+    """Return everything in the text that follows a heading."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(lines[heading.end :])
 
 
 def refuse_markers(block: PageBlock) -> None:
-    """Raise `UnreadableReport` for a conflict marker of git; one inside a fence may be evidence."""
+    """Raise `UnreadableReport` for a conflict marker of git outside fences; inside, it may be evidence."""
     if block.kind != "fence":
         for at, line in enumerate(block.source.split("\n")):
             if MARKER.match(line):
@@ -159,7 +159,7 @@ def refuse_markers(block: PageBlock) -> None:
 
 
 class UnreadableReport(DataError):
-    """A page cannot be parsed. Gives the reason and the lines, counted from 1."""
+    """A page cannot be parsed. The message has the reason and the line numbers, counted from 1."""
 
     def __init__(self, reason: str, *lines: int) -> None:
         where = " and ".join(str(line) for line in lines)

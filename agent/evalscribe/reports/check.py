@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 MANY = 1000
-"""Maximum failures of a run whose evidence is loaded just to compare its content id."""
-NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
+"""Maximum failures of a run for which all evidence is loaded to compare its content id with the report's."""
+NOWHERE = "it is not in the store; read it from a snapshot (`--evidence DIR`) or from the deployment (`--fetch`)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
@@ -56,18 +56,18 @@ class RunEvidence:
     def __init__(self, run: Run, source: RunSource | None, store: "AnalysisStore | None") -> None:
         """Store the arguments.
 
-        Evidence missing from the store is read from the source and, with a store, saved there.
+        Evidence that the store lacks is read from the source, and saved if there is a store.
         """
         self.run = run
         self._source = source
         self._store = store
 
     def has(self, paths: Sequence[str]) -> bool:
-        """Return True if one of the paths is a failed eval of the run."""
+        """Return whether one of the paths is a failed eval of the run."""
         return any(path in self._evals for path in paths)
 
     async def evidence(self, path: str) -> Evidence | str:
-        """Return the evidence of a failed eval by its printed path, or the reason why there is none."""
+        """Return the evidence of the failed eval with this printed path, or the reason why there is no evidence."""
         eval = self._evals.get(path)
         try:
             found = await self._found(eval) if eval else None
@@ -78,7 +78,7 @@ class RunEvidence:
         return f"{path}: {found.reason}" if found else NOWHERE
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
-        """Return a warning if the report was made from other evidence."""
+        """Return a warning if the report was made from evidence with another content id."""
         if not digest or self._from_afar or len(self.run.failures) > MANY:
             return ()
         try:
@@ -119,7 +119,7 @@ class EvidenceFinder:
         Args:
             workspace: Its store is used if it exists, and created only to save fetched evidence.
             evidence: Snapshot folders.
-            fetch: True to fetch evidence from the deployment if it is nowhere else.
+            fetch: True to fetch evidence from the deployment if it is in no other place.
         """
         self._workspace = workspace
         self._fetch = fetch
@@ -128,9 +128,9 @@ class EvidenceFinder:
         self._opened = AsyncExitStack()
         self._runs: dict[int, Run] = {}
         self.store: AnalysisStore | None = None
-        """None if there is no store, or it cannot be opened."""
+        """None if there is no store, or if the store cannot be opened."""
         self._lacking = NOWHERE
-        """Reason to give if a run's evidence is nowhere."""
+        """The reason to report if a run's evidence is in no place."""
 
     async def __aenter__(self) -> Self:
         """Open the sources. Raises `EvalscribeError` for a folder that is not a snapshot."""
@@ -151,7 +151,7 @@ class EvidenceFinder:
 
     @asynccontextmanager
     async def of(self, run_id: str) -> AsyncIterator[RunEvidence | str]:
-        """Yield the run's evidence, or the reason why there is none; `run_id` is the id as printed in a report."""
+        """Yield the run's evidence, or the reason why there is none. `run_id` is the id in its printed form."""
         *given, shipped = self._sources
         at_hand = await self._among(given, run_id) or self._stored(run_id) or await self._among([shipped], run_id)
         if at_hand or not self._fetch:
@@ -193,7 +193,7 @@ class EvidenceFinder:
         return RunEvidence(run, None, self.store) if run and (not self._fetch or self._whole(run)) else None
 
     def _whole(self, run: Run) -> bool:
-        """Return True if nothing is missing that could be fetched."""
+        """Return whether the store has the evidence of all failures."""
         return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
 
 
@@ -221,11 +221,11 @@ async def check_reports(
         workspace: Its store is created only to save fetched evidence.
         names: Report names as in `find_report`; empty for all reports.
         evidence: Additional snapshot folders to compare quotations with.
-        fetch: True to fetch evidence from the deployment that is nowhere else.
+        fetch: True to fetch evidence from the deployment if it is in no other place.
         shown_from: The folder that printed paths are relative to.
 
     Raises:
-        NotFoundError: No report, or more than one, has a given name.
+        NotFoundError: A given name is that of no report, or of several.
     """
     library = workspace.reports
     async with EvidenceFinder(workspace, evidence, fetch=fetch) as proofs:
@@ -243,7 +243,7 @@ async def check_reports(
 
 
 def _named(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report and name it relative to the reports folder, even if a path was given."""
+    """Find a report, and replace its name by its path in the reports folder."""
     file = find_report(workspace, name)
     try:
         below = file.path.resolve().relative_to(workspace.reports.root.resolve()).as_posix()
@@ -269,7 +269,7 @@ async def _check(
 
 
 def _free_form(file: ReportFile) -> Iterator[LineProblem]:
-    """Check a report that a person wrote; it has no prescribed format."""
+    """Check a report that a person wrote, which may have any format."""
     yield from (one._replace(level="warning") for one in markers(file.text))
     try:
         read_report(file.text, file.name, file.data)
@@ -279,7 +279,7 @@ def _free_form(file: ReportFile) -> Iterator[LineProblem]:
 
 
 def _exists(file: ReportFile) -> Callable[[str], bool]:
-    """Return a function that checks if a file exists, by a name relative to the root of `file.name`."""
+    """Return a function that checks whether a file exists, by its path relative to the root of `file.name`."""
     root = file.path.parents[file.name.count("/")]
 
     def there(name: str) -> bool:
@@ -303,7 +303,7 @@ def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFi
 
 
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:
-    """Check the report's quotations; return the problems, or the reason why they cannot be checked."""
+    """Return the problems of the report's quotations, and the reason if some or all of them cannot be checked."""
     async with proofs.of(report.run.id) as proof:
         if isinstance(proof, str):
             return [], proof
@@ -324,15 +324,15 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
 async def _best(
     proof: RunEvidence, entry: ReportEntry, quoted: Sequence[Quoted], line: int, logs: Sequence[Document]
 ) -> list[LineProblem] | str:
-    """Compare with the best matching member of a group, because any member may have been the one judged.
+    """Compare quotations with the evidence of the best matching member of a group, because any may have been judged.
 
-    `logs` are those of replays.
+    `logs` are the logs of replays.
 
     Returns:
         The problems, or the reason why there is nothing to compare with.
     """
     if not proof.has(entry.paths):
-        return [LineProblem(line, "error", f"the run has no failed eval {entry.paths[0]}")]
+        return [LineProblem(line, "error", f"the report's run has no failed eval {entry.paths[0]}")]
     best: list[LineProblem] | None = None
     reason = ""
     for path in entry.paths:
@@ -380,9 +380,9 @@ class CommentOutcome(Frozen):
 def changed_reports(
     repository: GitRepository, base: str, checked: CheckResult, folder: Path
 ) -> tuple[CheckedReport, ...] | None:
-    """Return the reports that differ from the commit; None if the commit is missing, as in a shallow clone.
+    """Return the reports that changed since the common ancestor with `base`; None if a shallow clone lacks it.
 
-    `folder` is the root of the reports' paths.
+    `folder` is the folder to which the reports' paths are relative.
     """
     try:
         start = repository.common(base, repository.head())
@@ -405,7 +405,7 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
 
 
 def post_comment(open_forge: Callable[[], "GitHubForge | ManualForge"], number: int, body: str) -> CommentOutcome:
-    """Create the comment or update the last one. A failure does not change the result of the check."""
+    """Create the comment on the pull request, or update the last one. An error is returned, not raised."""
     try:
         with closing(open_forge()) as forge:
             url = forge.comment(number, MARK, body)

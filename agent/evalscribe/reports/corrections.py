@@ -24,16 +24,16 @@ from evalscribe.text import join_first, mask_code, one_line
 from evalscribe.workspace import Workspace
 
 Read = Callable[[PageSource], Analysis | None]
-"""Parser of one version; returns None if it cannot be read."""
+"""Parses one version of a page; returns None if the version cannot be parsed."""
 _MARKUP = re.compile(r"[\s\\*_`~<>]+")
-"""Characters that a formatter may add to or change in a person's text."""
+"""Matches characters in a person's text that a formatter may add or change."""
 
 
 class LabelOrigin(Frozen):
     """Facts shared by all labels of a report."""
 
     report: str
-    """Report name below the reports folder."""
+    """Path of the report in the reports folder."""
     run: str
     provider: str
     model: str
@@ -42,23 +42,23 @@ class LabelOrigin(Frozen):
 
 @dataclass(frozen=True)
 class VersionLabels:
-    """Findings and labels of one version, by eval."""
+    """Findings and labels in one version of a report, by eval."""
 
     revision: int | None
     findings: Mapping[str, FindingSummary]
     labels: Mapping[str, tuple[HumanLabel, ...]]
     """The newest label of each person, oldest first."""
     hinted: Mapping[str, FileVersion]
-    """The version in which a person changed certainty or cause of an unreviewed verdict. A newer analysis treats this
-    as a correction, and adds a `Reviewer:` line for it.
+    """The version in which a person changed an unreviewed verdict's certainty or cause. A newer analysis treats the
+    change as a correction, and adds a `Reviewer:` line.
     """
 
 
 def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: LabelOrigin) -> tuple[HumanLabel, ...]:
-    """Return a report's labels in the order of its evals, the newest per person.
+    """Return the labels that people gave in a report: for each eval, the newest label of each person.
 
-    A label stays in force while the report agrees with it. It is withdrawn if the report shows only the judge's label
-    again, and no longer in force if another person replaced it.
+    A label stays in force while the report agrees with it. It is no longer in force if another person replaced it, and
+    is left out if the report has only the judge's label again.
 
     Args:
         versions: Versions of the report, oldest first. Changes of an unreadable version are attributed to the commit
@@ -101,8 +101,8 @@ def _state(
 def _hinted(
     version: FileVersion, state: VersionLabels, now: FindingSummary, before: Sequence[VersionLabels]
 ) -> FileVersion | None:
-    """Return the version in which a person last changed an unreviewed verdict's certainty or cause; None if nobody
-    did.
+    """Return the version in which a person last changed an unreviewed verdict's certainty or cause; None if there is
+    none.
     """
     changed = None
     for old in before:
@@ -122,7 +122,7 @@ def _labels(
     about: LabelOrigin,
     order: Mapping[str, int],
 ) -> tuple[HumanLabel, ...]:
-    """Return the labels of one reviewed eval after a version."""
+    """Return the labels of one reviewed eval as of a version."""
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
     )
@@ -137,7 +137,7 @@ def _labels(
 
 
 def _carried(old: VersionLabels, new: VersionLabels, eval: str, known: Collection[str]) -> bool:
-    """Return True if a version only repeats earlier corrections: a newer analysis, a merge, or an unrelated change."""
+    """Return whether a version only repeats an earlier correction, as after a newer analysis or an unrelated edit."""
     was, now = old.findings.get(eval), new.findings[eval]
     if was is None or not was.by_person or was.classification != now.classification:
         return False
@@ -148,7 +148,7 @@ def _carried(old: VersionLabels, new: VersionLabels, eval: str, known: Collectio
 
 
 def _rewritten(old: VersionLabels, new: VersionLabels) -> bool:
-    """Return True if a newer analysis wrote the new version."""
+    """Return whether a newer analysis wrote the new version."""
     return old.revision is not None and new.revision is not None and new.revision > old.revision
 
 
@@ -157,7 +157,7 @@ def _side(finding: FindingSummary) -> tuple[object, ...]:
 
 
 def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
-    """Return True if the judge now agrees with the person's earlier label."""
+    """Return whether the judge now agrees with the person's earlier label."""
     return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
 
 
@@ -188,7 +188,7 @@ def _new(version: FileVersion, now: FindingSummary, known: Collection[str], abou
 
 
 def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
-    """Return a label with its state in the current report, and without lines that were withdrawn."""
+    """Return a label with `in_force` as in the current report, and without note lines that people have removed."""
     in_force = label.label == now.classification
     there = set(map(_bare, _lines(now)))
     kept = [line for line in (label.note or "").split("\n") if _bare(line) in there]
@@ -197,7 +197,7 @@ def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
 
 
 def _said_before(before: Iterable[VersionLabels], eval: str) -> frozenset[str]:
-    """Return earlier lines of the report, without characters that a formatter may change."""
+    """Return the eval's `Reviewer:` lines in earlier versions, without characters that a formatter may change."""
     return frozenset(_bare(line) for old in before if eval in old.findings for line in _lines(old.findings[eval]))
 
 
@@ -214,12 +214,12 @@ def _judged(finding: FindingSummary) -> Classification | None:
 
 
 def run_of(said: Analysis, name: str) -> str:
-    """Return the report's run id: its own, else the one in the file name, which may be a prefix."""
+    """Return the run id that the report states, else the id in its file name, which may be shortened."""
     return said.run.id or PurePosixPath(name).stem.partition("_")[0]
 
 
 def corrections_by_eval(said: Analysis) -> dict[str, tuple[object, ...]]:
-    """Return people's corrections of each eval: label, kind and lines."""
+    """Return people's corrections by eval: label, kind of cause, and `Reviewer:` lines."""
     return {
         finding.eval: (finding.classification, finding.cause_kind, _lines(finding))
         for finding in said.findings
@@ -230,10 +230,10 @@ def corrections_by_eval(said: Analysis) -> dict[str, tuple[object, ...]]:
 LINE_END = re.compile(r"(\r\n|\r|\n)")
 LABEL_ON_LINE = re.compile(r"(?:\*\*|__)[^*_]*(?:_[A-Z]+)*(?:\*\*|__)(?: *\([\w, -]*\))?(?:, *uncertain)?")
 _CONTINUES = re.compile(r"(?!\s*$|[-*+] |`{3}|~{3}|#{1,6} |>|<)")
-"""A line that markdown reads as the continuation of a paragraph above it."""
+"""Matches a line that markdown reads as the continuation of a paragraph above it."""
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 SURE: tuple[Classification, ...] = ("MODEL_FAULT", "AMBIGUOUS_TASK")
-"""Labels that determine the kind of cause, so that a printed kind is dropped."""
+"""Labels that imply a kind of cause, which is therefore not printed."""
 
 
 def write_label(
@@ -265,13 +265,13 @@ def write_label(
 
 
 def bold(label: PageLabel) -> str:
-    """Render the label in its form under a finding's heading."""
+    """Render the label as on the line below a finding's heading."""
     kind = f" ({label.kind})" if label.kind else ""
     return f"**{label.classification}**{kind}{', uncertain' if label.uncertain else ''}"
 
 
 def _entries(source: PageSource) -> Sequence[ReportEntry]:
-    """Return the findings with people's edits applied; without them if the edits contradict each other."""
+    """Return the findings with people's edits applied, or without the edits if they contradict each other."""
     if not has_data(source.text):
         raise DataError(
             "the report has the form of an earlier version; run `evalscribe analyze` on its run again, then label it"
@@ -283,7 +283,7 @@ def _entries(source: PageSource) -> Sequence[ReportEntry]:
 
 
 def _entry(source: PageSource, n: int) -> ReportEntry:
-    """Return a finding. Raises `DataError` if there is none of this number."""
+    """Return finding `n`. Raises `DataError` if the report has no finding with this number."""
     entries = _entries(source)
     if not 0 < n <= len(entries):
         there = f"findings are 1 to {len(entries)}" if entries else "there are none"
@@ -292,7 +292,7 @@ def _entry(source: PageSource, n: int) -> ReportEntry:
 
 
 def _finding_number(source: PageSource, named: str) -> int:
-    """Return the number of the finding with this number, or about this eval (its path, task or bare name)."""
+    """Return the number of a finding named by its number, or by its eval's path, task or bare name."""
     if named.isdecimal():
         return int(named)
     entries = _entries(source)
@@ -314,7 +314,7 @@ def _names(path: str) -> Iterator[str]:
 
 
 def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> CauseKind | None:
-    """Return the kind to print: the requested one, unless the label implies it, else the old one."""
+    """Return the kind of cause to print: the requested kind, else the old kind; None if the label implies it."""
     old = labels_of(entry)
     if kind:
         return kind if kind in NOT_THE_MODEL or kind != entry.cause_kind else None
@@ -332,7 +332,7 @@ def _said(entry: ReportEntry, new: PageLabel, note: str) -> str | None:
 
 
 def _harmless(note: str) -> str:
-    """Escape HTML in a person's note, but keep links and mentions."""
+    """Escape HTML tags in a person's note. Links and mentions stay."""
     mask = mask_code(note)
     return "".join(
         f"\\{character}" if TAG.match(mask, at) and not mask[:at].endswith("\\") else character
@@ -355,7 +355,7 @@ class _PageLines:
         self.lines[number - 1] = line
 
     def insert_after(self, number: int, line: str, apart: bool) -> None:
-        """Insert a line; with `apart`, separate it from following text that would be parsed as its continuation."""
+        """Insert a line. With `apart`, add a blank line if the next line would be read as its continuation."""
         end = self.ends[0]
         blank = apart and number < len(self.lines) and _CONTINUES.match(self.lines[number]) is not None
         added = [line, ""] if blank else [line]
@@ -378,13 +378,13 @@ class LabelWritten(Frozen):
     number: int
     subject: str
     before: str
-    """The label previously in force."""
+    """The label before the correction."""
     after: str
     said: str | None
     """The `Reviewer:` line that was added."""
     changed: bool
     in_git: bool
-    """Whether the report can be committed, so that `review sync` can read the label."""
+    """Whether the report is in a git repository, where `review sync` reads labels."""
 
 
 def correct_label(
@@ -396,7 +396,7 @@ def correct_label(
     kind: CauseKind | None = None,
     note: str | None = None,
 ) -> LabelWritten:
-    """Label a finding of a report, named by its number or by its eval.
+    """Write a person's label for a finding into the report. `named` is the finding's number or its eval.
 
     Raises:
         NotFoundError: The report does not exist, or it has no finding about this eval.

@@ -1,4 +1,4 @@
-"""Read and write the data beside a page: the complete report as JSON, in the form of `analyze --json`."""
+"""Read and write the data file of a report: the complete report as JSON, in the format of `analyze --json`."""
 
 import json
 from itertools import groupby
@@ -27,11 +27,11 @@ from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.outline import snippets
 
 OF_ONE_COMMAND = ("report_path", "changed", "usage")
-"""Fields that describe a command's result, not the report."""
+"""Fields about a single command, which are not stored."""
 
 
 def write_data(analysis: Analysis) -> str:
-    """Return the text of the data file: one fact per line, without defaults. Equal reports have equal texts."""
+    """Return the text of the data file: one fact per line, without default values. Equal reports have equal texts."""
     facts = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
     return json.dumps({"kind": REPORT_KIND, **facts}, ensure_ascii=False, indent=1) + "\n"
 
@@ -55,7 +55,7 @@ def read_data(text: str, name: str) -> Analysis:
 
 
 def report_from_analysis(analysis: Analysis) -> Report:
-    """Return the report that a document describes, the inverse of `analysis_from_report`. Raises `DataError`."""
+    """Convert the JSON document to a report; the inverse of `analysis_from_report`. Raises `DataError`."""
     try:
         run = {name: value for name, value in analysis.run.model_dump().items() if value is not None}
         return Report(
@@ -83,7 +83,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
 
 
 def _entry(members: list[FindingSummary]) -> ReportEntry:
-    """Join the findings with one number into an entry. A group shares one verdict; trials may have their own."""
+    """Join the findings that have the same number into an entry. Findings on trials may have different verdicts."""
     of_the_eval = {"eval": "", "eval_id": None, "category": None, "group": None, "url": None}
     alike: dict[FindingSummary, list[FindingSummary]] = {}
     for member in members:
@@ -119,7 +119,7 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
 
 
 def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
-    """Return the document with the report's corrections, notes and actions."""
+    """Return the document updated with the report's corrections, notes and actions."""
     known = {finding.eval: finding for finding in analysis.findings}
     same = ("eval_id", "category", "group", "citations")
     findings = tuple(
@@ -132,7 +132,7 @@ def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
 
 
 def _statements(one: FindingSummary) -> tuple[str, ...]:
-    """Return the `Reviewer:` lines; a person who only confirmed the label may have left one empty."""
+    """Return the `Reviewer:` lines. A person who only confirmed the label may have left an empty line."""
     if one.reviewer is None:
         return ()
     if one.reviewer.note is not None:

@@ -1,4 +1,4 @@
-"""Write generated documents other than reports: front matter, and a free file name beside edited ones."""
+"""Write generated documents other than reports, with front matter, and never overwrite an edited document."""
 
 import json
 import re
@@ -15,25 +15,25 @@ _FRONT = re.compile(r"---\nkind: evalscribe-(?!report/)[a-z]+/\d+\n(?:.*\n)*?tex
 
 
 def document(kind: str, facts: Mapping[str, object], lines: Sequence[str]) -> str:
-    """Render the file. Each fact is one line of front matter, as JSON; empty facts are omitted."""
+    """Render the file. Each fact is a line of front matter with a JSON value. Empty facts are omitted."""
     body = "\n".join(lines).rstrip("\n") + "\n"
     told = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
     return "\n".join(["---", f"kind: {kind}", *told, f"text: {_digest(body)}", "---", body])
 
 
 NOT_ANSWERED = "not_answered"
-"""Fact with the number of questions that the judge did not answer."""
+"""Name of the fact that has the number of questions that the judge did not answer."""
 
 
 def is_unedited(text: str) -> bool:
-    """Return True if a file is such a document and was not edited since evalscribe wrote it."""
+    """Return whether a file is a generated document that was not edited since evalscribe wrote it."""
     plain = _plain(text)
     match = _FRONT.match(plain)
     return match is not None and _digest(plain[match.end() :]) == match[1]
 
 
 def same_facts(text: str, other: str, names: Sequence[str]) -> bool:
-    """Return True if two documents have the same kind and the same values of the named facts."""
+    """Return whether two documents have the same kind and equal values of the named facts."""
     return _facts(text, names) == _facts(other, names) is not None
 
 
@@ -65,23 +65,23 @@ MOST_BESIDE = 20
 class PlacedDocument(Frozen):
     path: Path
     name: str
-    """Name below the reports folder."""
+    """Path of the document in the reports folder."""
     state: Literal["new", "updated", "unchanged"]
     note: str | None = None
-    """Reason for an unexpected location."""
+    """Why the document is not in its usual file; None if it is."""
 
 
 def place_document(
     library: ReportsFolder, what: str, short: str, whole: str, text: str, same: Callable[[str], bool]
 ) -> PlacedDocument:
-    """Write the text as `short`.md, or as `whole`.md if that file has another subject.
+    """Write the text to `short`.md, or to `whole`.md if `short`.md is about another subject.
 
     Args:
         library: The reports folder.
         what: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
         whole: Unique file name without suffix.
-        text: The document. It does not replace an earlier one that has fewer unanswered questions.
+        text: The document. It does not replace an earlier document with fewer unanswered questions.
         same: Returns True if an existing document has the same subject.
 
     Raises:

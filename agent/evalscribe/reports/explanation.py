@@ -1,4 +1,4 @@
-"""Render everything known about one failure as text, in more detail than the report."""
+"""Render everything that is known about one failure as text, in more detail than the report does."""
 
 from collections.abc import Iterator
 
@@ -19,19 +19,19 @@ from evalscribe.model.report import summarise_proof
 from evalscribe.text import pluralise, printable
 
 LOG_LINES = 12
-"""Lines of a replay's log that are shown; the last ones, where test runners say what failed."""
+"""Number of displayed lines at the end of a replay's log, where test runners say what failed."""
 
 
 def explanation(
     finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None, again: str = ""
 ) -> str:
-    """Render label, error, reasoning, quotations with their locations, replays, history, and the judge's input.
+    """Render label, error, reasoning, quotations with their places, replays, history, and the judge's evidence.
 
     Args:
         finding: The finding.
         case: What the judge was given.
-        reviewed: The finding as corrected in the run's report.
-        again: How to replay the failure again.
+        reviewed: The finding in the run's report; None unless a person reviewed it.
+        again: The command that replays the failure again.
     """
     eval = finding.evals[0]
     lines = [f"{eval.path}: {_label(finding.verdict)}"]

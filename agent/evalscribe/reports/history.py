@@ -1,4 +1,4 @@
-"""Load earlier reports of a model: what they say about the evals of a run, and whether actions were effective."""
+"""Load earlier reports on a model, what they say about the evals of a run, and whether earlier actions held."""
 
 import posixpath
 import re
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 SHORTEST_PREFIX = 6
-"""Shortest abbreviation of a run id that is recognised, as in `jn7922_2026-02-06.md`."""
+"""Minimum characters of an abbreviated run id, as in `jn7922_2026-02-06.md`."""
 
 
 class PastReport(Frozen):
@@ -49,25 +49,25 @@ class PastReport(Frozen):
     run_ids: tuple[str, ...] = ()
     other_experiments: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
-    """Ids of its previous run or report, usually shortened."""
+    """Ids of the runs that the report names as previous ones, usually shortened."""
     analysis: Analysis
 
     @property
     def run(self) -> str:
-        """Key of its run; two files may be about one run."""
+        """Id of the report's run, or the file name if unknown. Two files may be about one run."""
         return next(iter(self.run_ids), self.name)
 
     def is_of(self, run_id: str) -> bool:
-        """Return True if it is the report of this run, by its content, else by its file name."""
+        """Return whether this is the report of a run, judging by its content or else by its file name."""
         said = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)
         return any(_names(word, run_id) for word in said)
 
     def follows(self, run_id: str) -> bool:
-        """Return True if it refers to this run as a previous one."""
+        """Return whether the report refers to a run as a previous one."""
         return any(_names(word, run_id) for word in self.refers_to)
 
     def action(self, finding: FindingSummary) -> str | None:
-        """Return the action taken on one of its findings, on one line."""
+        """Return the action that was taken on a finding of this report, on one line; None without one."""
         told = (action.text for action in self.analysis.actions_taken if finding.eval in action.evals)
         text = next(told, None)
         return " ".join(text.split()).rstrip(".") if text else None
@@ -76,11 +76,11 @@ class PastReport(Frozen):
 def past_reports(
     files: Sequence[ReportFile], folder: Sequence[str] = ()
 ) -> tuple[tuple[PastReport, ...], tuple[str, ...]]:
-    """Parse reports, newest first and undated ones last.
+    """Parse reports and sort them, the newest first and those without a date last.
 
     Args:
         files: Reports on the model.
-        folder: The run's own folder below `reports/`, from which reports under other spellings are linked.
+        folder: The folder of the run's report below `reports/`. Names of reports are relative to it.
 
     Returns:
         The reports, and a note on each file that could not be read.
@@ -108,7 +108,7 @@ def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
 
 
 def _ordered(reports: Sequence[PastReport]) -> list[PastReport]:
-    """Sort reports, newest first. Of two from one day, the one that names the other's run as previous is newer."""
+    """Sort reports, newest first. Of two from one day, the report that names the other's run as previous is newer."""
 
     def rank(report: PastReport) -> tuple[str, int, str]:
         same_day = (other for other in reports if other.date == report.date)
@@ -127,7 +127,7 @@ def _previous(text: str) -> tuple[str, ...]:
 
 
 def _names(word: str, run_id: str) -> bool:
-    """Return True if a word is a run's id or a distinctive prefix of it."""
+    """Return whether a word is a run's id or a prefix of it that is long enough."""
     return word == run_id or (len(word) >= SHORTEST_PREFIX and run_id.startswith(word))
 
 
@@ -137,9 +137,9 @@ class ReportHistory(Frozen):
     reports: tuple[PastReport, ...] = ()
     """Newest first."""
     precedents: Mapping[str, tuple[Precedent, ...]] = {}
-    """By eval path, newest first; includes evals that failed earlier but not in this run."""
+    """Findings of earlier reports by eval path, newest first. Includes evals that did not fail in this run."""
     folder: str | None = None
-    """The folder of the run's report, relative to the reports folder; the names of `reports` are relative to it."""
+    """The folder of the run's report, relative to the reports folder. Names in `reports` are relative to it."""
     date: str | None = None
     """ISO date of the run's own report, if it exists."""
     notes: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class ReportHistory(Frozen):
 
 
 def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = None) -> ReportHistory:
-    """Collect what earlier reports say, without the run's own report and later ones.
+    """Collect the findings of earlier reports. The run's own report and later reports are left out.
 
     Args:
         files: Reports on the run's model.
@@ -174,8 +174,8 @@ def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
 
 
 def _at_one_time(one: AnalyzedRun, other: Run) -> bool:
-    """Return True if one run began while the other was running. Neither is then earlier than the other: a trial
-    analysed by itself overlaps with its job."""
+    """Return whether one run began while the other was running, so that neither is the earlier one. This happens if a
+    trial of a job is analysed by itself."""
     try:
         starts = [datetime.fromisoformat(run.started_at or "").astimezone(UTC) for run in (one, other)]
     except (ValueError, OverflowError):  # a source that does not say when, or not in ISO 8601
@@ -185,9 +185,9 @@ def _at_one_time(one: AnalyzedRun, other: Run) -> bool:
 
 
 def comparable(report: PastReport, experiment: str) -> bool:
-    """Return True if the report lists failures of the experiment.
+    """Return whether the report lists failures of the experiment.
 
-    A report on several experiments lists only those of the first.
+    A report on several experiments lists only failures of the first one.
     """
     other = any(same_experiment(name, experiment) for name in report.other_experiments)
     said = report.analysis.run.experiment
@@ -221,7 +221,7 @@ def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Preced
 
 
 class EvalPaths:
-    """Maps eval names in earlier reports to evals of a run."""
+    """Maps eval names in earlier reports to paths of a run's evals."""
 
     def __init__(self, run: Run, told: Iterable[str]) -> None:
         self.here = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
@@ -235,9 +235,9 @@ class EvalPaths:
             self.trials.setdefault(_untried(path), []).append(path)
 
     def of(self, name: str) -> tuple[str, ...]:
-        """Return the matching paths of this run, several if it has trials; the name itself if no eval matches.
+        """Return the run's paths that match a name, several if the task has trials; the name itself if no eval matches.
 
-        A bare name used in several categories matches none of them.
+        A bare name that exists in several categories matches none of them.
         """
         if name in self.here:
             return (name,)
@@ -274,9 +274,9 @@ OF_THE_EVAL = re.compile(
     r"(?<![\w/.-])(?:tasks?|graders?)(?![\w/-])|(?:test|grader|task)[\w-]{0,60}(?:\.[\w-]{1,30})*\.[a-z]{1,5}\b",
     re.IGNORECASE,
 )
-"""Matches an action on the task, the grader or a file of these; not a longer name that contains these words."""
+"""Matches text about a task, a grader or one of their files, but not a longer name that contains these words."""
 OPEN_SHARE = 0.1
-"""Maximum share of incomplete evals at which an eval that is not among the failures counts as passed."""
+"""Maximum share of incomplete evals in a run. With more, an eval that is not among the failures may not have run."""
 
 
 class LaterRun(NamedTuple):
@@ -285,28 +285,28 @@ class LaterRun(NamedTuple):
     date: str | None
     """ISO date of the run's report."""
     failed: FailureDescription | None
-    """None if the eval is not among the failures."""
+    """The eval's failure; None if the eval is not among the failures."""
     judged: bool = True
-    """True if the cause is certain and was not the provider or the network."""
+    """True if the cause is certain and is not the infrastructure."""
     ran: bool = True
-    """True if an eval that is not among the failures probably ran, because few evals never completed."""
+    """For an eval that is not among the failures: True if it probably ran, because few evals never completed."""
     sighting: FailureFingerprint | None = None
 
 
 def action_outcome(
     text: str, then: FailureDescription, acted_on: FailureFingerprint | None, now: LaterRun
 ) -> FollowUpOutcome:
-    """Return a run's evidence on an action.
+    """Return what a later run shows about an action.
 
-    "did not hold": the eval fails for the same cause. "held": it ran and does not fail, or it fails at a later step or
-    for another cause. "not yet seen": the run is older than the action, did not reach the model's work or that step,
+    "did not hold": the eval fails for the same cause. "held": the eval ran and passed, or fails at a later step or for
+    another cause. "not yet seen": the run is older than the action, did not reach the model's work or the failed step,
     or still has the task and grader that the action claims to have changed.
 
     Args:
         text: The action.
         then: The failure that the action was for.
-        acted_on: Its fingerprint.
-        now: The result in the run.
+        acted_on: Fingerprint of that failure, if known.
+        now: The eval's result in the later run.
     """
     if _made_after(text, now.date):
         return "not yet seen"
@@ -325,7 +325,7 @@ def action_outcome(
 
 
 def combine_outcomes(outcomes: Iterable[FollowUpOutcome]) -> FollowUpOutcome:
-    """Combine the outcomes of several later runs; a single "did not hold" outweighs all others."""
+    """Combine the outcomes of several later runs. A single "did not hold" decides."""
     said = set(outcomes)
     return "did not hold" if "did not hold" in said else "held" if "held" in said else "not yet seen"
 
@@ -344,12 +344,12 @@ def has_cause(finding: FindingSummary) -> bool:
 
 
 def few_incomplete(total: int | None, incomplete: int | None) -> bool:
-    """Return True if so few evals are incomplete that one not among the failures has most likely passed."""
+    """Return whether so few evals are incomplete that an eval which is not among the failures has probably passed."""
     return not incomplete or (total is not None and incomplete <= OPEN_SHARE * total)
 
 
 def is_complete_run(run: AnalyzedRun, listed: int) -> bool:
-    """Return True if the run is complete according to its report."""
+    """Return whether the report lists all failures of the run, and few evals are incomplete."""
     return (run.failed is None or listed >= run.failed) and few_incomplete(run.total, run.incomplete)
 
 
@@ -364,7 +364,7 @@ def _never_came_so_far(
     failed: FailureDescription,
     now: FailureFingerprint | None,
 ) -> bool:
-    """Return True if the eval ended before the model's work, but had reached it when the action was taken."""
+    """Return whether the eval now ends before the model's work, which the failure that was acted on had reached."""
     never_did = acted_on is not None and not acted_on.judged
     same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
     ended = not now.judged if now is not None else then.step is not None and failed.step is None
@@ -377,14 +377,14 @@ def _without_the_change(text: str, acted_on: FailureFingerprint | None, now: Fai
 
 
 MAX_FOLLOW_UPS = 12
-"""Maximum follow-ups in a report."""
+"""Maximum earlier actions whose outcome a report lists."""
 ORDER: tuple[FollowUpOutcome, ...] = ("did not hold", "not yet seen", "held")
 LONGEST = 200
 """Maximum characters of an action in a report."""
 COMMIT = re.compile(r",? commit `[0-9a-f]{7,64}`(?: on `[^`]*`)?$")
 NOTHING_DONE = "\n## Actions taken\nNone."
 FindRecord = Callable[[PastReport, str], FailureFingerprint | None]
-"""Returns the fingerprint of an eval's failure in a report's run, if stored."""
+"""Returns the stored fingerprint of an eval's failure in a report's run; None if there is none."""
 
 
 def follow_ups(
@@ -396,13 +396,13 @@ def follow_ups(
     seen: Mapping[str, FailureFingerprint],
     seen_in: FindRecord,
 ) -> tuple[FollowUp, ...]:
-    """Evaluate the effect of earlier actions in this run: worst outcome first, at most `MAX_FOLLOW_UPS`.
+    """Return the outcomes of earlier actions in this run: the worst outcomes first, at most `MAX_FOLLOW_UPS`.
 
-    Per eval, only the newest report that names an action counts; inconclusive outcomes are omitted.
+    For each eval, only the newest report with an action is considered. Inconclusive outcomes are omitted.
 
     Args:
         run: The run.
-        date: Date of its report.
+        date: Date of the run's report.
         history: Earlier reports on the model.
         others: Reports on any model.
         findings: Findings of the run.
@@ -427,7 +427,7 @@ def follow_ups(
 
 
 class _Here:
-    """Results of the run by eval."""
+    """Results of the run's evals."""
 
     def __init__(
         self, run: Run, date: str, findings: Iterable[Finding], seen: Mapping[str, FailureFingerprint]
@@ -437,7 +437,7 @@ class _Here:
         self.whole = len(run.failures) >= run.failed and few_incomplete(run.total, run.incomplete)
 
     def shows(self, path: str) -> bool:
-        """Return True if the eval fails here after it reached the model's work."""
+        """Return whether the eval fails in this run, after it reached the model's work."""
         sighting = self.seen.get(self.failing[path][0]) if path in self.failing else None
         return path in self.failing and (sighting is None or sighting.judged)
 
@@ -459,7 +459,7 @@ class _Here:
 
 
 def _of_others(files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory) -> Iterator[PastReport]:
-    """Yield reports with actions on other models from earlier days; the order within a day is unknown."""
+    """Yield reports on other models that have actions and an earlier date; the order within a day is unknown."""
     acted = [file for file in files if NOTHING_DONE not in file.text]
     folder = (
         PurePosixPath(history.folder).parts if history.folder is not None else model_folder(run.provider, run.model)
@@ -485,7 +485,7 @@ def _newest_first(reports: Iterable[PastReport]) -> list[PastReport]:
 
 
 def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
-    """Yield each action with each failure of the report that it concerns."""
+    """Yield each action in a report with each of the report's failures that it concerns."""
     failures = {finding.eval: finding for finding in report.analysis.findings}
     for action in report.analysis.actions_taken:
         for eval in action.evals:
@@ -494,7 +494,7 @@ def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
 
 
 def _shown(text: str, eval: str) -> str:
-    """Return the action without its date, and without a commit and evals named at its end."""
+    """Return the action without the date at its start, and without the evals and the commit at its end."""
     text = COMMIT.sub("", without_date(text))
     start = text.rfind(" (")
     text = text[:start] if text.endswith(")") and eval in text[start:] else text
@@ -502,12 +502,12 @@ def _shown(text: str, eval: str) -> str:
 
 
 def _whole_spans(text: str) -> str:
-    """Remove a code span at the end that was cut off."""
+    """Remove an incomplete code span at the end of a text."""
     return text[: text.rindex("`")] if text.count("`") % 2 else text
 
 
 def stored_records(store: "AnalysisStore", run: Run) -> tuple[FailureFingerprint, ...]:
-    """Return the fingerprint of each failure of a stored run, computed from stored evidence if missing or outdated."""
+    """Return the fingerprint of each failure of a stored run. Missing or outdated ones are computed from evidence."""
     known = store.sightings(run.id)
     if len(known) == len(run.failures) and all(one.method == RECORD_VERSION for one in known):
         return known
@@ -526,7 +526,7 @@ def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
 
 
 def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
-    """Collect the failures of the same evals in other runs of the experiment, loading one run at a time."""
+    """Collect failures of the same evals in other stored runs of the experiment. Runs are loaded one at a time."""
     wanted = {sighting.eval for sighting in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)
@@ -541,7 +541,7 @@ def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerpri
 
 
 class StoredRecords:
-    """Looks up the failure of an eval in a report's run; reads each run once."""
+    """Looks up the fingerprint of an eval's failure in a report's run. Reads each run once."""
 
     def __init__(self, store: "AnalysisStore | None") -> None:
         self._store = store
@@ -570,7 +570,7 @@ def follow_up_actions(
     findings: Iterable[Finding],
     seen: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
-    """Evaluate the effect, in a run analysed on this date, of actions taken after earlier reports of any model."""
+    """Return the outcomes, in a run analysed on this date, of actions taken after earlier reports on any model."""
     known = {one.eval_id: one for one in seen}
     others = tuple(library.all())
     return follow_ups(run, history.date or date, history, others, findings, known, StoredRecords(store))

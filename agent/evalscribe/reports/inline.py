@@ -1,6 +1,6 @@
-"""Names, links and lists of names inside a line of markdown, and rows of tables.
+"""Render names, links and lists of names within a line of markdown, and rows of tables.
 
-A name that markdown or our parsers could read as something else is printed as a code span.
+A name that markdown or evalscribe's parsers could misread is rendered as a code span.
 """
 
 import re
@@ -13,13 +13,13 @@ from evalscribe.text import HAZARD, mask_code
 
 PLAIN_NAME = re.compile(r"[^\W_](?:[\w./+-]*[^\W_])?")
 VERSIONED = re.compile(r"[a-z]+@\d+")
-"""Names such as `rules@2`, which are no mentions because there are letters before the `@`."""
+"""Matches names such as `rules@2`. Forges do not read them as mentions, because letters precede the `@`."""
 PLAIN_PATH = re.compile(r"[^\W_](?:[\w.+-]*[^\W_])?(?:/[^\W_](?:[\w.+-]*[^\W_])?)+")
 DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
 
 def code(text: str) -> str:
-    """Return a code span of one line of text. CommonMark strips one space from each end if both have one."""
+    """Return a line of text as a code span. CommonMark removes one space from each end if both ends have one."""
     if not text:
         return ""
     runs = {len(run) for run in re.findall("`+", text)}
@@ -43,7 +43,7 @@ def name(text: str) -> str:
 
 
 def printed_path(text: str) -> str:
-    """Render an eval's path; as code if it has no slash, since it may look like a number or a recommendation's id."""
+    """Render an eval's path. A path without a slash becomes code, because it may look like a recommendation's id."""
     return text if PLAIN_PATH.fullmatch(text) and not HAZARD.search(text) else code(text)
 
 
@@ -56,13 +56,13 @@ def link(text: str, url: str | None) -> str:
 
 
 def report_link(file: str) -> str:
-    """Render a link to an earlier report, with the date in its name as text."""
+    """Render a link to an earlier report. The text is the date in the report's name."""
     target = quote(file, safe="/.-_")
     return link(report_date(target) or code(target), target)
 
 
 def report_date(file: str) -> str:
-    """Return the date in a report's name; empty if it has none."""
+    """Return the date in a report's file name; empty if the name has none."""
     return next(iter(DATE.findall(file)[-1:]), "")
 
 
@@ -72,7 +72,7 @@ def cell(text: str) -> str:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Render numbers, three or more consecutive ones as a range: `1–3, 7, 8`."""
+    """Render numbers, with three or more consecutive numbers as a range: `1–3, 7, 8`."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
     shown = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
     return ", ".join(chain.from_iterable(shown))
@@ -83,7 +83,7 @@ def row(*cells: str) -> str:
 
 
 def render_references(paths: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
-    """Return, in the entries' order, the number of each entry whose evals are all in `paths`, and the other paths."""
+    """Return the numbers of the entries whose evals are all in `paths`, and the other paths, in the entries' order."""
     left = dict.fromkeys(paths)
     references = []
     for number, entry in enumerate(entries, 1):

@@ -1,4 +1,4 @@
-"""Print labels, and parse labels and `Reviewer:` lines in the forms that people write."""
+"""Render labels, and parse labels and `Reviewer:` lines in the forms that people write."""
 
 import re
 from typing import cast
@@ -17,20 +17,20 @@ ADORNED = (
     (re.compile(r"\[([^\[\]]*)\]\([^\s()]*\)"), r"\1"),
     (re.compile(r"[*`]|__+"), ""),
 )
-"""Markup to remove around a label: escapes, struck-out text, links and emphasis."""
+"""Patterns of markup that is removed around a label: escapes, struck-out text, links and emphasis."""
 LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]*?)\s*(?:\(\s*([\w-]+)\s*\))?\s*(,\s*uncertain)?", re.IGNORECASE)
 KIND_OF: dict[Classification | None, CauseKind | None] = {"MODEL_FAULT": "model", "AMBIGUOUS_TASK": "task"}
-"""Kind of cause that a person's label implies."""
+"""The kind of cause that a person's label implies."""
 NO_STEP = "–"
 _NAMED = r"(?:\s*\((?P<name>[^()]*)\)|\s+(?P<plain>@?[\w.-]+(?: [\w.-]+)?))"
 _REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{_NAMED}?[*_]*\s*:[*_]*\s*", re.IGNORECASE)
-"""Matches `Reviewer:` as people write it: with a check box, in bold, with their name, or as `Reviewers:`."""
+"""Matches `Reviewer:` in the forms that people write: with a check box, in bold, with a name, or as `Reviewers:`."""
 
 
 class PageLabel(Frozen):
     classification: Classification | None
     kind: CauseKind | None = None
-    """The printed kind: one that did not judge the model, or one that a person wrote."""
+    """The kind of cause on the page: one of `NOT_THE_MODEL`, or one that a person wrote."""
     uncertain: bool = False
 
 
@@ -68,9 +68,9 @@ def _bare(source: str) -> str:
 def kind_in_force(
     label: PageLabel, written: PageLabel | None, judge: JudgeLabel | None, kind: CauseKind | None
 ) -> CauseKind | None:
-    """Return the kind printed in the label, else the entry's `kind`, unless a person removed it from the label.
+    """Return the kind of cause in the label; without one, the entry's `kind`, unless a person removed it.
 
-    If the label last `written` is None, the kind counts as removed when the label differs from the judge's.
+    If the label last `written` is None, the kind was removed if the label's classification is not the judge's.
     """
     if label.kind or kind not in NOT_THE_MODEL:
         return label.kind or kind
@@ -84,7 +84,7 @@ def step_name(step: str | None) -> str:
 
 
 def subject(entry: ReportEntry) -> str:
-    """Return an eval's path, a task with the numbers of its trials, or a group's number of evals."""
+    """Return what an entry is about: an eval's path, a task with trial numbers, or the number of evals in a group."""
     if len(entry.evals) == 1:
         return inline.printed_path(entry.paths[0])
     tasks = {TRIAL.sub("", path) for path in entry.paths}
@@ -94,12 +94,12 @@ def subject(entry: ReportEntry) -> str:
 
 
 def trials(entry: ReportEntry) -> list[int]:
-    """Return the numbers of the entry's trials."""
+    """Return the numbers of the trials in an entry."""
     return sorted(int(match[0].lstrip("#")) for path in entry.paths if (match := TRIAL.search(path)))
 
 
 def split_reviewer(text: str) -> tuple[list[str], list[str]]:
-    """Return the lines before the first `Reviewer:`, and the text of each `Reviewer:` on one line."""
+    """Return the lines before the first `Reviewer:`, and the text after each `Reviewer:` on one line."""
     own: list[str] = []
     said: list[list[str]] = []
     for line in text.split("\n"):

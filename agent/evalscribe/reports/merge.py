@@ -1,4 +1,4 @@
-"""Merge a new report with people's edits of the page, and two copies of one run's report with each other."""
+"""Merge a new report with people's edits of the old page, and merge two copies of one run's report."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,20 +30,20 @@ T = TypeVar("T")
 
 
 class MergedReport(Frozen):
-    """The report and the page that should be on disk."""
+    """The merged report and its page."""
 
     report: Report
     text: str
     changed: bool
-    """Whether the page differs from the one on disk."""
+    """Whether the page differs from the page on disk."""
 
 
 def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] = ()) -> MergedReport:
-    """Merge the new report with the edits of the current page. If the page changes, raise its revision.
+    """Merge the new report with people's edits of the current page. If the page changes, increase its revision.
 
     Args:
         new: The new report.
-        current: The current page with its data, if any.
+        current: The current page with its data; None without a page.
         bases: Texts that may be the page as evalscribe wrote it.
 
     Raises:
@@ -69,7 +69,7 @@ def _same_page(text: str, other: str) -> bool:
 
 
 def _page(report: Report, edits: PageEdits) -> str:
-    """Return the new page with the edits outside the editable parts of the old one.
+    """Return the new page with people's edits outside the editable parts of the old page.
 
     Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as another report.
     """
@@ -88,7 +88,7 @@ def _page(report: Report, edits: PageEdits) -> str:
 
 
 def carry_over(new: Report, edits: PageEdits) -> Report:
-    """Return the new report with the corrections, notes and actions of the old page, at its revision."""
+    """Return the new report with the corrections, notes, actions and revision of the old page."""
     old = edits.report
     entries = carried(new.entries, old, edits.written)
     notes = [*old.notes, *departed(old, entries)]
@@ -104,9 +104,9 @@ def carry_over(new: Report, edits: PageEdits) -> Report:
 
 
 def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> tuple[ReportEntry, ...]:
-    """Carry the corrections of the old entries over to the new entries of the same evals.
+    """Copy the corrections of the old entries to the new entries on the same evals.
 
-    A group is split if people treated its evals differently; each part gets its own correction.
+    A group is split if its evals have different corrections, so that each part gets its own.
     """
     last = by_path(written)
     known = {path: entry for path, entry in by_path(old).items() if _edited(entry, last.get(path))}
@@ -115,7 +115,7 @@ def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> t
 
 
 def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
-    """Yield people's labels and notes on evals that no longer fail."""
+    """Yield notes with people's labels and notes on evals that no longer fail."""
     here = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
         if (entry.reviewed or entry.notes) and not here.intersection(entry.paths):
@@ -159,7 +159,7 @@ def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry |
 
 
 def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
-    """Yield a reviewer's line for a correction that the page would otherwise no longer show."""
+    """Yield a `Reviewer:` line if the new page would not show the old correction without it."""
     if old.reviewer:
         return
     if old.reviewed and new.judge and new.judge.classification == old.classification:
@@ -171,9 +171,9 @@ def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | No
 def numbered(
     new: Sequence[Recommendation], old: Sequence[Recommendation], actions: str = ""
 ) -> tuple[Recommendation, ...]:
-    """Reuse the ids of old recommendations that the new ones continue; number others after the highest id.
+    """Give new recommendations the ids of similar old ones, and number the others after the highest id.
 
-    An id that people mentioned in `actions` (`Actions taken`) is never reused for something else.
+    Ids in `actions`, the section `Actions taken`, are not given to other recommendations.
     """
     kept = _continued(new, old)
     known = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
@@ -187,7 +187,7 @@ def numbered(
 
 
 def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> dict[int, str]:
-    """Return ids by position, matching the most similar pairs first; each id is used once."""
+    """Return the id of the most similar old recommendation by index in `new`. Each id is used once."""
     pairs = (
         (_likeness(item, other), -at, other.id)
         for at, item in enumerate(new)
@@ -202,7 +202,7 @@ def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> 
 
 
 def _likeness(item: Recommendation, other: Recommendation) -> float:
-    """Return a similarity: 0 for nothing in common; compares text, then the share of common evals, then the group."""
+    """Return the similarity of text, then evals, then group; 0 if neither the text nor an eval is the same."""
     overlap = _share(item.evals, other.evals)
     same_text = item.text == other.text
     return 0.0 if not (same_text or overlap) else 4 * same_text + 2 * overlap + (item.group == other.group)
@@ -214,7 +214,7 @@ def _share(some: Iterable[str], others: Iterable[str]) -> float:
 
 
 class ReportCopies(NamedTuple):
-    """Two copies of a report: `lead`, whose analysis is used, and the other one."""
+    """Two copies of a report: `lead`, whose analysis is used, and `other`."""
 
     lead: PageEdits
     other: PageEdits
@@ -222,19 +222,19 @@ class ReportCopies(NamedTuple):
 
 
 class ReconciledReport(Frozen):
-    """One report with the edits of two copies."""
+    """A report merged from two copies."""
 
     report: Report
     text: str
     ours: bool
-    """Whether our copy's analysis is used."""
+    """Whether the analysis of our copy is used."""
 
 
 def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -> ReconciledReport:
-    """Return the newer analysis (ours if equally new) with the edits of both copies.
+    """Return the newer analysis, or ours if both are equally new, with people's edits of both copies.
 
     Raises:
-        ConflictingEdits: Two people gave one finding different labels; the error names both lines.
+        ConflictingEdits: Two people gave a finding different labels. The message names both lines.
         UnreadableReport: A copy cannot be read.
         UnmergedEdits: Edits of the copies overlap.
         DataError: The data of a copy cannot be read, or the newer analysis is on a page of the earlier form.
@@ -289,9 +289,9 @@ def _united(copies: ReportCopies) -> Report:
 
 
 def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
-    """Return the items of both copies, without those that a person removed from one: its data still has them.
+    """Return the items of both copies, without items that a person removed from one copy, whose data still has them.
 
-    The copies may have different data. An item that only the data of one copy has was not removed from the other.
+    The copies may have different data: an item that only one copy's data has was not removed from the other copy.
     """
     kept = [item for item in lead if item in other or item not in others_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
@@ -307,7 +307,7 @@ def _actions(lead: str, other: str, base: str, others_base: str) -> str:
 
 
 def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
-    """Yield the lead's entries, splitting a group whose evals were treated differently in the other copy."""
+    """Yield the lead's entries. A group is split if people edited its evals differently in the other copy."""
     written, known = by_path(copies.other.written), by_path(copies.other.report)
     edited = {path: entry for path, entry in known.items() if _edited(entry, written.get(path))}
     for entry in copies.lead.report.entries:
@@ -338,7 +338,7 @@ def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Repor
 
 
 def _gave(entry: ReportEntry, base: ReportEntry | None, others_base: ReportEntry | None) -> bool:
-    """Return whether a person gave or confirmed the label in this copy, on its page or in data that only it has."""
+    """Return whether a person gave or confirmed the label in this copy, on the page or in data that only it has."""
     edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
     common = others_base is not None and others_base.reviewed and _same_label(entry, others_base)
     return edited or (entry.reviewed and not common)
@@ -354,11 +354,11 @@ def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None)
 
 
 def _contradiction(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ConflictingEdits:
-    """Return the error, with our line first."""
+    """Return the error about contradicting labels, in which our copy is named first."""
     said = ((copies.lead, lead), (copies.other, other))
     ours, theirs = said if copies.ours_lead else said[::-1]
     return ConflictingEdits(
-        f"two people labelled {lead.paths[0]} differently: our copy says {_label(ours[1])}, the other one "
+        f"two people labelled {lead.paths[0]} differently: our copy says {_label(ours[1])}, the other "
         f"{_label(theirs[1])}; make them equal",
         finding_line(*ours),
         finding_line(*theirs),
@@ -370,7 +370,7 @@ def _label(entry: ReportEntry) -> str:
 
 
 def _newer_judge_agrees(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
-    """Yield a reviewer's line for a correction that would not show because the newer judge agrees with it."""
+    """Yield a `Reviewer:` line for a correction that would be invisible because the newer judge agrees with it."""
     agrees = lead.judge is not None and lead.judge.classification == other.classification
     if agrees and other.reviewed and not other.reviewer and lead.judge != other.judge:
         yield f"{other.classification}, before the judge said so"

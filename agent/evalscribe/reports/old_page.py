@@ -1,4 +1,4 @@
-"""Read reports of the earlier form, `evalscribe-report/1`: they hold no data, so every line is parsed.
+"""Read reports of the earlier form, `evalscribe-report/1`, which have no data file, so every line is parsed.
 
 Such pages are no longer written. They are read as history, and get the present form when their run is analysed again.
 """
@@ -57,12 +57,12 @@ def parse(text: str, written: Report | None = None) -> Report:
 
     Args:
         text: The page.
-        written: The report as evalscribe last wrote it. A label counts as edited if it differs from this report or, if
-            None, from the judge's label.
+        written: The report as evalscribe last wrote it. A label counts as edited if it differs from that in this
+            report; if None, from the judge's label.
 
     Raises:
-        UnreadableReport: The page is of another kind, or a part of it cannot be read; the error gives the line.
-        ConflictingEdits: The labels in a finding's heading and in the table were both edited.
+        UnreadableReport: The page is of another kind, or a part of it cannot be parsed. The message has the line.
+        ConflictingEdits: A label was edited both in the finding's heading and in the table.
     """
     known = {path: labels.of(entry) for entry in (written.entries if written else ()) for path in entry.paths}
     try:
@@ -77,7 +77,7 @@ class _Row(NamedTuple):
 
     line: int
     eval: str
-    """Printed path of an eval, or how many evals the group has."""
+    """Printed path of an eval, or the number of evals in a group."""
     url: str | None
     step: str | None
     label: PageLabel
@@ -85,7 +85,7 @@ class _Row(NamedTuple):
 
 
 class _OldPage:
-    """The blocks of each section; blocks that are not generated become notes."""
+    """The blocks of each section of an old page. Blocks that evalscribe did not generate become notes."""
 
     def __init__(self, text: str, written: Mapping[str, PageLabel]) -> None:
         self.written = written
@@ -142,7 +142,7 @@ class _OldPage:
         self.notes += (ReportNote(section=section, text=text) for text in texts if text != NOTHING)
 
     def _table(self, section: Section) -> Sequence[PageBlock]:
-        """Return the rows of the section's first table, and add its other blocks to the notes."""
+        """Return the rows of the section's first table, and add the section's other blocks to the notes."""
         page = self.sections[section]
         table = next((block for block in page if block.kind == "table"), None)
         self._keep(section, (block.unquoted for block in page if block is not table))
@@ -157,7 +157,7 @@ class _OldPage:
         return _run_fields(rows, str(self.front.get("run")))
 
     def _entries(self, rows: Mapping[int, _Row]) -> Iterator[ReportEntry]:
-        """Yield the findings by number, by which other sections refer to them."""
+        """Yield the findings in the order of their numbers, by which other sections refer to them."""
         page = self.sections["findings"]
         titles = {at: match for at, block in enumerate(page) if (match := _title(block))}
         self._keep("findings", (block.unquoted for block in page[: min(titles, default=len(page))]))
@@ -175,7 +175,7 @@ class _OldPage:
             yield _entry(found[number][0], rows[number], self.written)
 
     def _patterns(self, entries: Sequence[ReportEntry]) -> dict[str, object]:
-        """Return patterns, follow-ups, and the evals that no longer fail."""
+        """Return the fields `patterns`, `follow_ups` and `resolved`."""
         patterns: list[Pattern] = []
         follow_ups: list[FollowUp] = []
         resolved: tuple[str, ...] = ()
@@ -223,7 +223,7 @@ _STATUS = re.compile(r"(completed|failed|running|unknown|importing)(?:: (.+))?")
 
 
 def _run_fields(rows: Mapping[str, PageBlock], run_id: str) -> dict[str, Any]:
-    """Parse the table of the summary into fields of `Report`."""
+    """Convert the rows of the summary table to fields of `Report`."""
     texts = {name: row.cells[1] for name, row in rows.items()}
     line = min((row.line for row in rows.values()), default=1)
     about, status = texts.get("Run", ""), texts.get("Status", "completed")
@@ -253,9 +253,7 @@ def _rows(table: Sequence[PageBlock]) -> dict[int, _Row]:
     rows: dict[int, _Row] = {}
     for row in table:
         if len(row.cells) < 6 or not _NUMBER.fullmatch(row.cells[0]) or int(row.cells[0]) in rows:
-            raise UnreadableReport(
-                "a row of the classification table has no number of its own or lacks cells", row.line
-            )
+            raise UnreadableReport("a row of the classification table lacks cells or a number of its own", row.line)
         number, subject, step, label, _, why, *_ = row.cells
         name, url = _link(subject)
         rows[int(number)] = _Row(
@@ -321,7 +319,7 @@ def _label_in_force(
     judge: JudgeLabel | None,
     kind: CauseKind | None,
 ) -> PageLabel:
-    """Return the label that a person edited, in the heading or in the row."""
+    """Return the label in the heading or in the table row, whichever a person edited."""
     if heading == row.label:
         return heading
     if written is not None:
@@ -343,11 +341,11 @@ def _label_in_force(
 
 
 class _Body:
-    """The generated and the added text under a finding's heading."""
+    """The generated text under a finding's heading, and the text that people added."""
 
     def __init__(self, page: Sequence[PageBlock]) -> None:
         self.facts: dict[str, tuple[str, int]] = {}
-        """Text and line of each item of the list, by its first word."""
+        """Text and line of each item in the finding's list, by the item's first word."""
         self.reasoning = ""
         self.snippets: list[object] = []
         self.members: list[EvalRef] = []
@@ -383,7 +381,7 @@ class _Body:
             self._item(below)
 
     def _text(self, block: PageBlock, following: PageBlock | None) -> None:
-        """Take the first paragraph as the reasoning, unless a later one is directly above the quotations."""
+        """Use the first paragraph as the reasoning, unless a later paragraph is directly above the quotations."""
         own, said = labels.split_reviewer(block.text)
         if block.kind == "heading" and (own or not said):
             self.notes.append(block.source)
@@ -399,7 +397,7 @@ class _Body:
             self.reasoning = " ".join(own)
 
     def fields(self) -> dict[str, object]:
-        """Parse the list into fields of `ReportEntry`."""
+        """Convert the list under the heading to fields of `ReportEntry`."""
         found: dict[str, object] = {}
         for fact, (text, line) in self.facts.items():
             try:
@@ -410,7 +408,7 @@ class _Body:
 
 
 def _members(item: PageBlock) -> Iterator[EvalRef]:
-    """Yield the evals of one category of a group."""
+    """Yield the evals in a list item, which has a group's evals of one category."""
     head = mask_code(item.text).partition(": ")[0]
     category, names = item.text[: len(head)], item.text[len(head) + 2 :]
     prefix = "" if category == "(no category)" else f"{inline.uncode(category)}/"
@@ -430,7 +428,7 @@ _MODELS = re.compile(
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Match the whole text, with code spans masked, and return the groups. Raises `ValueError` without a match."""
+    """Match the text with code spans masked, and return the unmasked groups. Raises `ValueError` without a match."""
     match = pattern.fullmatch(mask_code(text))
     if match is None:
         raise ValueError(text)
@@ -499,7 +497,7 @@ _PATTERN = re.compile(
     r"([^(]+) \((?:(cause|rule|category|known-gaps|recurring|across-models|not-the-model)(?:: ([^()]+))?|([^()]+))\):"
     r"(?: (.*))?"
 )
-"""Matches the pattern's name; its kind, unless the name implies it; the evals, after the kind or alone; the text."""
+"""Matches a printed pattern. Groups: name; kind, if printed; evals after a kind; evals without a kind; text."""
 _PATTERN_NAMES: dict[str, PatternKind] = {
     "Not the model": "not-the-model",
     "Lint decides": "rule",
@@ -511,7 +509,7 @@ _PATTERN_NAMES: dict[str, PatternKind] = {
     "Fails alike for several models": "across-models",
     "Seen in earlier reports": "recurring",
 }
-"""Maps the beginning of a pattern's name to the kind that it implies."""
+"""The kind of pattern that the beginning of a name implies."""
 
 
 def _kind_of(pattern: re.Match[str]) -> PatternKind | None:
@@ -533,7 +531,7 @@ _PASSES = "would pass"
 def _recommendation(
     item: PageBlock, group: RecommendationGroup, entries: Sequence[ReportEntry]
 ) -> Recommendation | None:
-    """Parse an item; None if a person wrote it."""
+    """Parse a list item; return None if a person wrote it."""
     mask = mask_code(item.text)
     match = (_CHANGE.fullmatch(mask) or _REMARK.fullmatch(mask)) if item.simple else None
     if match is None:
@@ -548,12 +546,12 @@ def _recommendation(
 
 
 def _groups(match: re.Match[str], text: str) -> list[str]:
-    """Return the groups of a match of masked text, taken from the unmasked text; empty for a group without a match."""
+    """Return the groups of a match in masked text as they are in the text; empty for a group without a match."""
     return [text[slice(*match.span(n))] if match[n] else "" for n in range(1, match.re.groups + 1)]
 
 
 def _split(source: str, separator: str) -> list[str]:
-    """Split at separators outside code spans, and strip the parts."""
+    """Split a text at separators outside code spans, and strip the parts."""
     mask, parts, start = mask_code(source), [], 0
     for match in re.finditer(re.escape(separator), mask):
         parts.append(source[start : match.start()].strip())
@@ -566,7 +564,7 @@ def _list(source: str) -> tuple[str, ...]:
 
 
 def _link(source: str) -> tuple[str, str | None]:
-    """Return text and address of a link; None as the address if the source is not a single link."""
+    """Return text and address of a link. The address is None if the source is not a single link."""
     match = _LINK.fullmatch(mask_code(source))
     return (source[slice(*match.span(1))], match[2] or None) if match else (source, None)
 
@@ -576,7 +574,7 @@ def _report_links(source: str) -> tuple[str, ...]:
 
 
 def _paths(source: str, entries: Sequence[ReportEntry], line: int) -> tuple[str, ...]:
-    """Return the paths of a list of evals, which gives the path or the number of the finding of each."""
+    """Return the paths of the evals in a list, which names each by its path or by the number of its finding."""
     paths: list[str] = []
     for name in _split(source, ",") if source else ():
         if not _NUMBER.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Build the report and the analysis document from a run, its findings and its history."""
+"""Build the report and the JSON document of an analysis from a run, its findings and its history."""
 
 import re
 import textwrap
@@ -43,28 +43,28 @@ MAX_LINES_OF_ONE = 6
 ORDER: dict[Role, int] = {
     "output": 0, "expected": 0, "log": 1, "grader": 2, "known_gaps": 3, "task": 4, "transcript": 5
 }  # fmt: skip
-"""Order of printed roles. Output and reference share a rank: citations have a wrong line before the right one."""
+"""Order of roles in quotations. Output and reference have one rank: each wrong line is cited before the right line."""
 
 
 NO_REASON = "the log ends before the reason"
 TAG = re.compile(r"^\s*(?:\[[\w.-]+\]|\d+:\d+)?\s*(?:error\b)?")
-"""Text before the message in a log line: a tool's name, or place and severity."""
+"""Matches the text before the message in a log line: a tool's name, or place and severity."""
 CODES = re.compile(r"^TS\d+: |\s*\([\w@/-]+\)$|…$")
-"""Text that our own rendering adds to a tool's message."""
+"""Matches text that evalscribe adds to a tool's message."""
 TIMES = re.compile(r"\s\d+\s?ms$")
 COMPARED = 40
-"""Number of an error's first letters that are searched in a log line."""
+"""Number of an error's first letters that are searched for in a log line."""
 SHORT = 16
-"""Number of a log line's first letters that are searched in an error; the rest may be a remark of the tool."""
+"""Number of a log line's first letters that are searched for in an error. Later letters may be a remark of the tool."""
 SHORTEST = 8
-"""Minimum letters of a log line that is searched in an error."""
+"""Minimum letters of a log line that is searched for in an error."""
 
 
 def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, ...]:
     """Return the citations worth printing, in the order of `ORDER`.
 
-    Log lines that only repeat `error`, which the report prints anyway, are included only if there is nothing else to
-    quote. No log lines are included if the log ends before the reason.
+    The report prints `error`, so log lines that only repeat it are included only if there is nothing else to quote. No
+    log lines are included if the log ends before the reason.
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
     ordered = sorted(unique.values(), key=lambda c: ORDER[c.role])
@@ -84,7 +84,7 @@ def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, .
 
 
 def _repeats(quotation: str, error: str) -> bool:
-    """Return whether a log line repeats the error, ignoring punctuation, prefixes and truncation."""
+    """Return whether a line of a quotation repeats the error, ignoring punctuation, prefixes and truncation."""
     said = _letters(CODES.sub("", error))
     lines = [_letters(TIMES.sub("", TAG.sub("", line))) for line in quotation.split("\n")]
     return any(said[:COMPARED] in line or (len(line) >= SHORTEST and line[:SHORT] in said) for line in lines)
@@ -112,7 +112,7 @@ def compose_report(
     own_prompts: bool = False,
     cascade: CascadeSaving | None = None,
 ) -> Report:
-    """Compose the report of a run as if it were the first; `merge_report` carries over people's edits.
+    """Compose the report of a run without an existing report; `merge_report` then adds people's edits.
 
     Args:
         run: The run.
@@ -122,7 +122,7 @@ def compose_report(
         evidence: Content ids of all evidence.
         earlier: Names of compared reports, newest first.
         own_prompts: True if the workspace overrides prompt templates.
-        cascade: The saving by a cascade.
+        cascade: Cost and savings of a cascade.
     """
     trials = count_trials(run)
     return Report(
@@ -198,12 +198,12 @@ def _label(judge: str, classification: Classification, confidence: float, stage:
 
 
 def saved_by_cascade(verdict: Verdict) -> bool:
-    """Return True if the expensive model was not asked because an earlier stage decided."""
+    """Return whether the expensive model was not asked because an earlier stage of the cascade decided."""
     return verdict.stage in ("rules", "tag") and not verdict.provisional and verdict.before == Usage()
 
 
 def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], against: str) -> CascadeSaving:
-    """Compute the saving; `spared` estimates, by group, the avoided usage of the expensive model `against`."""
+    """Compute a cascade's savings. `spared` has the estimated usage, by group, that the model `against` was spared."""
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
     # Without a cascade the expensive model would have judged these too, so only the earlier stages are extra cost.
@@ -226,7 +226,7 @@ def _tokens(what: Usage | Estimate) -> float:
 
 
 def _decided(findings: Sequence[Finding]) -> tuple[JudgeShare, ...]:
-    """Count decisions by judge, in the order of the stages."""
+    """Return the number of decided evals by judge, in the order of the stages."""
     order = (*STAGES, None)
     judged = sorted((f for f in findings if f.judged), key=lambda f: order.index(f.judged.stage if f.judged else None))
     counts: dict[str, int] = {}
@@ -243,8 +243,8 @@ def analysis_document(
     changed: bool,
     spent: Mapping[str, Usage],
 ) -> Analysis:
-    """Build the analysis document; `findings` add ids, groups and all citations, `spent` is this command's usage by
-    stage.
+    """Build the JSON document of an analysis. `findings` add ids, groups and all citations to the report's findings.
+    `spent` is the usage of this command by stage.
     """
     known = {
         EvalRef(path=eval.path).path: (eval, one, finding.group)

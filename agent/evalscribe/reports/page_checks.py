@@ -1,4 +1,4 @@
-"""Check one page: readability, consistency, name, links, and quotations."""
+"""Check one page of a report: whether it can be read, consistency, file name, links and quotations."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,30 +26,29 @@ EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 FINDING = re.compile(r"###\s+(\d+)[.)]\s")
 FACTS = ("|", "# ", "### ", "**", "As run ")
-"""Beginnings of lines outside fences that state facts."""
+"""Beginnings of generated lines outside fences that state facts."""
 MOST_EDITED = 10
-"""Maximum changed lines that are listed one by one."""
+"""Maximum changed lines that are reported one by one."""
 
 
 def naming(report: Report, name: str) -> Iterator[LineProblem]:
-    """Check the file name. `name` is relative to the reports folder; for a file elsewhere it has no folder."""
+    """Check the file name. `name` is the path in the reports folder, or only the file name for a file outside it."""
     path = PurePosixPath(name)
     run = report.run
     match = NAME.fullmatch(path.name)
     if match is None or match[1] not in report_stems(run.id):
-        yield LineProblem(
-            1, "error", f"the report of run {run.id} is called {_expected(report)}, but this file {path.name}"
-        )
+        what = f"rename {path.name} to {_expected(report)}, after the report's run {run.id}"
+        yield LineProblem(1, "error", what)
     elif match[2] != report.date:
         yield LineProblem(1, "warning", f"the file's name says {match[2]}, but the report was begun on {report.date}")
     folders = path.parts[:-1]
     if folders and folder_fit(run.provider, run.model, folders) is None:
         wanted = "/".join(model_folder(run.provider, run.model))
-        yield LineProblem(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: it is not found there")
+        yield LineProblem(1, "error", f"the run is of {wanted}, and is not found in this folder, {'/'.join(folders)}")
 
 
 def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
-    """Check what the front matter says about the data."""
+    """Check that the front matter agrees with the data."""
     evidence = edits.report.evidence
     if evidence and not EVIDENCE.fullmatch(evidence):
         yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is not `sha256:` and 8 digits")
@@ -73,22 +72,22 @@ LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
-"""Maximum characters of a line that is searched for links."""
+"""Maximum characters of a line; longer lines are not searched for links."""
 SHOWN = 5
-"""Maximum further lines listed for one link."""
+"""Maximum further lines that are listed for a repeated link."""
 
 
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
     """Check the links of a page.
 
-    Generated links must lead to a report. A person may link to any file, so a broken link is only a warning, or a
-    notice if a person wrote the whole report (`report` is None).
+    Generated links must lead to a report. People may link to any file, so a broken link that a person added is a
+    warning, or a notice if a person wrote the whole report (`report` is None).
 
     Args:
         text: The page.
         report: The parsed page; None for a report that a person wrote.
-        name: The report's name below the reports folder.
-        exists: Returns True if a file of this name exists below the reports folder.
+        name: Path of the report in the reports folder.
+        exists: Returns True if a file with this path exists in the reports folder.
     """
     wrong: dict[tuple[ProblemLevel, str], list[int]] = {}
     for number, level, what in _wrong(text, report, name, exists):
@@ -98,7 +97,7 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 
 def _also(lines: list[int]) -> str:
-    """Return a phrase that names further lines, because a repeated link is reported once."""
+    """Return a phrase with the further lines of a link, because a repeated link is reported only once."""
     told = ", ".join(map(str, lines[:SHOWN])) + (" …" if len(lines) > SHOWN else "")
     return f" (also in {'line' if len(lines) == 1 else 'lines'} {told})" if lines else ""
 
@@ -128,7 +127,7 @@ def _of_file(
 
 
 def _targets(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each link's line and target, excluding code."""
+    """Yield line number and target of each link outside code."""
     for number, line in outside_fences(text):
         if len(line) > LONGEST or ("](" not in line and "]:" not in line):
             continue
@@ -149,20 +148,20 @@ def _odd_address(target: str) -> str | None:
 
 
 def linked_reports(report: Report) -> frozenset[str]:
-    """Return the files that generated lines link to."""
+    """Return the names of the reports that generated lines link to."""
     seen = (name for entry in report.entries for one in entry.each for name in one.recurrence.reports)
     return frozenset((*report.earlier, *seen, *(one.report for one in report.follow_ups)))
 
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
 HEAD = 40
-"""Lines searched for a report's kind, even if the front matter is broken."""
+"""Number of lines that are searched for a report's kind, because the front matter may be broken."""
 MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
 
 class PagePart(NamedTuple):
     line: int
-    """Number of its first line, counting from 1."""
+    """Number of the first line, counted from 1."""
     lines: list[str]
 
 
@@ -207,7 +206,7 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
 
 
 def _edited(edits: PageEdits) -> Iterator[LineProblem]:
-    """Yield a notice of edits that are read back, and errors for changed lines that people may not edit."""
+    """Yield a notice about edits of editable parts, and errors for edits of generated lines."""
     if not edits.mergeable:
         yield LineProblem(
             1, "notice", "written by an earlier version; it gets the present form when it is written again"
@@ -228,7 +227,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
 
 
 def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
-    """Yield generated lines that people changed or removed, and lines that they added in the same form."""
+    """Yield errors for generated lines that people changed or removed, and for added lines that look generated."""
     facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
     for line, before, now in edits.elsewhere:
         if now is not None and line in facts:
@@ -247,7 +246,7 @@ def _short(line: str) -> str:
 
 
 def _generated_lines(page: str) -> dict[int, str]:
-    """Return the lines that state facts, by number: headings, labels, tables and quotations."""
+    """Return the lines that look like generated facts, by number: headings, labels, tables and quotations."""
     outside = dict(outside_fences(page))
     lines = enumerate(lines_of(page), 1)
     return {
@@ -258,7 +257,7 @@ def _generated_lines(page: str) -> dict[int, str]:
 
 
 def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
-    """Return the lines of each finding of the report; empty parts for those that the page lacks."""
+    """Return the lines of each finding of the report. A finding that is not on the page has no lines."""
     lines = lines_of(text)
     starts = {}
     for number, line in outside_fences(text):
@@ -276,12 +275,12 @@ def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return lines without trailing white space, which an editor may change."""
+    """Return the lines of a text without trailing white space, which an editor may change."""
     return [line.rstrip() for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
 def outside_fences(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of the lines outside fences."""
+    """Yield number and text of the lines outside fences and front matter."""
     lines = lines_of(text)
     return ((at + 1, line) for at, line, fenced in _fenced(lines, _after_front_matter(lines)) if not fenced)
 
@@ -293,7 +292,7 @@ def _after_front_matter(lines: list[str]) -> int:
 
 
 def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield index and text of each line, and whether it belongs to a fence, including the fence's own lines."""
+    """Yield index and text of each line, and whether the line is in a fence or opens or closes one."""
     fence = ""
     for at, line in enumerate(lines[start:], start):
         mark = FENCE.fullmatch(line)
@@ -308,7 +307,7 @@ def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
-    """Yield each conflict marker left by a merge; with `code`, also those in fences, where they may be quoted."""
+    """Yield an error for each conflict marker of a merge. With `code`, include those in fences, which may be quoted."""
     lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
     marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
     if any(line.startswith("<") for _, line in marks) and any(line.startswith(">") for _, line in marks):
@@ -317,7 +316,7 @@ def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
 
 
 def outside_fences_and_front(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines outside fences, and the front matter, whose revision is the first line to conflict in a merge."""
+    """Yield the lines outside fences and those of the front matter, where the revision conflicts in most merges."""
     numbers = dict(outside_fences(text))
     first = min(numbers, default=1)
     yield from ((at, line) for at, line in enumerate(lines_of(text)[: first - 1], 1))
@@ -330,7 +329,7 @@ def _unreadable(error: UnreadableReport) -> LineProblem:
 
 
 def quotations(part: PagePart) -> tuple[Quoted, ...]:
-    """Return the quotations of one finding, with their lines."""
+    """Return the quotations of a finding, with their line numbers."""
     block = _fence(part)
     if block is None:
         items = (snippets.parse_item(text, line) for line, text in enumerate(part.lines, part.line))
@@ -357,7 +356,7 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
-    """Warn if a quotation marked as unverified is in the evidence; an unprinted part of it may still be wrong."""
+    """Warn if a quotation marked as unverified is in the evidence. This is no error: an unprinted part may be wrong."""
     if _stands_at(snippet, document, snippet.first, last):
         where = f"{snippet.role} {snippet.path}:{snippet.first}"
         yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {where}")
@@ -375,7 +374,7 @@ def _elsewhere(snippet: Snippet, document: Document, last: int) -> str:
 
 
 def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> bool:
-    """Return whether a quotation equals these lines of a document; in a joined one, white space may differ."""
+    """Return whether a quotation equals these lines of a document. If its lines were joined, white space may differ."""
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
         return False
@@ -391,7 +390,7 @@ def _squeezed(text: str) -> str:
 
 
 def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:
-    """Return the document whose printed name is the snippet's."""
+    """Return the document whose printed name equals the snippet's path."""
     named = (document for document in evidence.of(snippet.role))
     return next((d for d in named if _printed(d) == snippet.path), None)
 

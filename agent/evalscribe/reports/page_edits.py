@@ -1,7 +1,7 @@
-"""Find people's edits on a page, and carry them into the page's data or the next version of the page.
+"""Find people's edits on a page, and apply them to the page's data or to the next version of the page.
 
-The editable parts of a page are read back: the bold label under a finding's heading, `Reviewer:` lines, added text
-(notes) and the section `Actions taken`. Edits elsewhere stay on the page through a three-way merge of lines.
+Edits of the editable parts are applied to the data: the bold label under a finding's heading, `Reviewer:` lines, added
+text (notes) and the section `Actions taken`. Edits of other parts stay on the page through a three-way merge of lines.
 """
 
 import re
@@ -33,17 +33,17 @@ _SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
 _LABELS = re.compile("|".join((*CLASSIFICATIONS, labels.UNCLASSIFIED)))
 _AT_END = re.compile(r"\s*[:–—-]+\s*(\S.*)")
 _ALIKE = 0.6
-"""Minimum similarity at which a paragraph counts as a rewording of a generated one. Measured on the edits in
+"""Minimum similarity of a paragraph to a generated one for it to count as a rewording. Measured on the edits in
 `tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated sentences below 0.5."""
 _MOST_PAIRS = 10_000
-"""Maximum pairs of changed paragraphs that are compared; with more, it is a different page."""
+"""Maximum pairs of changed paragraphs that are compared. With more pairs, the page counts as a different page."""
 
 
 class TextPart(Frozen):
-    """A block of the page, or the lines of one without the label and `Reviewer:` lines. Lines count from 1."""
+    """A block of the page, or a block's lines other than the label and `Reviewer:` lines. Lines count from 1."""
 
     owner: int | Section
-    """Number of the finding around it, or else the section."""
+    """Number of the finding that contains the part, or else the section."""
     kind: str
     text: str
     first: int
@@ -51,22 +51,22 @@ class TextPart(Frozen):
 
 
 class PageFinding(Frozen):
-    """One finding as parsed from the page; lines count from 1."""
+    """One finding as parsed from the page. Line numbers count from 1."""
 
     number: int
     subject: str
-    """The text of its heading after the number."""
+    """The text of the finding's heading after the number."""
     members: str = ""
-    """Source of the list of a group's evals; empty for a single eval."""
+    """Markdown of the list of a group's evals; empty for a single eval."""
     heading: int
     label: PageLabel | None = None
-    """None if the label's line is gone or cannot be read."""
+    """None if the label's line is missing or cannot be parsed."""
     label_line: int
-    """The label's line, or the heading's if there is none."""
+    """Line number of the label, or of the heading if there is no label."""
     tail: str = ""
     """Rest of the line after the label."""
     problem: str = ""
-    """Reason why the label's line cannot be read."""
+    """Reason why the label's line cannot be parsed; empty if it can."""
     reviewer: tuple[str, ...] = ()
     reviewer_lines: tuple[int, ...] = ()
 
@@ -77,11 +77,11 @@ class Page(Frozen):
     lines: tuple[str, ...]
     findings: tuple[PageFinding, ...]
     parts: tuple[TextPart, ...]
-    """Everything but labels, `Reviewer:` lines and actions."""
+    """All text but labels, `Reviewer:` lines and `Actions taken`."""
     headings: tuple[str, ...]
     """Headings of sections and findings."""
     actions: str | None
-    """Text of `Actions taken`; None if the section is gone."""
+    """Text of `Actions taken`; None if the section is missing."""
     actions_line: int
 
     @property
@@ -93,34 +93,34 @@ class LineEdit(NamedTuple):
     """An edited line outside the editable parts."""
 
     line: int
-    """Its number on the page; for a removed line, the number of the next line."""
+    """Number of the line on the page; for a removed line, the number of the next line."""
     before: str | None
-    """None for a line that was added."""
+    """The line as evalscribe wrote it; None for an added line."""
     now: str | None
-    """None for a line that was removed."""
+    """The line on the page; None for a removed line."""
 
 
 class PageEdits(Frozen):
-    """A report with the edits of its page applied."""
+    """A report with people's edits of its page applied."""
 
     report: Report
-    """The data with labels, reviewers, notes and actions of the page."""
+    """The report in the data, with labels, reviewers, notes and actions from the page."""
     written: Report
-    """The data alone."""
+    """The report in the data, without edits."""
     base: str
     """The page as evalscribe wrote it, without people's text in its editable parts."""
     base_known: bool
-    """False if the page as it was written is lost, so that `base` is rendered from the data."""
+    """False if the page as evalscribe wrote it is lost, so that `base` is rendered from the data."""
     rest: str
-    """The page with the edits that are read back undone; it differs from `base` where other parts were edited."""
+    """The page without the edits of its editable parts. It differs from `base` where other parts were edited."""
     front: tuple[str, ...] = ()
     """Lines that a person added to the front matter."""
     numbers: tuple[int, ...] = ()
-    """Number on the page of each line of `rest`; empty if `rest` is the whole page."""
+    """Line number on the page for each line of `rest`; empty if `rest` is the whole page."""
     page: str
     """The page on disk."""
     mergeable: bool = True
-    """False for a page of an earlier form, whose other edits cannot be carried into a new page."""
+    """False for a page of an earlier form, whose edits of other parts cannot be merged into a new page."""
 
     @property
     def elsewhere(self) -> tuple["LineEdit", ...]:
@@ -137,16 +137,16 @@ class PageEdits(Frozen):
 
 
 def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdits:
-    """Return a page's report with people's edits applied.
+    """Return the report of a page with people's edits applied.
 
     Args:
         text: The page.
-        written: The report of its data.
+        written: The report in the page's data.
         bases: Texts that may be the page as evalscribe wrote it: from the store, and from git.
 
     Raises:
         UnreadableReport: An editable part cannot be parsed; the error gives the line.
-        ConflictingEdits: A finding has one label in its heading, and another one below it.
+        ConflictingEdits: A finding has one label in its heading and another below it.
     """
     plain = normalised(text)
     digest = _front(plain, "written")
@@ -171,7 +171,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
 
 
 def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdits:
-    """Read labels, reviewers and actions of a page that is newer than its data, as after a wrong merge."""
+    """Read labels, reviewers and actions of a page that is newer than its data, for example after a wrong merge."""
     page, old = parse_page(text), parse_page(rendered)
     pairs, numbers = _same_findings(page.findings, old.findings), _numbers(written, old)
     entries = list(written.entries)
@@ -202,7 +202,7 @@ def _front(text: str, name: str) -> str | None:
 
 
 def parse_page(text: str) -> Page:
-    """Parse the editable parts of a page, and the text around them. Raises `UnreadableReport`."""
+    """Parse the editable parts of a page, and its other text. Raises `UnreadableReport`."""
     parts: list[TextPart] = []
     findings: list[tuple[PageBlock, list[PageBlock]]] = []
     headings: list[str] = []
@@ -243,14 +243,14 @@ def parse_page(text: str) -> Page:
 
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
-    """Yield a block as one part, a list as one part per item, so that an added item leaves the others unchanged."""
+    """Yield a block as one part. Each item of a list is a part, so that an added item does not change other parts."""
     for one in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * one.level} {one.text}" if one.kind == "heading" else one.source
         yield TextPart(owner=owner, kind=block.kind, text=text, first=one.line, last=one.end)
 
 
 def _refuse_quoted_markers(page: str, written: str) -> None:
-    """Raise `UnreadableReport` for a conflict marker in a quotation, unless `written` has it too: then it is evidence.
+    """Raise `UnreadableReport` for a conflict marker in a quotation, unless `written` also has it, as quoted evidence.
 
     Fences that people added may contain markers.
     """
@@ -267,7 +267,7 @@ def _refuse_quoted_markers(page: str, written: str) -> None:
 
 
 def _fenced(block: PageBlock) -> list[str]:
-    """Return the lines inside a fence."""
+    """Return the lines inside a fence; empty for other blocks."""
     return block.source.split("\n")[1:-1] if block.kind == "fence" else []
 
 
@@ -351,7 +351,7 @@ def _nested(item: PageBlock) -> str:
 
 
 def _without(owner: int, block: PageBlock, lines: list[tuple[int, str]], apart: set[int]) -> Iterator[TextPart]:
-    """Yield the lines of a block that are not in `apart`; consecutive lines of one item form one part."""
+    """Yield the lines of a block whose numbers are not in `apart`. Consecutive lines of an item form one part."""
     items = {item.line for item in block.items} if block.kind == "bullet_list" else set()
     run: list[tuple[int, str]] = []
     for number, line in (*lines, (0, "")):
@@ -372,7 +372,7 @@ class _LabelLine(Frozen):
 
 
 def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
-    """Return the first line that is a label; else the first line if it looks like one, with the problem; else None."""
+    """Return the first line with a label; else the first line with its problem, if it looks like a label; else None."""
     odd: _LabelLine | None = None
     paragraphs = [block for block in below if block.kind == "paragraph"]
     for block in paragraphs:
@@ -398,7 +398,7 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
 
 
 class _Reading:
-    """Compares a page with the page as written, and applies the edits to the report from its data."""
+    """Compares a page with the page as evalscribe wrote it, and applies the edits to the report in the data."""
 
     def __init__(
         self, plain: str, tidied: NumberedLines, page: Page, then: Page, written: Report, base_known: bool
@@ -406,7 +406,7 @@ class _Reading:
         self.plain, self.tidied, self.page, self.then = plain, tidied, page, then
         self.written, self.base_known = written, base_known
         self.pairs = _same_findings(page.findings, then.findings)
-        """Each finding as it was written, by its present number on the page."""
+        """Each finding as evalscribe wrote it, by its present number on the page."""
         self.quotations = _quotations(then)
         self._refuse_hidden()
         self.added = _Additions(page, then, self.pairs)
@@ -440,7 +440,7 @@ class _Reading:
         return ((now, self.pairs[now.number]) for now in self.page.findings if now.number in self.pairs)
 
     def _refuse_hidden(self) -> None:
-        """Refuse a page with a heading that is no longer parsed as one: the text below it would be misread."""
+        """Raise an error if a heading is no longer parsed as a heading: the text below it would be misread."""
         here = set(self.page.headings)
         for heading in self.then.headings:
             if heading in here:
@@ -493,7 +493,7 @@ class _Reading:
         return tuple(dict.fromkeys((*here, *unseen, *self._departed(numbers, texts | set(known)))))
 
     def _departed(self, numbers: Mapping[int, int], known: set[str]) -> Iterator[ReportNote]:
-        """Yield edits of findings that are missing from the data, which was written after the page."""
+        """Yield notes with the edits of findings that the data lacks because it was written after the page."""
         for now, then in self._both():
             if then.number in numbers:
                 continue
@@ -508,7 +508,7 @@ class _Reading:
                 yield ReportNote(section="findings", text=text)
 
     def _refuse_labels_in_headings(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
-        """Refuse a label that a person added to a heading, unless the finding has the same label."""
+        """Raise an error for a label that a person added to a heading, unless the finding has the same label."""
         for now, then in self._both():
             number = numbers.get(then.number)
             added = now.subject[len(then.subject) :] if now.subject.startswith(then.subject) else ""
@@ -525,7 +525,7 @@ class _Reading:
             )
 
     def _base_lines(self) -> Iterator[str]:
-        """Yield the lines of the page as it was written, without notes and `Reviewer:` lines that were edited since."""
+        """Yield the lines of the page as evalscribe wrote it, without the notes and `Reviewer:` lines edited later."""
         here = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
         edited = (finding for finding in self.then.findings if not here.get(finding.number, True))
         gone = {at for finding in edited for at in finding.reviewer_lines}
@@ -545,7 +545,7 @@ class _Reading:
         return mine == [self.then.lines[at - 1] for at in then.reviewer_lines]
 
     def _rest_lines(self) -> Iterator[tuple[int, str]]:
-        """Yield numbers and lines of the page, with the edits that are read back undone."""
+        """Yield numbers and lines of the page, without the edits of its editable parts."""
         lines: dict[int, str | None] = {}
         for part in self.added.parts:
             lines |= dict.fromkeys(range(part.first, part.last + 1))
@@ -570,7 +570,7 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: Page) -> dict[int | Section, list[str]]:
-    """Return the notes of a page as evalscribe wrote it: its blockquotes, because no generated text is one."""
+    """Return the notes of a page as evalscribe wrote it. These are its blockquotes: no generated text is one."""
     found: dict[int | Section, list[str]] = {}
     for part in page.parts:
         if part.kind == "blockquote":
@@ -583,7 +583,7 @@ def _said(part: TextPart) -> str:
 
 
 def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> dict[int, PageFinding]:
-    """Match each finding of the page, by its number, with the same finding as it was written."""
+    """Match each finding on the page, by number, with the same finding as evalscribe wrote it."""
     pairs: dict[int, PageFinding] = {}
     left = list(then)
     rules = (
@@ -606,9 +606,9 @@ def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> d
 
 
 def _numbers(written: Report, then: Page) -> dict[int, int]:
-    """Return the number of each finding in the data, by its number on the page as it was written.
+    """Return the number of each finding in the data, by its number on the page as evalscribe wrote it.
 
-    The numbers differ if a process was killed between writing newer data and writing the page.
+    The numbers differ if a process was killed after it wrote newer data and before it wrote the page.
     """
     keys = {(labels.subject(entry), _member_lines(entry)): number for number, entry in enumerate(written.entries, 1)}
     found = {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
@@ -643,7 +643,7 @@ def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[
 
 
 def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
-    """Return the text that a person added after the label or its line; None if the line was edited in another way."""
+    """Return the text that a person added at the end of the label's line; None if the line was edited otherwise."""
     if now.tail == then.tail:
         return ""
     if then.tail and now.tail.startswith(then.tail):
@@ -652,7 +652,7 @@ def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
 
 
 class _Additions:
-    """Text that people added to a page; rewordings of generated text do not count."""
+    """The text that people added to a page, without rewordings of generated text."""
 
     def __init__(self, page: Page, then: Page, pairs: Mapping[int, PageFinding]) -> None:
         self.page, self.then, self.pairs = page, then, pairs
@@ -660,7 +660,7 @@ class _Additions:
         edited = [change for change in found if change.kind != "equal"]
         moved = Counter(part.text for change in edited for part in self._written(change))
         self.parts: list[TextPart] = []
-        """Added parts and lines added to parts."""
+        """Added parts, and lines added to generated parts."""
         self.unchanged = [
             part
             for change in found
@@ -668,7 +668,7 @@ class _Additions:
             for part in page.parts[change.first : change.last]
             if part.kind == "blockquote"
         ]
-        """Earlier notes that are still in their place."""
+        """Earlier notes that are unchanged."""
         self.gone = [
             part
             for change in edited
@@ -688,16 +688,16 @@ class _Additions:
                     self.parts.append(part)
 
     def _written(self, change: TextChange) -> list[TextPart]:
-        """Return the generated parts of a changed region, as they were written."""
+        """Return the generated parts of a changed region as evalscribe wrote them."""
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 
     def _of_own_finding(self, part: TextPart) -> bool:
-        """Return whether a part is a finding's heading, or in a finding that a person added: not a note."""
+        """Return whether a part is a finding's heading, or in a finding that a person added. Such a part is no note."""
         title = part.kind == "heading" and _TITLE.fullmatch(part.text.strip("# ")) is not None
         return isinstance(part.owner, int) and (title or part.owner not in self.pairs)
 
     def notes(self) -> dict[int | Section, list[str]]:
-        """Return the notes by finding or section; adjacent parts form one note."""
+        """Return the notes by finding or section. Adjacent parts form one note."""
         found: dict[int | Section, list[str]] = {}
         last: TextPart | None = None
         for part in sorted((*self.parts, *self.unchanged), key=lambda part: part.first):
@@ -723,7 +723,7 @@ class _Additions:
 
 
 def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPart, TextPart]:
-    """Map each edited part that is a rewording to the generated part that it replaces."""
+    """Map each part in `new` that is a rewording to the generated part in `old` that it replaces."""
     if len(old) * len(new) > _MOST_PAIRS:
         return {}
     likeness = sorted(
@@ -744,7 +744,7 @@ def _likeness(old: TextPart, new: TextPart) -> float:
 
 
 def _added_lines(old: TextPart, new: TextPart) -> Iterator[TextPart]:
-    """Yield the lines that a person added to a generated paragraph or list, if no other line of it changed."""
+    """Yield the lines that a person added to a generated paragraph or list, if its other lines are unchanged."""
     if new.kind not in ("paragraph", "bullet_list"):
         return
     lines = new.text.split("\n")
@@ -764,29 +764,29 @@ def _agrees(label: PageLabel, entry: ReportEntry) -> bool:
 
 
 def _front_end(lines: Sequence[str]) -> int:
-    """Return the number of the front matter's last line; 0 without front matter."""
+    """Return the line number at which the front matter ends; 0 without front matter."""
     if not lines or lines[0] != "---":
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line == "---"), 0)
 
 
 def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
-    """Return the line of the heading of the finding that concerns the entry's first eval."""
+    """Return the line number of the heading of the finding that shares evals with the entry."""
     number = next(n for n, one in enumerate(edits.report.entries, 1) if set(one.paths) & set(entry.paths))
     lines = enumerate(edits.page.split("\n"), 1)
     return next((at for at, line in lines if re.match(rf"###\s+{number}[.)]", line)), 1)
 
 
 class UnmergedEdits(DataError):
-    """Edits outside the editable parts could not be merged; the error names the lines."""
+    """Edits outside the editable parts could not be merged. The message has the lines."""
 
 
 _NAMED = 5
-"""Maximum lines that an error about unmerged edits names."""
+"""Maximum line numbers in the message of `UnmergedEdits`."""
 
 
 def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
-    """Return the error with the lines that were edited."""
+    """Return an error with the numbers of the edited lines."""
     numbers = list(dict.fromkeys(edit.line for edit in edits.elsewhere))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return UnmergedEdits(
@@ -795,9 +795,9 @@ def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
 
 
 def merge_edits(edits: PageEdits, rendered: str) -> str:
-    """Return the newly rendered page with the edits outside the editable parts of the old one.
+    """Return the newly rendered page with people's edits outside the editable parts of the old page.
 
-    Raises `UnmergedEdits` if they touch lines that changed, or if the page as it was written is unknown.
+    Raises `UnmergedEdits` if generated lines next to the edits changed, or if the page as evalscribe wrote it is lost.
     """
     if edits.rest == edits.base:
         return with_front(rendered, edits.front)

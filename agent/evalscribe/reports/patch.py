@@ -1,4 +1,4 @@
-"""Decide which files a patch may change, and apply a model's edits to them or explain why they cannot be applied."""
+"""Decide which files a patch may change, and apply a model's edits or explain why they cannot be applied."""
 
 import configparser
 import re
@@ -45,20 +45,20 @@ LOCK_FILES = re.compile(
 SECRETS = re.compile(
     r"\.env(?:\..*)?|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519).*|.+\.(?:pem|key|p12|pfx|jks)"
 )
-"""Files that contain keys; neither changed nor shown to a model."""
+"""Matches names of files that contain keys. Such files are neither changed nor shown to a model."""
 _IGNORED_BY_FILE_SYSTEMS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
 _UNSEEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _EMPTY_LETTERS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Unicode letters and marks that are invisible."""
+"""Matches invisible Unicode letters and marks."""
 _DRIVE_OR_STREAM = re.compile(r"[:\\\x00-\x1f\x7f]")
 _SHORT_GIT = re.compile(r"git~\d+")
 LONGEST = 400
 
 
 def protected_reason(path: str) -> str | None:
-    """Return why a path is protected, as a phrase that continues "it is"; None if it is not."""
+    """Return why a path is protected, as a phrase that follows "it is"; None if the path is not protected."""
     parts = path.split("/")
     if not path or len(path) > LONGEST or _DRIVE_OR_STREAM.search(path) or path != unicodedata.normalize("NFC", path):
         return "no plain path with `/` below the repository's root"
@@ -70,17 +70,17 @@ def protected_reason(path: str) -> str | None:
 
 
 def is_unseen(character: str) -> bool:
-    """Return True if a character is invisible or looks like another."""
+    """Return whether a character is invisible or unassigned."""
     return unicodedata.category(character) in _UNSEEN_CATEGORIES or bool(_EMPTY_LETTERS.match(character))
 
 
 def holds_secrets(path: str) -> bool:
-    """Return True if a file of this name is meant to contain keys."""
+    """Return whether a file with this name is meant to contain keys."""
     return bool(SECRETS.fullmatch(fold_file_name(PurePosixPath(path).name)))
 
 
 def fold_file_name(name: str) -> str:
-    """Return the name as file systems that ignore case and Unicode forms compare it."""
+    """Return the form of a name by which file systems compare names if they ignore case and Unicode forms."""
     plain = _IGNORED_BY_FILE_SYSTEMS.sub("", unicodedata.normalize("NFKC", name))
     return plain.casefold().rstrip(" .")
 
@@ -101,7 +101,7 @@ def _reserved(parts: list[str]) -> str | None:
 OUTPUTS = frozenset(
     ("output", "outputs", "results", "runs", "logs", "transcripts", "reports", "generations", "completions", "samples")
 )
-"""Names of folders with model outputs; a category or an eval may have the same name."""
+"""Names of folders with model outputs. A category or an eval may have the same name."""
 
 Parts = tuple[str, ...]
 """Parts of a path."""
@@ -113,10 +113,10 @@ def parts_of(eval: str) -> Parts:
 
 
 class EvalFolders:
-    """Folders and files of a repository that are named like evals.
+    """Finds the folders and files of a repository that are named like evals.
 
-    If several evals' names match the end of a path, the longest one counts. A name without a category is ambiguous and
-    counts only if it occurs in a single place.
+    If names of several evals match the end of a path, the longest name decides. A name without a category is ambiguous,
+    so it matches only if it is in a single place.
     """
 
     def __init__(self, files: Sequence[str], own: Iterable[Parts], others: Iterable[Parts]) -> None:
@@ -127,17 +127,17 @@ class EvalFolders:
         self._own -= self._unclear(files)
 
     def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the folders of the concerned evals, and those of others."""
+        """Return the folders of the evals that the recommendation concerns, and the folders of other evals."""
         called = [(folder, name) for folder in self._folders if (name := self._eval(_parts(folder)))]
         own = tuple(folder for folder, name in called if name in self._own)
         return own, tuple(folder for folder, name in called if name not in self._own)
 
     def means(self, file: str) -> bool:
-        """Return True if a file, without its suffixes, is named like a concerned eval."""
+        """Return whether a file, without its suffixes, is named like an eval that the recommendation concerns."""
         return self._eval(_stem(file)) in self._own
 
     def _eval(self, parts: Parts) -> Parts | None:
-        """Return the eval that a path ends with, unless it is below a folder for outputs."""
+        """Return the eval whose name a path ends with; None if there is none, or if it is in a folder for outputs."""
         for length in self._lengths:
             if parts[-length:] in self._known and not OUTPUTS & {part.casefold() for part in parts[:-length]}:
                 return parts[-length:]
@@ -153,7 +153,7 @@ class EvalFolders:
 
 
 class FolderIndex:
-    """Finds the innermost of some folders that contains a path."""
+    """Finds the innermost eval folder that contains a path."""
 
     def __init__(self, folders: Sequence[str], foreign: Sequence[str]) -> None:
         self._folders = frozenset(folders)
@@ -167,7 +167,7 @@ class FolderIndex:
         return self._innermost(path) in self._foreign
 
     def is_output(self, path: str) -> bool:
-        """Return True if the path is in a folder of outputs directly below its eval's folder."""
+        """Return whether the path is in a folder for outputs directly below its eval's folder."""
         below = path.removeprefix(f"{self.folder(path)}/").split("/")
         return len(below) > 1 and below[0].casefold() in OUTPUTS
 
@@ -201,27 +201,27 @@ TOOL_CONFIGURATION = re.compile(
     r"|\.?ktlint.*|detekt\.ya?ml|analysis_options\.ya?ml|\.credo\.exs|\.formatter\.exs",
     re.IGNORECASE,
 )
-"""Names of files with settings of linters, type checkers and formatters."""
+"""Matches names of files with settings of linters, type checkers and formatters."""
 
 
 class PatchScope(Frozen):
-    """Paths that one proposal may touch."""
+    """The paths that a patch may change or create."""
 
     files: tuple[str, ...]
     """Existing files that may be changed, tool settings first."""
     folders: tuple[str, ...]
-    """Folders of the evals, in which new files may be created."""
+    """Folders of the evals that the recommendation concerns, in which new files may be created."""
     foreign: tuple[str, ...] = ()
     """Folders of other evals."""
     there: frozenset[str] = frozenset()
-    """Every path and every folder of the repository."""
+    """All paths of files and folders in the repository."""
     closed: tuple[str, ...] = ()
-    """Links and submodules: nothing may be created at or below them."""
+    """Links and submodules. No file may be created in their place or below them."""
     within: str = ""
     """The folder named by `--repo`, relative to the repository's root; empty for the root."""
 
     def refusal(self, path: str) -> str | None:
-        """Return why a file may be neither changed nor created, as a phrase that continues "it is"."""
+        """Return why a file may not be changed or created, as a phrase that follows "it is"; None if it may."""
         if path in self.files:
             return None
         reason = protected_reason(path)
@@ -238,7 +238,7 @@ class PatchScope(Frozen):
         return None if self.owns(path) else "not what the recommendation concerns"
 
     def owns(self, path: str) -> bool:
-        """Return True if the path is in the folder of an eval, but not among its outputs."""
+        """Return whether the path is in the folder of a concerned eval, but not in its folder for outputs."""
         inside = FolderIndex(self.folders, self.foreign)
         return inside.folder(path) is not None and not inside.is_output(path)
 
@@ -257,16 +257,16 @@ def patch_scope(
     within: str = "",
     others: Iterable[str] = (),
 ) -> PatchScope:
-    """Compute the scope of a recommendation.
+    """Return the paths that a patch for a recommendation may change or create.
 
     Args:
         files: Files of the repository.
         group: Kind of the recommendation.
-        evals: Evals that it concerns.
+        evals: Evals that the recommendation concerns.
         documents: The findings' graders, tasks, references and gap notes.
         links: Links and submodules of the repository.
         within: The folder named by `--repo`.
-        others: Evals that it does not concern.
+        others: Evals that the recommendation does not concern.
     """
     own = [path for path in files if not within or path.startswith(f"{within}/")]
     named = EvalFolders(own, map(parts_of, evals), map(parts_of, others))
@@ -294,7 +294,7 @@ def _belongs(path: str, named: EvalFolders, inside: FolderIndex) -> bool:
 
 
 def _documented(files: Sequence[str], documents: Iterable[Document], above: Iterable[str]) -> Iterable[str]:
-    """Return files that a document's path identifies uniquely, relative to the root or a folder above an eval."""
+    """Yield the files that documents' paths identify uniquely, relative to the root or to a folder above an eval."""
     there = frozenset(files)
     tops = {"", *above}
     for document in documents:
@@ -304,7 +304,7 @@ def _documented(files: Sequence[str], documents: Iterable[Document], above: Iter
 
 
 def _configures(path: str, above: frozenset[str]) -> bool:
-    """Return True if this is a tool's configuration at the root or in a folder above an eval."""
+    """Return whether a file is a tool's configuration at the root or in a folder above an eval."""
     folder, _, name = path.rpartition("/")
     return folder in above and TOOL_CONFIGURATION.fullmatch(name) is not None
 
@@ -314,7 +314,7 @@ def _spelt(path: str) -> str:
 
 
 def _new_parts(path: str, there: frozenset[str]) -> Iterable[str]:
-    """Return the path and those of its folders that do not exist."""
+    """Return those that do not exist among the path and its folders."""
     return (part for part in (path, *parents(path)) if part not in there)
 
 
@@ -328,7 +328,7 @@ Tables = Mapping[str, object]
 
 
 def beyond_tools(path: str, before: str, after: str) -> bool:
-    """Return True if anything but the tables of `_TOOLS` changes, or if either text cannot be parsed."""
+    """Return whether a change affects more than the tables of `_TOOLS`, or one of the texts cannot be parsed."""
     name = path.rpartition("/")[2].casefold()
     read = _toml if name == "pyproject.toml" else _ini if name in ("setup.cfg", "tox.ini") else None
     if read is None:
@@ -355,25 +355,25 @@ def _ini(text: str) -> Tables:
 
 MOST_EDITS = 60
 LONGEST_NEW = 100_000
-"""Maximum characters that all edits may write together."""
+"""Maximum characters that all edits together may write."""
 REDACTED = "[redacted:"
 FARTHEST = 200
-"""Maximum consecutive blanks in a line; more would move the text after them out of view."""
+"""Maximum consecutive blanks in a line. More would move the text after the blanks out of view."""
 
 ReadFileText = Callable[[str], str | None]
-"""Returns the text of a file by its path; None if it does not exist or is not text."""
+"""Returns the text of the file with this path; None if the file does not exist or is not text."""
 
 
 class EditRefusal(Frozen):
-    """The reason why edits do not form a patch."""
+    """The reasons why edits do not form a patch."""
 
     problems: tuple[str, ...]
     forbidden: bool = False
-    """True if an edit touches something that the recommendation does not concern."""
+    """True if an edit changes something that the recommendation does not concern."""
 
 
 def apply_edits(edits: Sequence[Edit], scope: PatchScope, read: ReadFileText) -> tuple[FileChange, ...] | EditRefusal:
-    """Apply all edits or none; return the changed files by path."""
+    """Apply all edits or none. Return the changed files, sorted by path."""
     forbidden = dict.fromkeys(f"{e.path!r} is {why}" for e in edits if (why := scope.refusal(e.path)) is not None)
     if forbidden:
         return EditRefusal(problems=tuple(forbidden), forbidden=True)
@@ -404,14 +404,14 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
 
 
 def _unseen(text: str) -> Counter[str]:
-    """Count characters that are invisible in a diff, or that only some programs treat as line ends."""
+    """Count characters that a diff does not show, or that only some programs read as line ends."""
     return Counter(one for one in text.replace("\r\n", "\n") if one not in "\n\t" and is_unseen(one))
 
 
 def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, known: Container[str]) -> str | None:
     """Change the file's text in `files`, or return what is wrong with the edit.
 
-    A `known` file that cannot be read is not text or is too large.
+    If `read` returns None for a `known` file, the file is too large or not text.
     """
     there = files[edit.path] if edit.path in files else read(edit.path)
     if not edit.old:
@@ -430,7 +430,7 @@ def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, known: Contain
 
 
 def _with_ends_of(text: str, piece: str) -> str:
-    """Convert the piece to the line ends of the text, which was shown to the model without carriage returns."""
+    """Give the piece the line ends of the text, because the model saw the text without carriage returns."""
     windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if windows else plain
@@ -453,28 +453,28 @@ def _flaw(change: FileChange) -> str | None:
 
 
 LARGEST = 400_000
-"""Maximum characters of a file that is shown or changed."""
+"""Maximum characters of a file that may be shown or changed."""
 MOST_SEARCHED = 400
-"""Maximum files that one search reads."""
+"""Maximum files that a search reads."""
 
 
 class CommitFiles:
-    """The files of a commit, read on demand; nothing outside `paths` is accessible."""
+    """The files of a commit, read on demand. Only files in `paths` are accessible."""
 
     def __init__(self, paths: Sequence[str], read: ReadFileText) -> None:
-        """Store the arguments; `paths` gives the order of listing and searching."""
+        """Store the arguments. Files are listed and searched in the order of `paths`."""
         self.paths = tuple(path for path in paths if not holds_secrets(path))
         self._known = frozenset(self.paths)
         self._read = read
         self._texts: dict[str, str | None] = {}
 
     def raw(self, path: str) -> str | None:
-        """Return the file's original text, for edits; None if it is too large or not text."""
+        """Return the file's original text, to which edits apply; None if the file is too large or not text."""
         text = self._read(path) if path in self._known else None
         return text if text is not None and len(text) <= LARGEST and "\0" not in text else None
 
     def text(self, path: str) -> str | None:
-        """Return the file's text as shown to the model."""
+        """Return the file's text as the model sees it: with secrets redacted."""
         if path not in self._texts:
             raw = self.raw(path)
             self._texts[path] = None if raw is None else redact(raw.replace("\r\n", "\n"))

@@ -12,11 +12,11 @@ from evalscribe.reports.reading import PageSource, read_page, run_of, source_of
 from evalscribe.text import name as printed
 
 BESIDE = ".evalscribe.md"
-"""Suffix of a report beside a file that cannot be parsed and is never overwritten."""
+"""Suffix of a report that is written beside an existing file, because that file must not be overwritten."""
 
 
 OURS = "\nkind: evalscribe-report/"
-"""Text that every generated report contains, even if something precedes its front matter."""
+"""Text that all reports of evalscribe contain, even if a person added text before the front matter."""
 
 
 class ReportPlacement(Frozen):
@@ -25,15 +25,15 @@ class ReportPlacement(Frozen):
     name: str
     """Relative to the reports folder."""
     current: PageSource | None = None
-    """Its text and data, if it exists."""
+    """Text and data of the file; None if it does not exist."""
     message: str | None = None
-    """Reason for an unexpected location."""
+    """Why the report is not in its usual file; None if it is."""
 
 
 def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:
-    """Return the run's file among those of its model, or a new one named by the ISO date.
+    """Return the file of the run's report among the files of its model, or a new file named after the date.
 
-    A run has one file, whatever its date. If that cannot be read, it is left alone and the report goes beside it.
+    A run has one file, whatever the date. If the file cannot be read, it stays unchanged and the report goes beside it.
     """
     own = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
     refused = {file.name: reason for file in own if (reason := _unreadable(file, last_written))}
@@ -49,7 +49,7 @@ def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written:
 def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
     """Return the folder of the run's report, relative to the reports folder.
 
-    This is the folder of an existing report on the run, else of the model's reports.
+    This is the folder of an existing report on the run, else the folder of the model's reports.
 
     Args:
         files: Reports on the run's model.
@@ -60,7 +60,7 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
 
 
 def _is_of(run: Run, file: ReportFile) -> bool:
-    """Return True if the file is the run's, by its front matter or, if that is broken, by its name."""
+    """Return whether a file is the run's report, by its front matter or, if that is broken, by its name."""
     said = run_of(file.text)
     torn = said is None and OURS in file.text
     return said == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
@@ -87,13 +87,13 @@ def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
 
 
 def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
-    """Return True if a report of another run has this name, with any date."""
+    """Return whether a report of another run has a name with this stem, with any date."""
     same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
     return any(run_of(file.text) is not None for file in same)
 
 
 def beside(where: ReportPlacement, files: Sequence[ReportFile], reason: str) -> ReportPlacement:
-    """Return the place next to a page whose edits cannot be merged into the new one."""
+    """Return the file for a new page beside a page whose edits cannot be merged into it."""
     message = (
         f"{where.name} keeps its edits and is left as it is: {reason}; the new page, with the labels, is beside it"
     )
@@ -101,7 +101,7 @@ def beside(where: ReportPlacement, files: Sequence[ReportFile], reason: str) -> 
 
 
 def _beside(name: str, files: Sequence[ReportFile]) -> str:
-    """Return a free name next to a file."""
+    """Return a free file name beside a file."""
     stem = name.removesuffix(".md").removesuffix(".evalscribe")
     candidates = (f"{stem}{f'-{number}' if number > 1 else ''}{BESIDE}" for number in range(1, len(files) + 2))
     return next(candidate for candidate in candidates if not _taken(candidate, files))

@@ -1,4 +1,4 @@
-"""Print the problems of a check as lines, annotations and markdown."""
+"""Render the problems of a check as lines, GitHub annotations and markdown."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class LineProblem(NamedTuple):
 
 
 ANNOTATIONS = 10
-"""Maximum annotations of each level that GitHub shows per step."""
+"""Maximum annotations of a level that GitHub shows per workflow step."""
 ROWS = 50
 COMMENT_ROWS = 20
 COMMENT_REPORTS = 10
@@ -32,7 +32,7 @@ COMMENT_LIMIT = 60_000
 
 
 def check_lines(checked: CheckResult) -> Iterator[str]:
-    """Yield a line per problem, then a summary of what was checked."""
+    """Yield a line per problem, then the numbers of checked reports and problems."""
     for problem in checked.problems:
         yield _line(problem)
     yield from (f"notice: {note}" for note in checked.notes)
@@ -40,7 +40,7 @@ def check_lines(checked: CheckResult) -> Iterator[str]:
 
 
 def check_annotations(checked: CheckResult) -> Iterator[str]:
-    """Yield GitHub runner commands, as many as GitHub shows, and the remaining problems as plain log lines."""
+    """Yield as many problems as GitHub shows as annotation commands, and the others as plain log lines."""
     for level in PROBLEM_LEVELS:
         found = checked.of(level)
         yield from (_annotation(problem) for problem in found[:ANNOTATIONS])
@@ -53,12 +53,12 @@ def check_annotations(checked: CheckResult) -> Iterator[str]:
 
 
 def notice(text: str) -> str:
-    """Return a GitHub runner command for a notice."""
+    """Return the GitHub annotation command for a notice."""
     return f"::notice title=evalscribe::{_data(escape_ci_commands(text))}"
 
 
 def check_table(checked: CheckResult, rows: int = ROWS) -> str:
-    """Render markdown: the total and a row per problem, worst first; text from reports is escaped."""
+    """Render markdown with the total and a table of problems, the worst first. Text from reports is escaped."""
     worst = [problem for level in PROBLEM_LEVELS for problem in checked.of(level)]
     out = [f"**{_total(checked)}**{_others(checked)}"]
     if worst:
@@ -70,7 +70,7 @@ def check_table(checked: CheckResult, rows: int = ROWS) -> str:
 
 
 def check_comment(checked: CheckResult, changed: Sequence[CheckedReport] | None) -> str:
-    """Render the comment for a pull request. `changed` lists its reports; None if unknown."""
+    """Render the comment on a pull request. `changed` are the reports that it changes; None if unknown."""
     out = [check_table(checked, COMMENT_ROWS)]
     for report in (changed or ())[:COMMENT_REPORTS]:
         out.append(f"**{prose(report.file)}**\n")
@@ -93,7 +93,7 @@ def _line(problem: Problem) -> str:
 
 
 def _file(name: str) -> str:
-    """Escape a path so that no runner parses it as a command."""
+    """Escape a path, so that GitHub's runner does not parse it as a command."""
     return f"./{name}" if name.startswith("::") else name
 
 

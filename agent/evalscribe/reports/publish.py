@@ -1,4 +1,4 @@
-"""Publish a report: commit it on a branch of its run, push, and open a pull request."""
+"""Publish a report: commit it on a branch for its run, push the branch, and open a pull request."""
 
 import re
 import time
@@ -30,62 +30,62 @@ from evalscribe.workspace import Workspace
 
 @dataclass(frozen=True)
 class LocalReport:
-    """The local report and its location in the repository."""
+    """The local report and its place in the repository."""
 
     remote: str
     branch: str
     path: str
-    """Path in the repository, with `/`."""
+    """Path of the page in the repository, with `/`."""
     source: PageSource
     report: Report
     bases: Callable[[], Iterable[str]]
     """Returns texts that may be the page as evalscribe wrote it."""
     own_files: Mapping[str, str]
-    """Texts of the reports folder's own files, by path in the repository."""
+    """Texts of files such as `labels.md` that belong to the reports folder, by path in the repository."""
 
     @property
     def data_path(self) -> str:
-        """Path of the data in the repository."""
+        """Path of the data file in the repository."""
         return data_name(self.path)
 
 
 class BranchPlan(Frozen):
-    """One commit, planned for the remote's current state."""
+    """A commit that is planned for the current state of the remote."""
 
     base: str
     """Name of the main branch."""
     main: str
-    """Commit of the main branch."""
+    """Newest commit of the main branch."""
     tip: str | None
-    """Commit of the run's branch; None if it does not exist."""
+    """Newest commit of the run's branch; None if the branch does not exist."""
     parent: str
     merging: str | None = None
     text: str
     data: str | None
     report: Report
     there: PageSource | None = None
-    """The page and its data on `parent`."""
+    """The page and its data in the commit `parent`; None if it has none."""
     own_files: Mapping[str, str]
-    """Own files of the reports folder that `parent` lacks."""
+    """Files that belong to the reports folder and that the commit `parent` lacks."""
     merged: bool = False
-    """True if the main branch has this text and the run's branch has no other version."""
+    """True if the main branch has this text, and the run's branch has no other version that is not merged."""
 
     @property
     def needed(self) -> bool:
         return not self.merged and (self.there is None or (self.text, self.data) != (self.there.text, self.there.data))
 
     def files(self, ours: LocalReport) -> dict[str, str]:
-        """Return the texts of the commit by path."""
+        """Return the files of the commit: their texts by path."""
         data = {ours.data_path: self.data} if self.data is not None else {}
         return {ours.path: self.text, **data, **self.own_files}
 
 
 def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
-    """Plan a commit on the run's branch, or on the main branch if the run's branch is merged or does not exist.
+    """Plan a commit on top of the run's branch, or of the main branch if the run's branch is merged or does not exist.
 
     Raises:
-        UsageError: There is no main branch.
-        DataError: Edits on the remote contradict local ones.
+        UsageError: The remote has no main branch.
+        DataError: Edits on the remote contradict local edits.
     """
     main = repository.fetch(ours.remote)
     if main is None:
@@ -115,8 +115,8 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
 
 
 def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: PageSource | None) -> bool:
-    """Return True if the report changed on the main branch since the run's branch diverged, by a squashed merge or an
-    edit. The commit must then be a merge, because the pull request would conflict otherwise.
+    """Return whether a squashed merge or an edit changed the report on the main branch after the run's branch diverged.
+    The commit must then be a merge, because the pull request would otherwise conflict.
     """
     left = repository.common(tip, main)
     return on_main is not None and on_main.text != (repository.read(left, ours.path) if left else None)
@@ -133,7 +133,7 @@ def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, whe
 
 
 def _united(ours: LocalReport, theirs: Mapping[str, PageSource | None]) -> tuple[PageSource, Report]:
-    """Merge people's edits in the other versions into the local page and its data."""
+    """Merge people's edits in the remote's versions into the local page and its data."""
     source, report = ours.source, ours.report
     for where, other in theirs.items():
         if other is None or other == source:
@@ -150,7 +150,7 @@ def _united(ours: LocalReport, theirs: Mapping[str, PageSource | None]) -> tuple
 
 
 TRIES = 5
-"""Maximum retries if the remote's branch moves during the push."""
+"""Maximum attempts to push, because the remote's branch may move during a push."""
 PAUSE_S = 0.2
 
 
@@ -165,35 +165,35 @@ class Publication(Frozen):
     base: str
     """The branch to merge into."""
     files: tuple[str, ...]
-    """Files of the commit; empty if the branch already has it."""
+    """Files in the commit; empty if the branch already has them."""
     commit: str | None = None
     title: str
     body: str
     pull_request: PullRequest | None = None
-    """None if no forge was contacted: in a dry run, and if everything is merged."""
+    """None if the forge was not contacted: in a dry run, or if the report is already merged."""
     merged: bool = False
-    """True if the remote's main branch has this text."""
+    """True if the remote's main branch already has this text."""
     richer: bool = False
     """True if the published text contains edits that the local file lacks."""
     missing: tuple[str, ...] = ()
-    """Linked reports missing from the remote's main branch, as paths in the repository."""
+    """Paths in the repository of linked reports that the remote's main branch lacks."""
 
 
 def publish_report(
     workspace: Workspace, name: str, *, remote: str | None = None, draft: bool = False, dry_run: bool = False
 ) -> Publication:
-    """Push a report on its own branch and open or update its pull request; nothing local changes.
+    """Push a report on its own branch, and open or update its pull request. No local file or branch changes.
 
     Args:
         workspace: Provides the report and the forge's token.
-        name: A path, a name below the reports folder, or the start of a run id.
-        remote: Name of the remote; None for the branch's own, else origin, else the only one.
+        name: Path of the report, its name in the reports folder, or the beginning of its run's id.
+        remote: Name of the remote; None for the current branch's remote, else `origin`, else the only remote.
         draft: True to open the pull request as a draft.
         dry_run: True to plan the publication without pushing.
 
     Raises:
-        DataError: evalscribe did not write the report, or it contradicts edits on the remote.
-        EvalscribeError: Repository, remote or forge cannot be used; the message gives the reason.
+        DataError: evalscribe did not write the report, or its edits contradict edits on the remote.
+        EvalscribeError: Repository, remote or forge cannot be used. The message has the reason.
     """
     file = find_report(workspace, name)
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -232,7 +232,7 @@ def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
 
 
 def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFile) -> dict[str, str]:
-    """Return the own files of the report's folder by path in the repository; none for a report elsewhere."""
+    """Return the files that belong to the reports folder, by path in the repository; empty for a report outside it."""
     root, top = library.root.resolve(), repository.root.resolve()
     if not file.path.resolve().is_relative_to(root) or not root.is_relative_to(top):
         return {}
@@ -240,7 +240,7 @@ def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFi
 
 
 def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
-    """Push, planning again if the remote moved. Returns the final plan and the push, if one was needed."""
+    """Push the report, and plan again if the remote moved. Returns the last plan, and the push if one was needed."""
     for attempt in range(TRIES):
         plan = plan_branch(repository, ours)
         if not plan.needed:
@@ -293,7 +293,7 @@ def _told(
 
 
 def _linked(path: str, report: Report) -> list[str]:
-    """Return the earlier reports that it links to, as paths in the repository."""
+    """Return the paths in the repository of the earlier reports that a report links to."""
     return sorted(normpath(str(PurePosixPath(path).parent / name)) for name in linked_reports(report))
 
 
@@ -307,7 +307,7 @@ def branch_of(report: Report, path: str) -> str:
 
 
 def _ref_part(part: str) -> str:
-    """Make a valid part of a branch name: no `..`, no trailing dot, no `.lock`."""
+    """Convert a text to a valid part of a branch name: no `..`, no trailing dot, no `.lock`."""
     part = re.sub(r"\.{2,}", ".", part).rstrip(".")
     return re.sub(r"\.lock$", "-lock", part) or "unnamed"
 
@@ -344,13 +344,13 @@ def _inside(repository: GitRepository, file: ReportFile) -> str:
 
 
 def _first_lines(report: Report) -> str:
-    """Return the text between the title and the run's table, without people's notes."""
+    """Return the report's text between the title and the run's table, without people's notes."""
     _title, *lines = first_lines(report)
     return "\n".join(lines).strip()
 
 
 def _previous(library: ReportsFolder, report: Report) -> Analysis | None:
-    """Load the newest earlier report, if available."""
+    """Load the newest earlier report that the report links to; None if it is missing or cannot be read."""
     name = PurePosixPath(report.earlier[0]).name if report.earlier else None
     files = library.of_model(report.run.provider, report.run.model) if name else ()
     for file in files:

@@ -1,6 +1,6 @@
-"""Render title and text of a report's pull request, for people who decide what to look at first.
+"""Render title and text of a report's pull request, which tell reviewers what to look at first.
 
-Evidence appears only as code spans and normalised prose, so that no forge acts on what a model wrote.
+Evidence is in code spans and normalised prose only, so that no forge acts on text that a model wrote.
 """
 
 import posixpath
@@ -15,9 +15,9 @@ from evalscribe.model.finding import RecurrenceKind
 from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
-"""Maximum characters of a text; GitHub accepts 65,536, including our marks and people's additions."""
+"""Maximum characters of the text. GitHub accepts 65,536, including evalscribe's markers and people's additions."""
 SHOWN = 20
-"""Maximum names or lines of a list that are printed."""
+"""Maximum printed names or lines of a list."""
 LOW_CONFIDENCE = 0.6
 TEXT = 200
 SEEN: dict[RecurrenceKind, str] = {
@@ -29,7 +29,7 @@ SEEN: dict[RecurrenceKind, str] = {
 
 
 class PublishedReport(Frozen):
-    """Location of the report, and the report it is compared with."""
+    """The report's place in the repository, and the report that it is compared with."""
 
     branch: str
     path: str
@@ -52,7 +52,7 @@ def commit_message(report: Report) -> str:
 
 
 def _named(report: Report) -> str:
-    """Name run and model from path parts only: a forge acts on this text, and a model may be called `fixes #1`."""
+    """Name run and model by parts of paths, because a forge acts on this text, and a model may be called `fixes #1`."""
     model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
     return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
 
@@ -80,7 +80,7 @@ def _summary(report: Report, where: PublishedReport) -> Iterator[str]:
 
 
 def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
-    """Yield changes since the newest earlier report, on which the entries' recurrence is based as well."""
+    """Yield lines on the changes since the newest earlier report."""
     if not report.earlier:
         yield "**No earlier report** of this model was compared."
         yield from _followed(report)
@@ -101,7 +101,7 @@ def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
 
 
 def _followed(report: Report) -> Iterator[str]:
-    """Yield outcomes of actions after earlier reports of any model."""
+    """Yield lines on the outcomes of actions that were taken after earlier reports on any model."""
     for one in report.follow_ups[:SHOWN]:
         unless = _unless(report) if one.outcome == "held" else ""
         text = prose.prose(one.text, TEXT)
@@ -109,13 +109,13 @@ def _followed(report: Report) -> Iterator[str]:
 
 
 def _unless(report: Report) -> str:
-    """Return the caveat for a source that lists only failures."""
+    """Return the caveat about incomplete evals, for a source that lists only failures."""
     open_ = 0 if report.run.names_all else report.run.incomplete
     return f" (or among the {open_} that never completed)" if open_ else ""
 
 
 def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
-    """Yield labels that differ from the previous report, one line per pair."""
+    """Yield a line per pair of old and new label, for labels that differ from the previous report."""
     before = {finding.eval: finding.classification for finding in previous.findings} if previous else {}
     pairs: dict[tuple[str, str], list[str]] = {}
     for n, entry in enumerate(report.entries, 1):
@@ -126,7 +126,7 @@ def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
 
 
 def _changed_by_people(report: Report) -> Iterator[str]:
-    """Yield the labels that a person changed, one line per pair."""
+    """Yield a line per pair of old and new label, for labels that a person changed."""
     pairs: dict[tuple[str, str], list[str]] = {}
     for n, entry in enumerate(report.entries, 1):
         if entry.reviewed and entry.judge and entry.classification not in (None, entry.judge.classification):
@@ -138,7 +138,7 @@ def _changed_by_people(report: Report) -> Iterator[str]:
 
 
 def _eyes(report: Report) -> Iterator[str]:
-    """Yield findings that need a person's attention, one line each with all reasons."""
+    """Yield a line with all reasons for each finding that needs a person's attention."""
     lines = [
         f"- {n}. {_code(_subject(entry))}: {', '.join(reasons)}"
         for n, entry in enumerate(report.entries, 1)
@@ -180,18 +180,18 @@ def _subject(entry: ReportEntry) -> str:
 
 
 def _link(where: PublishedReport) -> str:
-    """Return the link to the report's page, relative to the pull request's."""
+    """Return a link to the report's page, relative to the address of the pull request."""
     return f"[{_code(posixpath.basename(where.path))}](../blob/{quote(where.branch)}/{quote(where.path)})"
 
 
 def _name(path: str) -> str:
-    """Return the file name, or the placeholder `REPORT` if a shell would need quotes."""
+    """Return the file name, or the placeholder `REPORT` if a shell needs quotes around the name."""
     name = posixpath.basename(path)
     return name if re.fullmatch(r"[\w.-]{1,200}", name) and not name.startswith("-") else "REPORT"
 
 
 def _code(text: str) -> str:
-    """Return a code span, replacing the delimiter inside the name."""
+    """Return a text as a code span, with backticks replaced."""
     shown = prose.cut(prose.one_line(text).replace("`", "'"), TEXT)
     return f"`{shown}`"
 

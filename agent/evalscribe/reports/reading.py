@@ -1,4 +1,4 @@
-"""Find and read reports: generated ones by front matter, all others as free-form pages."""
+"""Find and read reports. Front matter shows that evalscribe wrote a report; all others are read as free-form pages."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,19 +31,19 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class ParsedReport:
-    """A parsed report, with facts for which the document has no field."""
+    """A parsed report, with facts for which `Analysis` has no field."""
 
     analysis: Analysis
     date: str | None
-    """ISO date from the report, else from its file name."""
+    """ISO date in the report, else in its file name."""
     run_ids: tuple[str, ...]
-    """Every run that the report names as its subject."""
+    """Ids of the runs that the report is about."""
     other_experiments: tuple[str, ...]
-    """Further experiments that the report mentions; their failures are not listed."""
+    """Further experiments that the report mentions. It does not list their failures."""
 
 
 class PageSource(Frozen):
-    """A page and its data, as text."""
+    """The texts of a page and of its data file."""
 
     name: str
     """The page's file name, with or without its folder."""
@@ -62,10 +62,10 @@ def source_of(file: ReportFile) -> PageSource:
 def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
     """Read a page that evalscribe wrote, and apply people's edits.
 
-    `bases` are texts that may be the page as it was written.
+    `bases` are texts that may be the page as evalscribe wrote it.
 
     Raises:
-        UnreadableReport: An editable part cannot be parsed, or the page is not evalscribe's.
+        UnreadableReport: An editable part cannot be parsed, or evalscribe did not write the page.
         ConflictingEdits: Labels contradict each other.
         DataError: The data is missing or cannot be read.
     """
@@ -86,7 +86,7 @@ def _data(source: PageSource) -> Analysis:
 
 
 def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
-    """Read a page of the earlier form, which has no data beside it."""
+    """Read a page of the earlier form, which has no data file."""
     written = None
     for base in bases:
         with suppress(UnreadableReport):
@@ -108,7 +108,7 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
 
 
 def _as_judged(report: Report) -> Report:
-    """Return the report with the judge's labels and without people's text, in place of a lost original."""
+    """Return the report with the judge's labels and without people's text. It replaces a lost original."""
     entries = tuple(
         replaced(entry, classification=entry.judge.classification, reviewer=(), notes=())
         if entry.judge
@@ -119,15 +119,15 @@ def _as_judged(report: Report) -> Report:
 
 
 def read_report(text: str, name: str, data: str | None = None) -> Analysis:
-    """Parse a report; unstated facts are null. Raises `DataError` if it cannot be read."""
+    """Parse a report. Facts that the report does not state are null. Raises `DataError` if it cannot be read."""
     return parse_report(text, name, data).analysis
 
 
 def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
-    """Parse a report like `read_report`; the file name supplies a missing date.
+    """Parse a report like `read_report`, with more facts. A missing date is taken from the file name.
 
     A page whose data is missing or broken is read like a report that people wrote. Texts are redacted, because people
-    edit reports and the result is used in prompts and new reports.
+    edit reports, and the texts are used in prompts and new reports.
     """
     name = name.rpartition("/")[2]
     try:
@@ -184,13 +184,13 @@ def _ours(report: Report) -> Analysis:
 
 
 def _kind(text: str) -> str | None:
-    """Return the `kind` of the front matter without parsing the rest."""
+    """Return the `kind` in the front matter; None without one."""
     kind = front_matter(text).get("kind")
     return str(kind) if kind is not None else None
 
 
 def run_of(text: str) -> str | None:
-    """Return the run that a report of evalscribe is about; None for every other document, readable or not."""
+    """Return the run id in the front matter of a report that evalscribe wrote; None for all other documents."""
     front = front_matter(text)
     return str(front["run"]) if front.get("kind") in (old_page.KIND, REPORT_KIND) and "run" in front else None
 
@@ -204,7 +204,7 @@ class ListedReport(Frozen):
 
 
 def list_reports(library: ReportsFolder, model: str | None = None) -> tuple[ListedReport, ...]:
-    """Return all reports of the folder by name, or those of one model (`provider/model`, in any spelling)."""
+    """Return all reports of the folder, sorted by name, or those on one model (`provider/model`, in any spelling)."""
     return tuple(_listed(file) for file in _files(library, model))
 
 
@@ -216,8 +216,8 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report by a path, a name below the reports folder, or its run: an id or its beginning, an address, or the
-    name of an experiment's run.
+    """Find a report by its path, its name in the reports folder, or its run. The run is given by its id or the
+    beginning of the id, its URL, or the name of an experiment's run.
 
     Raises `NotFoundError` if none or more than one matches.
     """
@@ -239,7 +239,7 @@ def _file(path: Path, name: str) -> ReportFile:
 
 
 def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report like `find_report`, but only below the reports folder, for callers that may not read elsewhere."""
+    """Find a report like `find_report`, but only in the reports folder, for callers that may not read other files."""
     there = list(workspace.reports.all())
     files = [file for file in there if _means(name, file)]
     files = files or list(_document(workspace.reports, name)) or _of_run(there, name)
@@ -253,13 +253,13 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
         names = [file.name for file in there]
         near = get_close_matches(name, [*names, *(one.rpartition("/")[2] for one in names)], n=3, cutoff=0.6)
         near = near or [one for one in names if name in one][:MOST_NAMED]
-        known = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` shows what there is"
+        known = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` lists all reports"
         raise NotFoundError(f"report {name[:80]!r} not found; {known}")
     return files[0]
 
 
 def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:
-    """Return the reports of the run with this id or address; file names have only the beginning of a run's id."""
+    """Return the reports on the run with this id or URL. File names have only the beginning of a run's id."""
     if "://" in name:
         name = re.split("[/?#]", name.partition("/run/")[2])[0]
     stem = run_id_prefix(name)
@@ -275,7 +275,7 @@ def _runs_of(file: ReportFile) -> tuple[str, ...]:
 
 
 def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
-    """Find another kind of document, such as a comparison, by its name below the reports folder."""
+    """Yield the document of another kind, such as a comparison, that has this name in the reports folder."""
     for whole in (name, f"{name}.md"):
         with suppress(DataError):
             if is_report(whole) and (text := library.document(whole)) is not None:
@@ -287,7 +287,7 @@ def reload_report(file: ReportFile) -> ReportFile:
     try:
         return _file(file.path, file.name)
     except OSError as error:
-        raise NotFoundError(f"{file.name} cannot be read any more: {error.strerror}") from None
+        raise NotFoundError(f"{file.name} can no longer be read: {error.strerror}") from None
 
 
 def _means(name: str, file: ReportFile) -> bool:
@@ -296,7 +296,7 @@ def _means(name: str, file: ReportFile) -> bool:
 
 
 def name_of(library: ReportsFolder, file: ReportFile) -> str:
-    """Return the report's name below the reports folder. Raises `UsageError` if it is elsewhere."""
+    """Return the report's path in the reports folder. Raises `UsageError` for a report outside it."""
     own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
     name = next(own, None)
     if name is None:
@@ -307,7 +307,7 @@ def name_of(library: ReportsFolder, file: ReportFile) -> str:
 
 
 def text_of(file: ReportFile) -> str:
-    """Return the file's current text with its own line ends and byte order mark, for a minimal edit."""
+    """Return the file's current text with its line ends and byte order mark, so that an edit changes nothing else."""
     try:
         return file.path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -332,7 +332,7 @@ def _files(library: ReportsFolder, model: str | None) -> Sequence[ReportFile]:
 
 
 def findings_of_run(library: ReportsFolder, run: Run) -> dict[str, FindingSummary]:
-    """Return the findings of the run's current report, including corrections, by printed path; empty without a
+    """Return the findings in the run's current report, with people's corrections, by printed path; empty without a
     report.
     """
     for file in library.of_model(run.provider, run.model, run.id):

@@ -1,4 +1,4 @@
-"""List evals that keep failing for one model, or fail the same way for several."""
+"""List evals that keep failing for one model, or that fail in the same way for several models."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -49,58 +49,58 @@ class ReportReference(Frozen):
 
 
 class RecordedAction(Frozen):
-    """An action taken on an eval, and its outcome."""
+    """An action that was taken on an eval's failure, and its outcome."""
 
     model: str
-    """Folder, below the reports folder, of the model whose report names the action."""
+    """The model whose report names the action, as its folder in the reports folder."""
     seen: ReportReference
     text: str
     held: FollowUpOutcome
-    """Outcome in the later runs of the same experiment, of any model."""
+    """Outcome of the action in later runs of the same experiment with any model."""
 
 
 class RecurringRow(Frozen):
-    """One eval of one model."""
+    """The failures of one eval with one model."""
 
     model: str
-    """The model's folder below the reports folder: `provider/model`."""
+    """The model's folder in the reports folder: `provider/model`."""
     eval: str
     first: ReportReference
     last: ReportReference
     times: int
-    """Number of runs in which it failed."""
+    """Number of runs in which the eval failed."""
     labels: tuple[Classification, ...] = ()
-    """Every label given, newest first."""
+    """The labels of the failures without duplicates, the newest first."""
     causes: tuple[str, ...] = ()
     kinds: tuple[CauseKind, ...] = ()
-    """Every kind of cause, newest first."""
+    """The kinds of cause without duplicates, the newest first."""
     proved: bool = False
-    """Whether a replay proved the newest label."""
+    """Whether replays proved the newest label."""
     actions: tuple[RecordedAction, ...] = ()
 
     @property
     def is_outage(self) -> bool:
-        """Whether only the infrastructure failed, and no action was taken on it."""
+        """Whether all failures are outages on which no action was taken."""
         return self.kinds == ("infrastructure",) and not self.actions
 
 
 class RecurringEvals(Frozen):
     rows: tuple[RecurringRow, ...] = ()
-    """Sorted by model, then most frequent failure, then path."""
+    """Rows sorted by model, then by number of failures (most first), then by path."""
     notes: tuple[str, ...] = ()
     """Notes on files that could not be read."""
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A report, with its position among those of its model."""
+    """A report, with its position among the reports on its model."""
 
     model: str
     place: int
-    """0 for the model's newest report."""
+    """Position among the reports on the model, where 0 is the newest."""
     report: PastReport
     failures: Mapping[str, FindingSummary]
-    """Findings by eval path, in the fullest spelling found in the model's reports."""
+    """Findings by eval path. A bare name is completed to a path from the model's other reports."""
 
     @property
     def seen(self) -> ReportReference:
@@ -108,7 +108,7 @@ class ModelReport:
 
     @cached_property
     def done(self) -> Mapping[str, Sequence[tuple[str, FindingSummary]]]:
-        """Actions on its failures, by eval path."""
+        """Actions on the failures of this report, by eval path."""
         paths = {finding.eval: path for path, finding in self.failures.items()}
         found: dict[str, list[tuple[str, FindingSummary]]] = {}
         for text, finding in actions_done(self.report):
@@ -116,7 +116,7 @@ class ModelReport:
         return found
 
     def follows(self, other: "ModelReport") -> bool:
-        """Return True if its run is later than another report's. Reports of two models on one day have no order."""
+        """Return whether its run is later than another report's. Reports on two models from one day have no order."""
         same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
         if self.report.run == other.report.run or not same:
             return False
@@ -125,7 +125,7 @@ class ModelReport:
         return bool(self.report.date and other.report.date) and (self.report.date or "") > (other.report.date or "")
 
     def now(self, eval: str, seen_in: FindRecord) -> LaterRun:
-        """Return the result of an eval in its run."""
+        """Return the result of an eval in the report's run."""
         finding = self.failures.get(eval)
         run, failures = self.report.analysis.run, self.report.analysis.findings
         if finding is None:
@@ -135,7 +135,7 @@ class ModelReport:
 
 
 def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load reports of any number of models, by model and newest first, with notes on unreadable files."""
+    """Load reports, grouped by model, the newest first. Also returns notes on files that cannot be read."""
     folders: dict[tuple[str, ...], dict[str, list[ReportFile]]] = {}
     for file in files:
         folder = str(PurePosixPath(file.name).parent)
@@ -150,7 +150,7 @@ def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, 
 
 
 def _key(folder: str) -> tuple[str, ...]:
-    """Return a key shared by all folders of a model: that of its vendor and those of serving providers."""
+    """Return a key that is equal for all folders of a model: its vendor's, and those of providers that serve it."""
     provider, slash, model = folder.partition("/")
     return model_key(provider, model) if slash else (folder,)
 
@@ -162,9 +162,9 @@ def _plainest(folder: str) -> tuple[int, str]:
 def recurring_in_reports(
     files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: FindRecord = lambda *_: None
 ) -> RecurringEvals:
-    """Return the rows of the models in the given folders, or of all; unreadable files become notes.
+    """Return the recurring evals of the models in the given folders, or of all models. Unreadable files become notes.
 
-    `files` are the reports of all models, because every later one can show the outcome of an action.
+    `files` are the reports on all models, because a later report on any model can show the outcome of an action.
     """
     kept, notes = load_model_reports(files)
     keys = set(map(_key, models))
@@ -176,7 +176,7 @@ def recurring_in_reports(
 def actions(
     eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], seen_in: FindRecord
 ) -> Iterator[RecordedAction]:
-    """Yield the actions on an eval that the reports `mine` record, with their outcome in all later reports."""
+    """Yield the actions on an eval that the reports in `mine` record, with their outcome in later reports."""
     for one in mine:
         for text, finding in one.done.get(eval, ()):
             later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
@@ -186,7 +186,7 @@ def actions(
 
 
 def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
-    """Convert one model's `reports`, newest first."""
+    """Convert the reports on one model, which are sorted, the newest first."""
     whole = _whole_names(finding.eval for report in reports for finding in report.analysis.findings)
     for place, report in enumerate(map(_outline, reports)):
         failures = {whole.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
@@ -194,7 +194,7 @@ def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
 
 
 def _outline(report: PastReport) -> PastReport:
-    """Drop the parts that are not needed here, to save memory."""
+    """Drop the parts of a report that are not needed here, to save memory."""
     unsaid = {"reasoning": None, "output_snippet": None, "expected_snippet": None, "citations": ()}
     findings = tuple(finding.model_copy(update=unsaid) for finding in report.analysis.findings)
     told = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
@@ -202,7 +202,7 @@ def _outline(report: PastReport) -> PastReport:
 
 
 def _whole_names(evals: Iterable[str]) -> dict[str, str]:
-    """Map each unambiguous bare name to its path."""
+    """Map each bare name that only one path has to this path."""
     paths: dict[str, set[str]] = {}
     for path in evals:
         if "/" in path:
@@ -234,27 +234,27 @@ def _row(eval: str, failed_in: Sequence[ModelReport], kept: Sequence[ModelReport
 
 
 class AffectedModel(Frozen):
-    """A model that fails in the same way."""
+    """A model for which an eval fails in the same way as for others."""
 
     model: str
     """`provider/model`."""
     runs: tuple[str, ...]
     label: Classification | None = None
-    """Label in force in its newest report of such a run."""
+    """Label in force in the newest report on a run with this failure."""
     by_person: bool = False
     """True if a person gave or confirmed the label."""
     proved: bool = False
-    """True if a replay proved the label."""
+    """True if replays proved the label."""
 
 
 class SharedFailure(Frozen):
-    """One eval, in one experiment and one version, that fails in the same way for several models."""
+    """One version of an eval in one experiment that fails in the same way for several models."""
 
     eval: str
     experiment: str
     step: str | None
     signature: str
-    """Error signature with its step."""
+    """Error signature, which includes the failed step."""
     failing: int
     models: int
     """Number of models that can be compared."""
@@ -267,7 +267,7 @@ class SharedFailure(Frozen):
 
 class SharedFailures(Frozen):
     rows: tuple[SharedFailure, ...] = ()
-    """Sorted by number of models, descending, then by path."""
+    """Rows sorted by number of models (most first), then by path."""
     notes: tuple[str, ...] = ()
 
 
@@ -282,10 +282,10 @@ def find_shared_failures(
     """Find evals that fail in the same way for at least `least` models.
 
     Args:
-        experiments: Per experiment, every failure of its stored runs and the complete runs.
-        files: Reports of all models.
-        labels: Human labels from git, if available.
-        least: Fewest models of a row.
+        experiments: For each experiment, all failures of its stored runs, and its complete runs.
+        files: Reports on all models.
+        labels: Human labels from git.
+        least: Minimum number of models in a row.
         seen_in: Looks up the failure of an eval in an earlier run.
     """
     alike = [
@@ -307,7 +307,7 @@ def find_shared_failures(
 
 
 def _unmatched(failures: Sequence[CompactFailure], told: Set[str], least: int) -> Iterator[str]:
-    """Yield notes on evals that several models of an experiment fail, but not in the same way."""
+    """Yield notes on evals of an experiment that fail for several models, but not in the same way."""
     models: dict[str, dict[str, bool]] = defaultdict(dict)
     for one in failures:
         if one.eval not in told:
@@ -323,9 +323,9 @@ def _unmatched(failures: Sequence[CompactFailure], told: Set[str], least: int) -
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load the reports of these runs' models, and all others if an action was taken after one of them.
+    """Load the reports on the models of these runs. If one of them records an action, load all other reports, too.
 
-    Parsing a report with a thousand failures takes a second.
+    Not all are loaded at once, because parsing a report with a thousand failures takes a second.
     """
     words = {run[:SHORTEST_PREFIX] for run in runs}
     named = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
@@ -343,7 +343,7 @@ def _folder(file: ReportFile) -> str:
 def _alike(
     failures: Sequence[CompactFailure], passing: Sequence[CompleteRun]
 ) -> Iterator[tuple[list[CompactFailure], CrossModelFailures]]:
-    """Yield failures of one version of an eval with the same error signature, with the results of all models."""
+    """Yield groups of failures of one eval version with one error signature, each with the results of all models."""
     by_eval: dict[str, list[CompactFailure]] = defaultdict(list)
     alike: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
     for one in failures:
@@ -404,16 +404,16 @@ def _model(
 
 
 Key = tuple[str, ...]
-"""Key of a model, equal for all spellings."""
+"""Key of a model. It is equal for all spellings of the model's name."""
 
 
 def recurring_evals(
     library: ReportsFolder, models: Sequence[str] = (), store: "AnalysisStore | None" = None
 ) -> RecurringEvals:
-    """Return each failing eval over all reports, or over those of the named models (`provider/model`, in any spelling).
+    """Return the evals that fail in all reports, or in those on the named models (`provider/model`, in any spelling).
 
-    Models of the shipped sample are left out, unless they are named or there are no others. With a store,
-    outcomes of actions are more precise. Raises `NotFoundError` if a model has no report.
+    Models of the shipped sample are left out, unless they are named or there are no others. A store makes the outcomes
+    of actions more precise. Raises `NotFoundError` if a model has no report.
     """
     folders = []
     for provider, name in map(_named, models):
@@ -430,7 +430,7 @@ def recurring_evals(
 def alike_evals(
     library: ReportsFolder, store: "AnalysisStore", models: Sequence[str] = (), least: int = 2
 ) -> SharedFailures:
-    """Return evals that at least `least` models fail in the same way, over stored runs of all or the named models.
+    """Return evals that fail in the same way for at least `least` models, in stored runs of all or the named models.
 
     Raises `NotFoundError` if a named model has neither a stored run nor a report.
     """
@@ -445,11 +445,11 @@ def alike_evals(
 
 
 class _Gathered:
-    """Failures and failure-free runs by experiment; runs are loaded one at a time."""
+    """The failures and the complete runs of each experiment. Runs are loaded one at a time."""
 
     def __init__(self, store: "AnalysisStore", wanted: frozenset[Key]) -> None:
         self.known: set[Key] = set()
-        """Every model with a stored run."""
+        """Keys of all models with a stored run."""
         self._found: list[tuple[str, list[CompactFailure], list[CompleteRun]]] = []
         for run in stored_runs(store):
             key = model_key(run.provider, run.model)

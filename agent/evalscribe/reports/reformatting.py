@@ -1,4 +1,4 @@
-"""Undo the changes of an editor's formatter: aligned tables, blank lines around blocks, other bullets, escapes."""
+"""Undo the changes that an editor's formatter makes: aligned tables, added blank lines, other bullets, escapes."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 
 class TextChange(NamedTuple):
-    """One region of two sequences, as in `SequenceMatcher.get_opcodes`."""
+    """A region of two sequences that is equal or changed, as in `SequenceMatcher.get_opcodes`."""
 
     kind: str
     first_old: int
@@ -27,7 +27,7 @@ class TextChange(NamedTuple):
 
 
 class NumberedLines(NamedTuple):
-    """Lines with their numbers on the page, counted from 1."""
+    """Lines with their line numbers on the page, counted from 1."""
 
     lines: list[str]
     numbers: list[int]
@@ -40,8 +40,8 @@ class NumberedLines(NamedTuple):
 def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
     """Return the changes that turn one sequence into the other.
 
-    Equal beginnings and ends, and elements that both have once and in the same order, are matched first:
-    `SequenceMatcher` takes minutes for the similar lines of a thousand findings.
+    Equal beginnings and ends are matched first, then elements that both sequences have once and in the same order,
+    because `SequenceMatcher` takes minutes for the similar lines of a thousand findings.
     """
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -63,7 +63,7 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
 
 
 def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
-    """Return the page with lines that differ from the base only in formatting, and blank lines, as in the base."""
+    """Return the page with the base's blank lines, and the base's lines for those that differ only in formatting."""
     mine, theirs = _forms(page.lines), _forms(base)
     here = [at for at, form in enumerate(mine) if form is not None]
     there = [at for at, form in enumerate(theirs) if form is not None]
@@ -98,7 +98,7 @@ def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
 
 
 def _forms(lines: Sequence[str]) -> list[str | None]:
-    """Reduce each line to the part that a formatter does not change; None for a blank line outside fences."""
+    """Return the part of each line that a formatter does not change; None for a blank line outside fences."""
     forms: list[str | None] = []
     fence = ""
     in_front = lines[:1] == ["---"]

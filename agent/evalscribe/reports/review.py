@@ -1,6 +1,6 @@
-"""Collect corrections from merged reports as labels, export them, and measure agreement.
+"""Collect people's corrections from merged reports as labels, export the labels, and measure agreement.
 
-Agreement is that of judges with people, and of people with each other.
+Agreement is measured between judges and people, and between people.
 """
 
 import json
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class JudgedFailure(NamedTuple):
-    """A failed eval as a judge's report classifies it."""
+    """A failed eval with the classification in a judge's report."""
 
     judge: str | None
     """Judge id with its version; None if no judge decided."""
@@ -44,37 +44,37 @@ class JudgedFailure(NamedTuple):
 
 
 Findings = Mapping[LabelledEval, JudgedFailure]
-"""Every failed eval of the judges' reports, by run and path."""
+"""Every failed eval in reports made by judges, by run and path."""
 
 
 class JudgeRow(Frozen):
-    """A judge compared with the people who reviewed its findings; labels in force count as the truth."""
+    """A judge's agreement with the people who reviewed its findings. Labels in force count as correct."""
 
     judge: str
     """Judge id with its version; `all` for all judges together."""
     labelled: int
-    """Number of reviewed verdicts; a group counts once."""
+    """Number of reviewed verdicts. A group counts as one."""
     agreed: int
     agreement: float | None
     interval: Interval
     kappa: Kappa | None
     labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
-    """Counts by the people's label, then by the judge's."""
+    """Number of verdicts by the people's label, then by the judge's label."""
 
 
 class ReviewerRow(Frozen):
-    """Two reviewers with failures that both labelled."""
+    """The agreement of two reviewers on failures that both labelled."""
 
     reviewers: tuple[str, str]
     shared: int
-    """Number of failures that both labelled; a group counts once."""
+    """Number of failures that both labelled. A group counts as one."""
     agreed: int
     kappa: Kappa | None
 
 
 class Coverage(Frozen):
-    """Share of the judges' findings that people have reviewed. Unreviewed findings do not count as agreement."""
+    """Numbers of the judges' findings and of those that people reviewed. Unreviewed findings are no agreement."""
 
     findings: int
     reviewed: int
@@ -86,7 +86,7 @@ class AgreementStats(Frozen):
     reviewers: tuple[str, ...]
     coverage: Coverage
     judges: tuple[JudgeRow, ...]
-    """All judges together first, then each by id; empty if no judge's finding was reviewed."""
+    """First all judges together, then each judge in the order of ids; empty if no judge's finding was reviewed."""
     between: tuple[ReviewerRow, ...]
 
 
@@ -102,7 +102,7 @@ def agreement_stats(labels: Sequence[HumanLabel], findings: Findings) -> Agreeme
 
 
 def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return one label in force per failure; none if two reports of a run contradict each other."""
+    """Return one label in force per failure. Failures that two reports on a run label differently are left out."""
     by_subject: dict[LabelledEval, dict[str, HumanLabel]] = {}
     for label in labels:
         if label.in_force:
@@ -111,7 +111,7 @@ def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return the first label of each group and every label outside groups, so that a verdict counts once."""
+    """Return the first label of each group and all labels outside groups, so that a verdict counts once."""
     first: dict[tuple[str, str, str], HumanLabel] = {}
     for label in labels:
         first.setdefault((label.run, label.group or label.eval, label.label), label)
@@ -119,14 +119,14 @@ def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def calibration(row: JudgeRow) -> Calibration:
-    """Convert the row to calibration figures for printing."""
+    """Convert a judge's row to calibration figures for printing."""
     counted = ((truth, said, number) for truth, saids in row.confusion.items() for said, number in saids.items())
     pairs = (LabelPair(expected=truth, predicted=said) for truth, said, number in counted for _ in range(number))
     return Calibration(pairs, CLASSIFICATIONS)
 
 
 def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
-    """Add the judge's verdict, from a judge's report on the same run, to labels from reports that people wrote."""
+    """Add the verdict in a judge's report on the same run to labels from reports that people wrote."""
     for label in labels:
         found = None if label.judge else findings.get(labelled_eval(label))
         if found is None:
@@ -180,7 +180,7 @@ def _pair(
 
 
 SHORTEST_PREFIX = 6
-"""Shortest abbreviation of a run id; a shorter word could match any id."""
+"""Minimum characters of an abbreviated run id, because a shorter word can match any id."""
 
 
 class ReviewerLabel(Frozen):
@@ -196,17 +196,17 @@ class Disagreement(Frozen):
     run: str
     eval: str
     more: int
-    """Number of other evals in its group with the same labels by the same people."""
+    """Number of further evals in the group to which the same people gave the same labels."""
     report: str
     opinions: tuple[ReviewerLabel, ...]
 
 
 class PendingLabel(Frozen):
-    """Corrections that are not merged yet."""
+    """Corrections in a report that are not merged yet."""
 
     report: str
     branch: str | None
-    """None for the working tree."""
+    """Name of the branch; None for the working tree."""
     corrections: int
 
 
@@ -221,7 +221,7 @@ class SyncResult(Frozen):
     ref: str
     commit: str
     labels: int
-    """Number of labels, whether in force or replaced."""
+    """Number of labels, including replaced ones."""
     reviewers: tuple[str, ...]
     reports: int
     """Number of reports with labels."""
@@ -242,19 +242,19 @@ class ExportedLabels(Frozen):
     path: str
     subjects: int
     alike: int
-    """Failures omitted because an included one has the same verdict."""
+    """Number of failures that were left out because an exported failure has the same verdict."""
     contradicted: int
-    """Failures omitted because two reports of their run give them different labels."""
+    """Number of failures that were left out because two reports on the run give them different labels."""
     elsewhere: int
-    """Failures omitted because their run is not in the store."""
+    """Number of failures that were left out because their run is not in the store."""
 
 
 def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None = None) -> SyncResult:
-    """Replace the stored labels by those of the merged reports.
+    """Replace the stored labels by the labels in the merged reports.
 
     Raises:
         UsageError: The reports folder is in no git repository.
-        DataError: git cannot read its history.
+        DataError: git cannot read the history.
     """
     merged = library.merged(ref)
     before = store.labels()
@@ -280,7 +280,7 @@ def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None 
 
 
 def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
-    """Return the labels of merged reports without storing them; outside git, the labels of the last `sync_labels`.
+    """Return the labels in the merged reports without storing them. Outside git, return the stored labels.
 
     Raises `NotFoundError` if there are none.
     """
@@ -292,7 +292,7 @@ def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[Huma
 
 
 def _held(reader: "_Reader", library: ReportsFolder, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
-    """Return the labels of every report, by name."""
+    """Return the labels in every merged report, by the report's name."""
     versions = library.versions_of(merged.reports, merged.commit)
     held = {name: reader.labels(name, own) for name, own in versions}
     for copy in reader.copies():
@@ -301,7 +301,7 @@ def _held(reader: "_Reader", library: ReportsFolder, merged: MergedReports) -> d
 
 
 def statistics(library: ReportsFolder, store: "AnalysisStore") -> AgreementStats:
-    """Compute agreement between judges and stored labels. Raises `NotFoundError` without labels."""
+    """Compute the agreement between judges and stored labels. Raises `NotFoundError` without labels."""
     labels = _labels(store)
     return agreement_stats(labels, dict(_findings(library)))
 
@@ -333,20 +333,20 @@ def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
 def _labels(store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     labels = store.labels()
     if not labels:
-        raise NotFoundError("no label of a person is known; merge corrected reports, then: evalscribe review sync")
+        raise NotFoundError("there are no human labels; merge corrected reports, then run: evalscribe review sync")
     return labels
 
 
 class _Reader:
-    """Parses versions of reports, each text once."""
+    """Parses versions of reports."""
 
     def __init__(self, store: "AnalysisStore") -> None:
         self._store = store
         self.unread: list[UnreadableVersion] = []
         self.newest: dict[str, Analysis] = {}
-        """The merged reports that can be read, by name."""
+        """The newest version of each merged report that can be read, by name."""
         self._since: dict[str, int] = {}
-        """Age of each readable file, by name."""
+        """Age of each report whose newest version can be read, by name."""
 
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
         reading = cache(self.read)
@@ -367,22 +367,22 @@ class _Reader:
         return self._placed(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
 
     def copies(self) -> Iterator[str]:
-        """Yield judges' reports on runs that have an older report, and note each as unread.
+        """Yield judges' reports on runs that also have an older report, and add each to `unread`.
 
-        Labels copied from the older report do not count.
+        Their labels are copies of those in the older report, so they do not count.
         """
         first: dict[str, str] = {}
         for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
             if self.newest[name].revision is not None:
                 original = first.setdefault(self._run(run_of(self.newest[name], name)), name)
                 if original != name:
-                    problem = f"{original} is the report of this run; correct that one and remove this"
+                    problem = f"{original} is already the report of this run; correct it and remove this file"
                     self.unread.append(UnreadableVersion(report=name, problem=problem))
                     yield name
 
     @staticmethod
     def read(page: PageSource) -> Analysis | str:
-        """Parse a page; return the reason if it cannot be read."""
+        """Parse a page. Return the reason if it cannot be read."""
         try:
             return read_report(page.text, page.name, page.data)
         except DataError as error:
@@ -399,14 +399,14 @@ class _Reader:
         )
 
     def _run(self, said: str) -> str:
-        """Return the stored run that an abbreviated id refers to, if any."""
+        """Return the id of the stored run that an abbreviated id refers to; without one, the abbreviated id."""
         if self._store.get_run(said) or len(said) < SHORTEST_PREFIX:
             return said
         known = self._store.run_ids(said)
         return known[0] if len(known) == 1 else said
 
     def _placed(self, labels: tuple[HumanLabel, ...]) -> tuple[HumanLabel, ...]:
-        """Complete bare names to the paths of their stored run."""
+        """Replace bare names of evals by their paths in the stored run."""
         run = self._store.get_run(labels[0].run) if labels else None
         if run is None:
             return labels
@@ -419,7 +419,7 @@ def _readable(said: Analysis | str) -> Analysis | None:
 
 
 def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Add addresses to people who share a name."""
+    """Add the e-mail address to the names of people who have the same name."""
     emails: dict[str, set[str]] = {}
     for label in labels:
         emails.setdefault(label.reviewer, set()).add(label.email)
@@ -453,7 +453,7 @@ def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[ob
 
 
 def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
-    """Yield one disagreement per group."""
+    """Yield the failures that people labelled differently, one for each group."""
     alike: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
     for told in disagreements(labels):
         opinions = tuple(
@@ -465,7 +465,7 @@ def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
 
 
 def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[PendingLabel]:
-    """Yield each unmerged correction once, even if several branches have it."""
+    """Yield the numbers of unmerged corrections by report and branch. A correction on several branches counts once."""
     told: set[object] = set()
     for one in unmerged:
         said = reader.read(PageSource(name=one.name, text=one.text, data=one.data))

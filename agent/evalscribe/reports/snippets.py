@@ -1,7 +1,8 @@
 """Render and parse the quotations of a finding.
 
-A single line is a list item; otherwise one fence has them all, with places as comments at the line ends. A statement
-of several lines is joined into one if only white space changes; its place then has a dash instead of a hyphen.
+A single quoted line is a list item. Other quotations of a finding are in one fence, with places as comments at line
+ends. A statement of several lines is joined into one line if only white space changes; its place then has a dash, not a
+hyphen.
 """
 
 import re
@@ -20,10 +21,10 @@ PLACE = re.compile(rf"(.*?) *  (?:#|//|--) {_PLACE}")
 ITEM = re.compile(rf"- (`+.+`+) {_PLACE}")
 LONGEST = 4000
 ALIGNED = 80
-"""Maximum characters of a line of output or reference whose place is aligned with the others."""
+"""Maximum characters of a line of output or reference whose place is aligned with other places."""
 SIDES = ("output", "expected")
 JOINED = 120
-"""Maximum characters of a line that was joined from several."""
+"""Maximum characters of a line that is joined from several lines."""
 _STRING = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 _INSIDE = re.compile(r"\s+(?=[)\]])|(?<=[(\[])\s+")
 LANGUAGES = {
@@ -58,11 +59,11 @@ class Quoted(NamedTuple):
     """A quotation on a page."""
 
     snippet: Snippet
-    """The quotation; a joined text is on one line."""
+    """The quotation. A text that was joined is on one line."""
     line: int
-    """Number of its first line on the page."""
+    """Line number on the page at which the quotation begins."""
     last: int
-    """Number of the last quoted line of the document."""
+    """Line number in the document at which the quotation ends."""
 
 
 def render(snippets: Sequence[Snippet]) -> list[str]:
@@ -87,7 +88,7 @@ def render(snippets: Sequence[Snippet]) -> list[str]:
 
 
 def _joined(text: str) -> str:
-    """Join the lines if all but the last end inside brackets, none has a comment, and the result is short."""
+    """Join the lines if every line but the last ends inside brackets, none has a comment, and the result is short."""
     lines = [line.strip() for line in text.split("\n")]
     if len(lines) == 1:
         return lines[0]
@@ -115,7 +116,7 @@ def parse(block: PageBlock) -> list[Quoted]:
 
 
 def parse_item(text: str, line: int) -> Quoted | None:
-    """Parse a list item; None if it is not a quotation."""
+    """Parse a list item; return None if it is not a quotation."""
     match = ITEM.fullmatch(text) if len(text) <= LONGEST else None
     return _quoted(match, inline.uncode(match[1]), [], line) if match else None
 
@@ -148,6 +149,6 @@ def _language(snippets: Sequence[Snippet]) -> str:
 
 
 def is_ours(block: PageBlock) -> bool:
-    """Return whether the fence's first line ends with a place, which a person's fence does not have."""
+    """Return whether evalscribe generated the fence: its first line ends with a place, unlike in people's fences."""
     first = block.text.partition("\n")[0]
     return len(first) <= LONGEST and PLACE.fullmatch(first) is not None

@@ -58,7 +58,7 @@ RULES = "rules"
 
 
 class Options(Frozen):
-    """The caller's options; None if unset. A key is never an option, only a file that contains it."""
+    """The caller's options; None if unset. No option contains a key: `key_file` names a file with one."""
 
     judge: str | None = None
     budget: float | None = None
@@ -85,7 +85,7 @@ class Options(Frozen):
     map: tuple[str, ...] | None = None
     """Columns of a table of results, each as `input=question`."""
     threshold: float | None = None
-    """Lowest score that passes, where a source does not say what passed; None for 1."""
+    """Lowest score that passes, if a source does not say what passed; None means 1."""
     tasks: Path | None = None
     """Folder of the tasks that were run."""
     reference_run: Path | None = None
@@ -108,7 +108,7 @@ class Settings(Frozen):
     root: Path
     """The workspace: the nearest parent folder with evalscribe.toml or .git, else the working folder."""
     judge: SettingValue[str | None]
-    """None to choose by the available keys."""
+    """The judge; None to choose a judge by the available keys."""
     budget: SettingValue[float]
     """USD that one command may spend on models."""
     concurrency: SettingValue[int]
@@ -346,8 +346,8 @@ def _number(
 
 
 def _reports(found: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:
-    """Resolve the reports folder; one named only by the workspace is relative to it and must stay inside, links
-    followed.
+    """Return the reports folder. A path that the workspace's files name is relative to the workspace and must stay
+    inside it, also when links are followed.
     """
     if found is None:
         found = SettingValue(value="reports", origin=DEFAULT)

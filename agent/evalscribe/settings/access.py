@@ -73,7 +73,7 @@ def full_model_name(name: str) -> str:
     if fitting:
         raise UsageError(f"{name} is a model of several providers; use {' or '.join(one + date for one in fitting)}")
     known = ", ".join(PROVIDERS)
-    raise UsageError(f"{name} names no model{did_you_mean(name)}; use PROVIDER/MODEL of {known}")
+    raise UsageError(f"{name} is not a known model{did_you_mean(name)}; use PROVIDER/MODEL of {known}")
 
 
 def did_you_mean(name: str) -> str:
@@ -228,12 +228,12 @@ def _convex_key(places: SettingsSources) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """Return the message of a placeholder that asks the user to set the key; empty for a real key."""
+    """Return the text of a placeholder in place of a key, which tells the user to set it; empty for a real key."""
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 
 
 def names_deployment(places: SettingsSources) -> bool:
-    """Return True if any setting names a deployment or a key for one, valid or not."""
+    """Return True if any setting names a deployment or a key for a deployment, even if the value is invalid."""
     names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
     keys = (place.get(name) for place in places for name in names)
     return find_setting(places, DEPLOYMENT_NAME) is not None or any(key and key.value != _IGNORED for key in keys)
@@ -244,9 +244,9 @@ def _checked(key: _Key) -> _Key:
     if said := missing_key(value):
         raise AccessError(f"{where} says: {said}")
     if value.startswith(("project:", "preview:")):
-        raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deploy key of one")
+        raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deployment's key")
     if "|" not in value or not value.isascii() or not value.isprintable():
-        raise UsageError(f"{where} has no `|` or is damaged: create a new deploy key and set all of it")
+        raise UsageError(f"{where} has no `|` or is damaged: create a new deploy key and set the whole key")
     return key
 
 
@@ -281,7 +281,7 @@ def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]
 
 
 def _is_pair(places: SettingsSources, origin: Origin) -> bool:
-    """Return True if that source has its own self-hosted key, so that its address is not for another key."""
+    """Return True if the source of an address also has a self-hosted key: the two belong together."""
     return any(place.origin == origin and place.get(SELF_HOSTED_KEY) for place in places)
 
 

@@ -78,7 +78,7 @@ def read_settings_file(path: Path) -> str:
     """Read a small text file. Raises `NotFoundError` or `UsageError`, never quoting its content."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(f"{path} is too large for a file of settings")
+            raise UsageError(f"{path} is too large for a settings file")
         return path.read_bytes().decode("utf-8-sig", "replace")
     except FileNotFoundError:
         raise NotFoundError(f"file {path} not found") from None
@@ -107,7 +107,7 @@ class CascadeTable(Frozen):
     rules: Annotated[bool, Field(strict=True)] = True
     """True to let the rules decide first where they are certain (analyses only)."""
     tags: dict[TagName, TagTable] | None = None
-    """Tags in order: the first one of a failure decides. None for the built-in tags."""
+    """Tags by precedence: a failure's first tag decides. None for the built-in tags."""
 
     def issues(self) -> tuple[Tag, ...]:
         """Return the configured tags."""
@@ -148,7 +148,7 @@ class ReplayTable(Frozen):
     reference: Text = "{eval}/answer"
     """Folder of the suite with the reference answer."""
     grader: Text = "{eval}"
-    """Folder of the suite with the files that grade the eval, to see whether they are those of the run."""
+    """Folder of the suite with the files that grade the eval, to check that they equal the run's."""
     time_limit: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 60.0
     """Seconds for one answer."""
 
@@ -205,12 +205,12 @@ class ConfigFile(Frozen):
 
 
 def load_config(root: Path) -> ConfigFile:
-    """Load the workspace's evalscribe.toml, or the defaults without one. Raises `UsageError` naming line and key."""
+    """Load evalscribe.toml, or defaults if there is no such file. Raises `UsageError` naming line and key."""
     return _load(root / CONFIG_NAME, ConfigFile)
 
 
 REPLAY_COMMAND = "EVALSCRIBE_REPLAY_COMMAND"
-"""Environment variable of a command that brings an isolation of its own, such as docker."""
+"""Environment variable with a grading command that isolates answers itself, such as docker."""
 
 
 def replay_command(option: str | None, environ: Mapping[str, str]) -> SettingValue[str] | None:
@@ -290,7 +290,7 @@ def _first(error: ValidationError, text: str) -> str:
 
 
 def _line_of(keys: list[str], text: str) -> int:
-    """Return the line of the last key, below its table's heading if there is one."""
+    """Return the number of the line with the last key, searched below the lines of the earlier keys."""
     lines, at = text.splitlines(), 0
     for key in keys:
         word = re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?\s*[\].=]")

@@ -16,7 +16,7 @@ class Consent:
     """Permission to call models, which costs money.
 
     A user at a terminal confirms the estimate, once for all calls of a command. Elsewhere a model may be called if the
-    user named it, or agreed beforehand to any. A key is no permission, nor is a model that only a file names.
+    user named it, or agreed beforehand to any model. A key is not permission, nor is a model name in a file.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Consent:
         self._limit = limit
 
     def name(self, *models: str) -> None:
-        """Add models that the user named."""
+        """Permit models that the user named."""
         self._named.update(models)
 
     def check(self, *models: str, advice: str = ADVICE) -> None:
@@ -56,7 +56,7 @@ class Consent:
             )
 
     def require(self, *models: str, estimate: "Estimate | None" = None) -> None:
-        """Check like `check`, and ask a user at a terminal who has not agreed yet.
+        """Run `check`, and then ask a user at a terminal who has not agreed yet.
 
         Raises `ConsentError` without consent.
         """

@@ -1,8 +1,8 @@
 """Locate the store: a folder, or a database on a server, and its password.
 
 A password goes only to a host from the same source as the password or from a more trusted one. Libpq takes it from the
-address, else from PGPASSWORD or ~/.pgpass, which are the user's: an address named only by files of the folder gets
-none of these.
+address, else from PGPASSWORD or ~/.pgpass. PGPASSWORD and ~/.pgpass are the user's: they are not used for an address
+that only the folder's files name.
 """
 
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -13,7 +13,7 @@ from evalscribe.settings.config import FOLDER, SettingsSources, SettingValue, fi
 URL_NAME = "EVALSCRIBE_STORE_URL"
 SCHEMES = ("postgresql", "postgres")
 PARAMETERS = ("host", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs", "application_name")
-"""Allowed parameters; others could name files and services of the user's."""
+"""Allowed parameters of an address; others could name the user's files and services."""
 NO_FILE = "/dev/null/none"
 """A path that cannot exist; libpq ignores a missing file."""
 _IN_GIT = "evalscribe.toml"

@@ -116,7 +116,7 @@ class _Limited(httpx2.AsyncByteStream):
                 raise
 
     async def _lines(self) -> AsyncGenerator[bytes]:
-        """Yield whole lines only: the SDKs copy the start of a line again for each new piece of it."""
+        """Yield whole lines only: the SDKs copy the start of a line again for each new piece of the line."""
         begun: list[bytes] = []
         size, event = 0, _Event(self._limits.whole)
         async with aclosing(self._parts()) as parts:
@@ -137,7 +137,7 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _Event:
-    """Size of the current event: the lines since the last blank one."""
+    """Size of the current event: the lines since the last blank line."""
 
     def __init__(self, most: int) -> None:
         self._most = most

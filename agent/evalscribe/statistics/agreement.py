@@ -13,13 +13,13 @@ from evalscribe.ids import Frozen
 from evalscribe.statistics.intervals import Interval, TrialCluster, cluster_interval, student_quantile, wilson_interval
 
 PairCounts = Mapping[tuple[int, int], int]
-"""Number of subjects by the labels of both raters, each label as its number."""
+"""Number of subjects by the pair of labels that two raters gave. Labels are numbers here."""
 TINY = 1e-12
-"""A variance, or an expected disagreement, below this is a rounding error."""
+"""Threshold below which a variance or an expected disagreement is a rounding error."""
 
 
 class Kappa(NamedTuple):
-    """Cohen's kappa with its interval."""
+    """Cohen's kappa with its confidence interval."""
 
     value: float
     interval: Interval
@@ -28,12 +28,12 @@ class Kappa(NamedTuple):
 def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | None:
     """Return Cohen's kappa (1960) of a square table of counts: rows for one rater, columns for the other.
 
-    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72), which is too
-    narrow for few pairs. If it has no width, as for raters who always agree, it is Wilson's interval of the agreement,
-    corrected for the same expected agreement.
+    The interval is computed by the asymptotic method of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72),
+    and is too narrow for few pairs. If that interval has no width, as for raters who always agree, Wilson's interval of
+    the agreement is used, corrected for the same expected agreement.
 
     Returns:
-        Kappa; `None` without pairs, or if both raters used only one label, so that they must agree.
+        Kappa; `None` without pairs, or if both raters used only one and the same label.
     """
     number = sum(map(sum, table))
     if not number:
@@ -73,12 +73,12 @@ def _variance(
 def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: float = 0.95) -> Kappa | None:
     """Return kappa of all pairs, with an interval that counts each cluster as one observation.
 
-    A cluster consists of trials of one item, or of runs of one eval. The variance is that of the delta method
-    (Yang and Zhou 2014, Statistics in Medicine 33): a cluster moves kappa by the sum of its pairs' influences.
+    A cluster consists of trials of one item, or of runs of one eval. The variance is computed by the delta method (Yang
+    and Zhou 2014, Statistics in Medicine 33): the influence of a cluster on kappa is the sum of its pairs' influences.
 
     Returns:
-        Kappa; `None` if `kappa` returns `None`. The interval is (-1, 1) for a single cluster of several pairs,
-        since it shows nothing about others.
+        Kappa; `None` if `kappa` returns `None`. The interval is (-1, 1) for a single cluster of several pairs, since
+        one cluster shows nothing about others.
     """
     pairs = Counter[tuple[int, int]]()
     for cluster in clusters:
@@ -116,12 +116,12 @@ def _agreements(clusters: Sequence[PairCounts]) -> Counter[TrialCluster]:
 
 
 class LabelPair(Frozen):
-    """The labels of one subject."""
+    """The labels that people and the judge gave one subject."""
 
     expected: str
     """Label by people."""
     predicted: str | None
-    """Label by the judge; `None` if it did not judge."""
+    """The judge's label; `None` if the judge gave none."""
     cluster: str | None = None
     """Pairs with the same cluster count as one observation, such as trials of one item.
 
@@ -134,7 +134,7 @@ class LabelScore(Frozen):
 
     label: str
     hits: int
-    """Number of subjects to which both gave the label."""
+    """Number of subjects to which both people and the judge gave the label."""
     truths: int
     """Number of subjects to which people gave the label."""
     saids: int
@@ -154,10 +154,10 @@ class LabelScore(Frozen):
 
 
 class Calibration:
-    """Agreement of a judge with human labels. All shares except `agreement_over_all` refer to the judged subjects."""
+    """Agreement of a judge with human labels. Unjudged subjects count only in `agreement_over_all`."""
 
     def __init__(self, pairs: Iterable[LabelPair], labels: Sequence[str] = ()) -> None:
-        """Count the pairs. Tables begin with `labels`, in this order; other labels follow as they occur."""
+        """Count the pairs. `labels` come first in tables, in this order; other labels follow as they occur."""
         self.pairs = tuple(pairs)
         self._judged = [(pair.expected, pair.predicted) for pair in self.pairs if pair.predicted is not None]
         self._groups = _grouped(self.pairs)
@@ -189,7 +189,7 @@ class Calibration:
 
     @cached_property
     def interval(self) -> Interval:
-        """95 % interval of `agreement`: Wilson's, or a cluster interval if pairs share clusters."""
+        """95 % confidence interval of `agreement`: Wilson's, or a cluster interval if pairs share a cluster."""
         if all(group.total() == 1 for group in self._groups):
             return wilson_interval(self.right, self.judged)
         right = (
@@ -219,12 +219,12 @@ class Calibration:
 
     @property
     def commonest(self) -> float | None:
-        """Accuracy of a judge that always gives the most common label."""
+        """Accuracy that a judge would have if it always gave the most common label."""
         return max(score.truths for score in self.scores) / self.judged if self.judged else None
 
     @cached_property
     def kappa(self) -> Kappa | None:
-        """Cohen's kappa; `None` if nothing was judged, or both sides gave only one label."""
+        """Cohen's kappa; `None` if nothing was judged, or people and judge gave only one and the same label."""
         number = {label: place for place, label in enumerate(self.labels)}
         groups = [
             Counter({(number[expected], number[predicted]): count for (expected, predicted), count in group.items()})
@@ -233,12 +233,12 @@ class Calibration:
         return clustered_kappa(groups, len(self.labels))
 
     def confusion(self, expected: str, predicted: str) -> int:
-        """Number of subjects that people labelled `expected` and the judge `predicted`."""
+        """Return the number of subjects that people labelled `expected` and the judge labelled `predicted`."""
         return self._counts[expected, predicted]
 
 
 def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
-    """Return the counts of judged pairs for each observation."""
+    """Return the counts of judged label pairs for each observation, which is a pair or a cluster of pairs."""
     alone, together = [], dict[str, Counter[tuple[str, str]]]()
     for pair in pairs:
         if pair.predicted is None:

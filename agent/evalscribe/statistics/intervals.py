@@ -5,21 +5,21 @@ from math import comb, fsum, sqrt
 from typing import NamedTuple
 
 PSEUDO_CLUSTERS = 2
-"""Number of clusters in which all trials pass, and of clusters in which none does, that are added to the observed ones.
-Without them the interval would have no width if all clusters are equal. This is the rule of Agresti and Coull (1998,
-The American Statistician 52), applied to clusters instead of trials."""
+"""Number of clusters in which all trials pass that are added to the observed clusters, with as many in which all fail.
+Without them the interval would have no width if all clusters are equal. Agresti and Coull (1998, The American
+Statistician 52) add trials by this rule."""
 PASSING_OFTEN = 0.8
 
 
 class Interval(NamedTuple):
-    """Interval with both ends between 0 and 1, or between -1 and 1 for kappa."""
+    """A confidence interval. Both ends are between 0 and 1, or between -1 and 1 for kappa."""
 
     low: float
     high: float
 
 
 class TrialCluster(NamedTuple):
-    """Trials that count as one observation: those of one item, or of all items from one source."""
+    """Trials that count as one observation: the trials of one item, or of all items from one source."""
 
     passed: int
     trials: int
@@ -47,15 +47,15 @@ def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> In
 
 
 def cluster_interval(clusters: Mapping[TrialCluster, int], confidence: float = 0.95) -> Interval:
-    """Return the interval of the pass rate over all trials, with each cluster as one observation.
+    """Return the confidence interval of the pass rate over all trials. Each cluster is one observation.
 
-    The variance is that of a ratio estimate from cluster totals (Cochran 1977, Sampling Techniques, section 11.8).
+    The variance is computed as for a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8).
 
     Args:
         clusters: Each distinct cluster with its number of occurrences.
 
     Returns:
-        The interval; (0, 1) for fewer than two clusters, since one shows nothing about others.
+        The interval; (0, 1) for fewer than two clusters, since one cluster shows nothing about others.
     """
     number = sum(clusters.values())
     if number < 2:

@@ -1,6 +1,6 @@
 """Compare two sides that did the same tasks: difference, p-value, confidence interval and power.
 
-Also single exact tests, and the Holm correction for several comparisons.
+Also has single exact tests, and the Holm correction for several comparisons.
 """
 
 from collections import Counter
@@ -17,19 +17,19 @@ from evalscribe.statistics.intervals import Interval, student_quantile
 ALPHA = 0.05
 """Significance level."""
 MOST_STEPS = 500_000
-"""Maximum additions of an exact test, about 0.25 seconds. A test that needs more is estimated."""
+"""Maximum additions in an exact test, which take about 0.25 seconds. If a test needs more, its p-value is estimated."""
 MOST_UNITS = 1_000_000
-"""Maximum denominator at which differences are exact; finer differences are rounded."""
+"""Maximum common denominator of exact differences. Differences that need a larger one are rounded."""
 MOST_SIZES = 100
-"""Maximum distinct sizes of differences in a sampled test; sizes are rounded to this many parts of the largest."""
+"""Maximum distinct sizes of differences in a sampled test. Sizes are rounded to multiples of `largest / MOST_SIZES`."""
 DRAWS = 5_000
 SEED = 20_261_121
-"""Fixed, so that a comparison always has the same p-value."""
+"""Seed of random permutations; fixed, so that a comparison always has the same p-value."""
 
 
 K = TypeVar("K")
 Trials = tuple[Sequence[Fraction], Sequence[Fraction]]
-"""Trials of base and candidate in one task."""
+"""Outcomes of the trials of base and candidate in one task."""
 
 
 class PermutationResult(NamedTuple):
@@ -37,14 +37,14 @@ class PermutationResult(NamedTuple):
 
     p_value: float
     exact: bool
-    """False if it was estimated from `DRAWS` random permutations or a normal approximation."""
+    """False if the p-value was estimated from `DRAWS` random permutations or by a normal approximation."""
 
 
 def sign_flip_test(differences: Iterable[Fraction]) -> PermutationResult:
-    """Test, two-sided, that differences of pairs are symmetric around 0 (Fisher 1935, The Design of Experiments).
+    """Test whether differences of pairs are symmetric around 0, two-sided (Fisher 1935, The Design of Experiments).
 
-    For differences of one size it is McNemar's exact test. Pairs may differ in their number of trials, since each pair
-    is one unit.
+    If all differences have the same size, this is McNemar's exact test. Each pair is one unit, so pairs may differ in
+    their number of trials.
     """
     # `scipy.stats.permutation_test` with samples enumerates every combination of signs: 0.4 s of CPU for 16 pairs,
     # 2.3 s for 18, and beyond that only random samples. Adding one size of differences at a time is exact for hundreds
@@ -66,9 +66,9 @@ def _in_units(differences: Sequence[Fraction]) -> list[int]:
 
 
 def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | None:
-    """Return the probability of a sum at least as far from 0; `None` if that would take too long.
+    """Return the probability of a sum at least as far from 0 as `observed`; `None` if computing it would take too long.
 
-    Differences of one size are added in one step, since their sum has a binomial distribution.
+    Differences of equal size are added in one step, since their sum has a binomial distribution.
     """
     sums, steps = {0: 1.0}, 0
     for size, number in sorted(sizes.items()):
@@ -85,8 +85,8 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
 def _binomial(number: int) -> Iterator[float]:
     """Yield the probabilities of 0 to `number` heads of a fair coin.
 
-    They are quotients of integers, because `scipy.stats.binom.pmf` has a wrong last digit even for 0.25. Each numerator
-    is computed from the previous one, because `comb` takes a millisecond for 10,000.
+    The probabilities are quotients of integers, because `scipy.stats.binom.pmf` has a wrong last digit even for 0.25.
+    Each numerator is computed from the previous one, because `comb` takes a millisecond for 10,000.
     """
     ways, every = 1, 2**number
     for count in range(number + 1):
@@ -95,7 +95,7 @@ def _binomial(number: int) -> Iterator[float]:
 
 
 def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[int, float]:
-    """Return the distribution of the sum of two independent values, without probabilities that underflowed."""
+    """Return the distribution of the sum of two independent values. Probabilities that underflow are left out."""
     result: dict[int, float] = {}
     for total, probability in sums.items():
         for move, share in moves.items():
@@ -118,14 +118,14 @@ def _sampled_sign_flip(units: Sequence[int]) -> float:
 
 
 def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | None:
-    """Test by the sum of squared differences whether single tasks changed, in either direction.
+    """Test whether single tasks changed in either direction. The test statistic is the sum of squared differences.
 
-    Under the null hypothesis the trials of a task are exchangeable between the sides, so that the number of passes of
-    the candidate is hypergeometric. A task that gets worse and one that gets better add up here; in `sign_flip_test`
-    they cancel. Trials must pass or fail. scipy's permutation test has no strata.
+    Under the null hypothesis a task's trials are exchangeable between the sides, so that the candidate's number of
+    passes is hypergeometric. A task that gets worse and one that gets better add up here, but cancel in
+    `sign_flip_test`. Trials must pass or fail. scipy's permutation test has no strata.
 
     Returns:
-        The result; `None` if all permutations are equal, as for single trials.
+        The result; `None` if no permutation changes the sum, as with single trials.
     """
     strata = [
         (squares, (mean(candidate) - mean(base)) ** 2)
@@ -148,7 +148,7 @@ def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | 
 
 
 def _squared_differences(base: Sequence[Fraction], candidate: Sequence[Fraction]) -> dict[Fraction, float]:
-    """Return the probability of each squared difference that a permutation of the task's trials can have."""
+    """Return the probability of each squared difference over all permutations of a task's trials."""
     passed = int(sum(base) + sum(candidate))
     result: dict[Fraction, float] = {}
     for own, probability in _hypergeometric(len(base) + len(candidate), passed, len(candidate)):
@@ -166,7 +166,7 @@ def _hypergeometric(total: int, passed: int, drawn: int) -> tuple[tuple[int, flo
 
 
 def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) -> float:
-    """Return the p-value by a normal approximation, which is close for the sum over many tasks."""
+    """Return the p-value by a normal approximation, which is accurate for a sum over many tasks."""
     means = [fsum(size * share for size, share in one.items()) for one in distributions]
     variances = [
         fsum((size - center) ** 2 * share for size, share in one.items())
@@ -177,7 +177,7 @@ def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) ->
 
 @lru_cache(1024)
 def fisher_exact_test(passed: tuple[int, int], trials: tuple[int, int]) -> float:
-    """Return the two-sided p-value of Fisher's exact test that two sides pass equally often."""
+    """Return the two-sided p-value of Fisher's exact test for equal pass rates of two sides."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[own, all_ - own] for own, all_ in zip(passed, trials, strict=True)]).pvalue)
@@ -199,57 +199,57 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
 
 POWER = 0.8
 LEAST_CHANGED = 6
-"""Minimum observations that must change for a significant two-sided sign test: 2 / 2**6 is below `ALPHA`."""
+"""Minimum changed observations for a significant result of a two-sided sign test: 2 / 2**6 is below `ALPHA`."""
 NONE = Fraction(0)
 
 
 class Task(NamedTuple):
-    """Outcomes of one task on both sides, by trial; at least one trial each."""
+    """Outcomes of the trials of one task on both sides. Each side has at least one trial."""
 
     base: tuple[Fraction, ...]
     candidate: tuple[Fraction, ...]
 
     @property
     def difference(self) -> Fraction:
-        """Difference of the means."""
+        """The candidate's mean minus the base's mean."""
         return _mean(self.candidate) - _mean(self.base)
 
     @property
     def balanced(self) -> "Task":
-        """The task with equal numbers of trials: the first ones of each side.
+        """The task with equally many trials on both sides: the side with more keeps only its first trials.
 
-        If both sides are equal, only the difference of equal numbers is symmetric around 0.
+        If both sides are equally good, the difference is symmetric around 0 only with equally many trials.
         """
         number = min(len(self.base), len(self.candidate))
         return Task(self.base[:number], self.candidate[:number])
 
     @property
     def noise(self) -> float:
-        """Factor by which averaging reduces the spread of a trial in the difference of the means."""
+        """Factor by which averaging over trials reduces the effect of a single trial's spread on `difference`."""
         return sqrt((1 / len(self.base) + 1 / len(self.candidate)) / 2)
 
 
 class TaskCluster(NamedTuple):
-    """Tasks that count as one observation; usually a single one."""
+    """Tasks that count as one observation; usually a single task."""
 
     tasks: int
     difference: float
-    """Sum over the tasks."""
+    """Sum of the tasks' differences."""
     balanced: Fraction
-    """The same sum over balanced tasks, which the test uses."""
+    """Sum of the differences of the balanced tasks, for the test."""
 
 
 class Paired(NamedTuple):
     """Comparison of two sides that did the same tasks."""
 
     difference: float
-    """Mean difference over the tasks, with equal weights; if it is above 0, the candidate is better."""
+    """Mean difference over the tasks, with equal weights. It is above 0 if the candidate is better."""
     interval: Interval
     """95 % confidence interval of the mean difference over similar tasks."""
     test: PermutationResult
     tasks: int
     detectable: float | None
-    """Minimum detectable effect at a power of 80 %; `None` if no difference reaches that power."""
+    """Minimum detectable effect at a power of 80 %; `None` if no effect reaches that power."""
     clusters: tuple[TaskCluster, ...] = ()
     """The observations that were tested."""
 
@@ -259,20 +259,20 @@ class Paired(NamedTuple):
 
 
 def compare_pairs(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[Hashable] = ()) -> Paired:
-    """Compare the candidate with the base. A task is one unit, however many trials it has.
+    """Compare the candidate with the base. Each task is one unit, however many trials it has.
 
     The test is the sign-flip test of the clusters' summed differences; for single trials of independent tasks it is
-    McNemar's exact test. The interval is Student's. A cluster with a trial's noise is added in each direction, so that
-    it has a width even if few tasks changed (for single trials Bonett and Price 2012, Statistics in Medicine 31). For
-    clusters, the variance is the sandwich estimate corrected for few and unequal ones (Bell and McCaffrey 2002, Survey
-    Methodology 28). An end of the interval that contradicts the test is moved to 0, so that both agree.
+    McNemar's exact test. The interval is Student's. In each direction, one cluster with a trial's noise is added, so
+    that the interval has a width even if few tasks changed (for single trials Bonett and Price 2012, Statistics in
+    Medicine 31). With clusters, the variance is the sandwich estimate corrected for few and unequal clusters (Bell and
+    McCaffrey 2002, Survey Methodology 28). If an end of the interval contradicts the test, it is moved to 0.
 
     The interval is conservative. In simulations with drops of 0 to 25 points, it covers the difference in 94 to 99 % of
     comparisons of 20 and 60 tasks (100 % for equal sides that mostly pass), and in nearly 100 % of 12 clusters of 5.
 
     Args:
         span: Range of a trial's values.
-        clusters: Cluster of each task; tasks of one cluster are not independent. Empty if all tasks are.
+        clusters: Cluster of each task; tasks of one cluster are not independent. Empty if all tasks are independent.
     """
     number = len(tasks)
     mean = fsum(float(task.difference) for task in tasks) / number if number else 0.0
@@ -324,7 +324,7 @@ def mean_difference(result: Paired, p_value: float | None = None) -> MeanDiffere
     """Convert a paired result to the form that comparisons store.
 
     Args:
-        p_value: The p-value after correction for several comparisons; None for the result's own.
+        p_value: The p-value after correction for several comparisons; None for the result's own p-value.
     """
     p = result.test.p_value if p_value is None else p_value
     return MeanDifference(
@@ -340,9 +340,9 @@ def mean_difference(result: Paired, p_value: float | None = None) -> MeanDiffere
 
 
 def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span: float) -> float | None:
-    """Return the minimum detectable effect for tasks that vary as observed, but at least as much as their trials.
+    """Return the minimum detectable effect. The variance of tasks is the observed one, or that of trials if larger.
 
-    Tasks of a cluster are as correlated as observed, but not less than independent ones.
+    The correlation of tasks in a cluster is the observed one, but not less than 0.
     """
     if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if all of them change
         return None
@@ -366,7 +366,7 @@ class _FloatTrials:
         self.base, self.candidate = list(map(float, task.base)), list(map(float, task.candidate))
         self.difference = (fsum(self.candidate) - fsum(self.base)) / len(self.base)
         self.variance = (_variance(self.base) + _variance(self.candidate)) / len(self.base)
-        """Variance of the difference that the variance of trials within each side explains; 0 for single trials."""
+        """The part of the difference's variance that comes from trials within each side; 0 for single trials."""
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -377,7 +377,7 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _trial_move(tasks: Iterable[_FloatTrials], most: float) -> float:
-    """Return how far a trial moves on average if it changes; `most` if none changed. For pass or fail that is 1."""
+    """Return the average amount by which changed trials changed; `most` if none changed. It is 1 for pass or fail."""
     moves = [abs(one - other) for task in tasks for one, other in zip(task.base, task.candidate, strict=True)]
     total = fsum(moves)
     return fsum(move**2 for move in moves) / total if total else most
@@ -386,19 +386,19 @@ def _trial_move(tasks: Iterable[_FloatTrials], most: float) -> float:
 def minimum_detectable_effect(number: float, variance: float, step: float) -> float | None:
     """Return the smallest drop, as a share of the range, that a two-sided test detects with a power of 80 %.
 
-    The power is that of McNemar's exact test, over all numbers of changed pairs (Duffy 1984, Biometrics 40). Single
-    trials of independent tasks are such pairs, and the result is exact. Several trials or clusters are replaced by a
-    number of pairs with the same variance, both between equal sides and per change. In simulations with 12 to 60 tasks
-    of 1 to 8 trials, with and without clusters of 5, a drop of this size is detected in 77 to 85 of 100 comparisons; it
-    is detected less often if a few tasks fail completely.
+    The power is computed for McNemar's exact test, over all numbers of changed pairs (Duffy 1984, Biometrics 40).
+    For single trials of independent tasks, the result is exact. Several trials or clusters are replaced by a number of
+    pairs with the same variance, both between equal sides and per change. In simulations with 12 to 60 tasks of 1 to 8
+    trials, with and without clusters of 5, a drop of this size is detected in 77 to 85 of 100 comparisons, and less
+    often if it consists of a few tasks that fail completely.
 
     Args:
         number: Number of observations.
         variance: Variance of an observation's difference between equal sides.
-        step: Amount by which the change of one trial moves an observation.
+        step: Amount by which an observation changes if one trial does.
 
     Returns:
-        The drop; `None` if none reaches that power, or only one that affects all observations.
+        The drop; `None` if no drop reaches that power, or only one that affects all observations.
     """
     from scipy.optimize import brentq
     from scipy.stats import binom

@@ -16,7 +16,7 @@ from evalscribe import AgentRunRef, Client, LLMRequest, Prompt, ResultRef
 from evalscribe.errors import EvalscribeError
 
 COLLECTION = None
-"""Name or id of the collection; None for the configured one, else the only one."""
+"""Name or id of the collection; None for the configured collection, or else the only one."""
 NAME = "triage"
 """Prefix of the names of the result sets; the step follows."""
 CHEAP = "anthropic/claude-haiku-5-5"

@@ -126,7 +126,7 @@ def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
     assert (found.items, found.judged, found.coverage) == (40, 33, 33 / 40)
     assert found.candidate.rate == 33 / 40
     assert found.candidate.rate_of_scored == 1
-    assert found.warnings[0].startswith("7 items gave no answer in the candidate but did in the base: i33, i34")
+    assert found.warnings[0].startswith("Only in the candidate, 7 items gave no answer: i33, i34")
     assert found.warnings[1].startswith("If trials without a verdict counted as failures")
 
 

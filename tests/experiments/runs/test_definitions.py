@@ -188,6 +188,6 @@ def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
 
 def test_a_name_that_holds_a_secret_is_not_stored(lab: Labs) -> None:
     one = lab()
-    with pytest.raises(UsageError, match="`name` holds what looks like a secret") as refused:
+    with pytest.raises(UsageError, match="`name` contains what looks like a secret") as refused:
         one.run(name=SECRET)
     assert SECRET not in str(refused.value)

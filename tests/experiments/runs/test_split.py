@@ -73,7 +73,7 @@ def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_ma
     workspace = dealt.workspace
     before = workspace.store.experiments.experiment_versions(dealt.experiment.id)
     wanted = dealt.wanted.model_copy(update={"name": "other", "config": ExperimentConfig(split="tset")})
-    said = r"split 'tset': letters@2 has no items in it; its splits: dev \(3\), test \(3\)"
+    said = r"split 'tset' of letters@2 has no items; splits: dev \(3\), test \(3\)"
     with pytest.raises(UsageError, match=said):
         create_experiment(workspace, wanted)
     with pytest.raises(UsageError, match=said):
@@ -93,7 +93,9 @@ def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Experiment
     wanted = dealt.wanted.model_copy(
         update={"dataset_version_id": version.id, "config": ExperimentConfig(split="test")}
     )
-    with pytest.raises(UsageError, match="it is not split: run `evalscribe datasets split letters`"):
+    with pytest.raises(
+        UsageError, match="the dataset is not split; to split it, run `evalscribe datasets split letters`"
+    ):
         update_experiment(dealt.workspace, dealt.experiment, wanted)
 
 

@@ -125,7 +125,7 @@ async def test_what_the_budget_leaves_undone_says_so_and_can_be_asked_again() ->
     model = BudgetedModel(ScriptedModel([]), Budget(usd=0.001), price_of("anthropic/claude-opus-5-5"))
     outcome = await ModelJudge(model, Prompts()).judge(make_packed_failure())
     assert isinstance(outcome, Unclassified)
-    assert "the budget of $0.001 has no room for another call: left undone, run again with more" in outcome.reason
+    assert "the budget of $0.001 has no room for another call; run again with a larger budget" in outcome.reason
     assert not outcome.final
 
 

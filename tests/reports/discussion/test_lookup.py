@@ -76,7 +76,7 @@ async def test_places_with_some_of_the_words_are_ranked(dossier_of: Callable[...
     text = await said(
         dossier_of((Document(role="log", path="run.log", text="\n".join(lines)),)), "Why was the TOTAL so wrong, zebra?"
     )
-    assert text.startswith("No place has all of these words. The nearest:\n\n1 log run.log:8\n")
+    assert text.startswith("No place has all of these words. The best matches:\n\n1 log run.log:8\n")
     assert text.index("run.log:8") < text.index("run.log:1\n")
 
 
@@ -117,7 +117,7 @@ async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(
     absent = dossier_of((CODE,), stored=False, text="# Report\nthe total is wrong")
     assert "evalscribe analyze run1" in await said(absent, "1")
     assert (await said(absent, "total wrong")).startswith("report.md:2\n")
-    assert (await said(absent, "return total")).endswith("\nEvidence that is not here was not searched.")
+    assert (await said(absent, "return total")).endswith("\nMissing evidence was not searched.")
 
 
 def test_lines_that_hold_all_words_come_first(dossier_of: Callable[..., ReportEvidence]) -> None:

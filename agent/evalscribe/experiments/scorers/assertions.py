@@ -50,7 +50,7 @@ class Token(NamedTuple):
     kind: TokenKind
     text: str
     at: int
-    """Position where it begins, from 1."""
+    """Position of the token's first character, from 1."""
     value: JsonValue = None
     """Value of a literal."""
 
@@ -108,7 +108,7 @@ COMPARISONS = ("==", "!=", *_ORDERS)
 
 
 def compared(sign: str, left: JsonValue, right: JsonValue) -> bool:
-    """Compare two values. Any two can be equal; only two numbers or two texts have an order."""
+    """Compare two values. All values can be equal, but only numbers and texts have an order."""
     if sign in ("==", "!="):
         return equal_values(left, right) == (sign == "==")
     if not any(is_of(left) and is_of(right) for is_of in (PREDICATES["is_number"], PREDICATES["is_string"])):
@@ -127,7 +127,7 @@ def condition(value: JsonValue) -> bool:
 
 
 def size(value: JsonValue) -> int:
-    """Return the number of characters, items or members."""
+    """Return the number of characters of a text, items of a list, or members of an object."""
     if not isinstance(value, str | list | dict):
         raise CannotScore("input_error", f"{type_name(value)} has no size: {render_value(value)}")
     return len(value)
@@ -149,7 +149,7 @@ QUANTIFIERS: Mapping[str, Callable[[list[bool]], bool]] = {"all": all, "any": an
 
 
 def _hashable(value: JsonValue) -> object:
-    """Return a hashable key. Equal keys mean equal JSON values: 1 equals 1.0 but not true."""
+    """Return a hashable key that is equal for equal JSON values: 1 equals 1.0, but not true."""
     if isinstance(value, dict):
         return "object", frozenset((name, _hashable(item)) for name, item in value.items())
     if isinstance(value, list):
@@ -288,7 +288,7 @@ class _Parser:
         return self._words[self._at - 1]
 
     def _took(self, operator: str) -> bool:
-        """Consume this token if it is next, and return whether it was."""
+        """Consume the given token if it is next; return whether it was consumed."""
         if self.next.kind != "operator" or self.next.text != operator:
             return False
         self._at += 1
@@ -357,7 +357,7 @@ class AssertionOutcome(NamedTuple):
     assertion: Assertion
     holds: bool
     read: Mapping[str, JsonValue]
-    """Values that it read, by path."""
+    """Values that the assertion read, by path."""
 
     def __str__(self) -> str:
         values = ", ".join(f"{path} is {render_value(value)}" for path, value in self.read.items())
@@ -399,7 +399,7 @@ def _outcome(assertion: Assertion, expression: Expression, values: Values) -> As
 
 
 def _values(config: StructuredAssertions, request: ScorerRequest) -> Values:
-    """Look up each root once, when an assertion first uses it."""
+    """Return a function that resolves paths; it looks up each root (`output` …) once, on first use."""
     found: dict[str, JsonValue] = {}
     roots = {"output": config.output_of, "expected": config.expected_of, "input": config.input_of}
 

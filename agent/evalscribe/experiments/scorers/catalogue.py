@@ -56,7 +56,7 @@ class ToolParams(ScorerConfig):
     tool: ToolName
     """Name of the tool."""
     params: dict[str, JsonValue]
-    """Arguments that one call must have; it may have others."""
+    """Arguments that one call must have; the call may have other arguments too."""
 
 
 class Most(ScorerConfig):
@@ -66,7 +66,7 @@ class Most(ScorerConfig):
 
 class MostTime(ScorerConfig):
     max_ms: float = Field(ge=0)
-    """The maximum that passes, in milliseconds."""
+    """Maximum duration of a trial that passes, in milliseconds."""
 
 
 def _trajectory(config: Trajectory) -> Mapping[str, JsonValue]:
@@ -98,7 +98,7 @@ ALIASES: Mapping[str, AnyAlias] = {
             "tool_sequence", "in_order", "whether tools were called in this order, with others allowed between them"
         ),
         _tools("tool_sequence_in_order", "in_order", "the same as tool_sequence"),
-        _tools("tool_sequence_exact", "exact", "whether these calls were made, in this order, and no others"),
+        _tools("tool_sequence_exact", "exact", "whether exactly these calls were made, in this order"),
         _tools(
             "tool_sequence_any_order", "any_order", "whether each tool was called, in any order, with others allowed"
         ),
@@ -122,7 +122,7 @@ ALIASES: Mapping[str, AnyAlias] = {
     )
 }
 
-_PLANS = "keywords cannot tell what a plan is worth; ask a model with llm_judge, and bound the work with limits"
+_PLANS = "keywords cannot tell whether a plan is good; ask a model with llm_judge, and use limits to bound the work"
 _CRITERIA = "write the question as the criteria of llm_judge"
 _STEPS = "traces do not contain steps; use tool_calls and limits"
 REFUSED: Mapping[str, str] = {
@@ -139,7 +139,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("helpfulness", "coherence", "conciseness", "response_relevance"), _CRITERIA),
     **dict.fromkeys(("instruction_following", "refusal", "harmfulness", "stereotyping"), _CRITERIA),
 }
-"""Scorer names of other products, and what to use instead."""
+"""Scorers of other products, each with what to use instead."""
 
 
 _WITHOUT_MODEL: tuple[AnyKind, ...] = (
@@ -158,15 +158,15 @@ class ScorerInfo(Frozen):
 
     name: str
     line: str
-    """What it checks."""
+    """What the scorer checks."""
     of: str | None = None
-    """Name of the scorer of which it is a preset; None if it is not a preset."""
+    """Name of the scorer of which this one is a preset; None if it is not a preset."""
     aliases: tuple[str, ...] = ()
     needs_model: bool = False
     required: tuple[str, ...] = ()
-    """Required keys of its config."""
+    """Required keys of the scorer's config."""
     config_schema: dict[str, Any]
-    """JSON Schema of its config."""
+    """JSON Schema of the scorer's config."""
 
 
 @cache
@@ -245,7 +245,7 @@ class _Runner:
     depends_on: tuple[str, ...] = ()
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Run the check. Only here do errors about one item become values."""
+        """Run the check. Only this method converts errors about one item into results."""
         try:
             return await self.check(request)
         except CannotScore as error:
@@ -271,9 +271,9 @@ class AttachedScorer(ScorerConfig):
     """Name of the scorer."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     as_: str | None = Field(default=None, alias="as", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")
-    """Name of its scores, needed if one scorer is attached twice."""
+    """Name of the scorer in this experiment, needed if one scorer is attached twice."""
     required: bool = True
-    """Whether an item must pass it."""
+    """Whether an item must pass this scorer."""
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     """Minimum value that passes, instead of the scorer's own rule."""
 

@@ -14,12 +14,12 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 
 F = TypeVar("F", bound=Callable[..., object])
 THRESHOLD = 0.7
-"""Default threshold: a number passes from this value."""
+"""Default threshold: the minimum returned number that passes."""
 MAX_MESSAGE = 200
 ABOUT = "__evalscribe_scorer__"
 """Attribute of a decorated function: its `ScorerDeclaration` as JSON."""
 CALL = "__evalscribe_call__"
-"""Attribute of a decorated function: a function from a `BoundRequest` as JSON to a `ScoreResult` as JSON."""
+"""Attribute of a decorated function: its entry point, from a `BoundRequest` to a `ScoreResult`, both as JSON."""
 _FIELDS = ("status", "value", "score", "passed", "label", "explanation", "error_type", "metadata", "evidence")
 """Keys of a dictionary that a function may return; `score` is an alias of `value`."""
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -31,21 +31,21 @@ class ScorerDeclaration(Frozen):
     name: str
     description: str = ""
     depends_on: tuple[str, ...] = ()
-    """Names of the scorers whose results it receives in `peer_scores`."""
+    """Names of the scorers whose results the function receives in `peer_scores`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """Its settings with their defaults. Other keys are refused, unless there are no settings."""
+    """The scorer's settings with their defaults. Other keys are refused, unless there are no settings."""
     threshold: float = Field(default=THRESHOLD, ge=0, le=1)
     """Minimum returned number that passes."""
 
 
 class BoundRequest(ScorerRequest):
-    """Input of a function: a `ScorerRequest` with the settings of its scorer."""
+    """A `ScorerRequest` with the settings of the scorer that receives it."""
 
     config: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class ScorerContext(Frozen):
-    """First argument of a function with two parameters."""
+    """First argument of a scorer function with two parameters."""
 
     scorer: str
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -99,7 +99,7 @@ def scorer(
 
 
 def _answering(function: Callable[..., object], told: ScorerDeclaration) -> Callable[[object], object]:
-    """Return the entry point `CALL`: async if the function is async, so that callers know before the call."""
+    """Return the function to store as `CALL`; it is async if `function` is async."""
 
     async def later(payload: object) -> object:
         returned = _called(function, told, payload)
@@ -132,7 +132,7 @@ def parse_result(returned: object, threshold: float = THRESHOLD) -> ScoreResult:
     """Convert what a function returned into a checked result; an invalid one is an error, never a score."""
     try:
         return _checked(_result(returned, threshold))
-    except (ValueError, RecursionError) as error:  # a ValidationError is one too
+    except (ValueError, RecursionError) as error:  # a ValidationError is a ValueError
         return _broken(_reason(error))
 
 

@@ -15,7 +15,7 @@ from evalscribe.model.score import ScoreErrorType, ScoreResult, ScorerRequest
 
 
 class CannotScore(Exception):
-    """Something that a check needs is missing or unusable: the item neither passed nor failed."""
+    """A check lacks something that it needs, so the item neither passed nor failed."""
 
     def __init__(self, error_type: ScoreErrorType, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ def score_result(
     evidence: JsonValue = None,
     metadata: Mapping[str, JsonValue] | None = None,
 ) -> ScoreResult:
-    """Build a result. Without `value`, it is 1 if `passed`, else 0."""
+    """Build a result. If `value` is None, the value is 1 if `passed`, else 0."""
     return ScoreResult(
         value=float(passed) if value is None else value,
         passed=passed,
@@ -75,12 +75,12 @@ class ScorerKind(Generic[C]):
 
     name: str
     line: str
-    """What it checks, in one line."""
+    """What the scorer checks, in one line."""
     config: type[C]
     check: Callable[[C], ScorerCheck] | None
-    """None for a scorer that needs a model; those are built elsewhere."""
+    """Builds the check from a config; None for scorers with a model, which `model_specs` builds."""
     version: int = 1
-    """Raise it when the rule changes, so that older scores are not reused."""
+    """Version of the check; raise it when the rule changes, so that older scores are not reused."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable
 
 @dataclass(frozen=True)
 class FunctionCheck(ScorerCheck):
-    """Check by a plain function."""
+    """A check that calls a plain function."""
 
     check: Callable[[ScorerRequest], ScoreResult]
 

@@ -53,7 +53,7 @@ class NumericRange(ReadsOutput):
     max: float | None = None
     """The maximum that passes."""
     inclusive: bool = True
-    """Whether the bounds themselves pass."""
+    """Whether a number that equals a bound passes."""
 
     @model_validator(mode="after")
     def _leaves_numbers(self) -> "NumericRange":
@@ -228,7 +228,7 @@ class _Fits(ScorerCheck):
 
 
 def problems(validator: "Validator", value: Any) -> list[JsonValue]:
-    """Return up to a hundred problems of a value, each with `path`, `keyword` and `said`.
+    """Return up to a hundred violations of the schema, each with `path`, `keyword` and `said`.
 
     Raises `CannotScore` if the schema cannot be applied.
     """
@@ -261,7 +261,7 @@ def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, Jso
 
 
 def _said(error: "ValidationError | SchemaError") -> str:
-    """Describe a problem in bounded length; the library's message repeats the whole value."""
+    """Describe a violation briefly, because the library's message repeats the whole value."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:
@@ -291,14 +291,15 @@ JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
 LONGEST_S = 2.0
 """Seconds of CPU time for one answer."""
 _CHILD = Path(__file__).with_name("bounded_child.py")
-"""Run as a file, because importing its package would take longer than most checks."""
+"""Program of the child process, run as a file, because importing its package would take longer than most checks."""
 _LONGEST_LINE = 2**26
 
 
 class Bounded:
     """Child process of one schema, started on first use and again after it had to be killed.
 
-    It is a process because `re` cannot be interrupted. It limits its own time, so it ends even if the parent is gone.
+    A separate process is needed because `re` cannot be interrupted. The process limits its own time, so that it ends
+    even if the parent is gone.
     """
 
     def __init__(self, schema: JsonValue) -> None:
@@ -312,7 +313,7 @@ class Bounded:
             try:
                 told = await self._told(await self._running(), value)
             except BaseException:
-                await self._ended()  # An answer that nobody waited for must not be taken for the next one.
+                await self._ended()  # A late answer must not be taken for the answer to the next value.
                 raise
         if "error" in told:
             raise CannotScore(told["type"], told["error"])

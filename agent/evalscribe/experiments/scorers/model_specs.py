@@ -1,4 +1,4 @@
-"""Scorers that ask a model: their configuration, rubric, labels and the subject that the judge is shown."""
+"""Scorers that ask a model: their configuration, their rubric and labels, and the subject that the judge sees."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _SELECTOR: TypeAdapter[str] = TypeAdapter(Selector)
 
 
 def check_name(name: str) -> None:
-    """Check the name of a part. Raises `ValueError` if it is invalid."""
+    """Check the name of a part of an item, such as `output`. Raises `ValueError` if it is invalid."""
     try:
         _SELECTOR.validate_python("output" if name == TRANSCRIPT else name)
     except ValidationError as error:
@@ -39,12 +39,12 @@ def root_of(name: str) -> str:
 
 
 def role_of(name: str) -> Role:
-    """Role of the document that shows it."""
+    """Return the role of the document that shows this part of an item."""
     return "transcript" if name == TRANSCRIPT else ROLES[root_of(name)]
 
 
 def selected(name: str, request: ScorerRequest) -> JsonValue:
-    """Return the part. Raises `CannotScore` if it is missing or null."""
+    """Return this part of an item. Raises `CannotScore` if it is missing or null."""
     if name == TRANSCRIPT:
         if request.transcript is None:
             raise CannotScore("artifact_error", "the target recorded no transcript")
@@ -62,7 +62,7 @@ TRUTH = {"true": 1.0, "false": 0.0}
 
 
 def label_key(schema: Mapping[str, Any], whose: str) -> str:
-    """Return `label`, else the first field that is a boolean or has an enum. Raises `UsageError` if there is none."""
+    """Return the field with the label: `label`, else the first boolean or enum field. Else raises `UsageError`."""
     keys = agreement_keys(dict(schema))
     if not keys:
         raise UsageError(f"{whose} cannot score: its output_schema has no field with an enum and no boolean")
@@ -70,7 +70,7 @@ def label_key(schema: Mapping[str, Any], whose: str) -> str:
 
 
 def spelled(value: object) -> str:
-    """Return a label in the spelling of `choice_scores`."""
+    """Spell a label as in `choice_scores`, where true is `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -109,11 +109,11 @@ class ModelConfig(ScorerConfig):
     threshold: Worth = 0.7
     """Minimum value that passes."""
     samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
-    """Number of samples; the majority decides. None: the number in the rubric, by default one."""
+    """Number of samples, whose majority decides. None for the number in the rubric, which is one by default."""
 
     @property
     def where_recorded(self) -> tuple[str, ...]:
-        """Names of the parts that are also shown if they exist."""
+        """Names of the parts that the judge sees if the target recorded them."""
         return ()
 
     @property
@@ -133,9 +133,9 @@ class LlmJudgeConfig(ModelConfig):
     include_input: bool = True
     include_expected: bool = False
     include_transcript: bool | None = None
-    """Whether the transcript is shown. None: with a stored rubric if the target recorded one, otherwise not."""
+    """Whether the judge sees the transcript. None: only with a stored rubric, and if a transcript was recorded."""
     citations: bool = True
-    """Whether the explanation must cite its evidence; a stored rubric defines this itself."""
+    """Whether the explanation must cite its evidence; not allowed with a stored rubric, whose schema defines it."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "LlmJudgeConfig":
@@ -222,7 +222,7 @@ def config_of(scorer: str, given: Mapping[str, JsonValue]) -> Config:
 
 
 def item_subject(names: Sequence[str], request: ScorerRequest, where_recorded: Sequence[str] = ()) -> Subject:
-    """Return documents such as `task input`, `output output`, `expected expected` and `task input.context`, in order.
+    """Return the named parts as documents, such as `task input`, `output output` and `task input.context`.
 
     Parts in `where_recorded` are left out if missing. Raises `CannotScore` if any other part is missing.
     """
@@ -252,11 +252,11 @@ PASS_FAIL = {"pass": 1.0, "fail": 0.0}
 
 @dataclass(frozen=True)
 class RubricSources:
-    """Source of rubrics and prompts for scorers."""
+    """The prompts and the stored rubrics that scorers use."""
 
     prompts: Prompts
     stored: Callable[[str], Rubric]
-    """Function that returns version 2 for `NAME@2`, the latest for `NAME`. Raises `NotFoundError`."""
+    """Function that returns a stored rubric: `NAME@2`, or the latest version for `NAME`. Raises `NotFoundError`."""
 
 
 def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:

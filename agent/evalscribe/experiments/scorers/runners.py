@@ -1,4 +1,4 @@
-"""Run scorers that ask a model or call the user's own function in another process."""
+"""Run scorers that ask a model, and scorers that call the user's function in another process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -24,10 +24,10 @@ LONGEST_REASON = 300
 
 
 class ModelScorer:
-    """`ScorerRunner` for one spec with a rubric."""
+    """`ScorerRunner` for a scorer that asks a model by a rubric."""
 
     def __init__(self, spec: ScorerSpec, judge: RubricJudge, knew: Callable[[JudgeResult], bool]) -> None:
-        """Create the runner. `knew` returns whether a result was cached and so cost nothing."""
+        """Create the runner. `knew` returns whether a result came from the cache, so that it cost nothing."""
         self.name = spec.name
         self.depends_on = spec.depends_on
         self._judge = judge
@@ -38,7 +38,7 @@ class ModelScorer:
         self._threshold = _number(spec.config["threshold"])
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Score one trial. Only here do errors about one item become values."""
+        """Score one trial. Only this method converts errors about one item into results."""
         try:
             subject = item_subject(self._config.shown, request, self._config.where_recorded)
             return self._result(await self._judge.judge(subject), subject)
@@ -73,7 +73,7 @@ class ModelScorer:
         )
 
     def _raw(self, result: JudgeResult, subject: Subject) -> JsonValue:
-        """Keep the request's content id and the answer as it was written."""
+        """Return the question's content id, the answers as the model wrote them, and the output."""
         rollouts = (result.result_metadata or {}).get("rollouts", [])
         return {
             "question": self._judge.key(subject),
@@ -116,7 +116,7 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def _explained(output: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return the text that gives the reason: by field name, else the first with citations, else the first non-label."""
+    """Return the reason: a field named as in `EXPLAINING`, else the first text with citations, else any other text."""
     cited = [text for _, text in cited_strings(output, schema)]
     fields = schema["properties"]
     texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
@@ -135,7 +135,7 @@ def _numbers(value: JsonValue) -> dict[str, float]:
 
 
 class CustomScorer:
-    """`ScorerRunner` for a decorated function."""
+    """`ScorerRunner` for a function with the decorator `@scorer`."""
 
     def __init__(self, spec: ScorerSpec, caller: PythonHost, timeout_s: float) -> None:
         self.name = spec.name

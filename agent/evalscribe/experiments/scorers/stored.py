@@ -41,16 +41,16 @@ class AttachedScorers(ScorerConfig):
 class CreatedScorer(Frozen):
     scorer: Scorer
     new: bool
-    """False if its latest version has the same content."""
+    """False if the scorer's latest version has the same content."""
 
 
 def rulebook(shelf: "CollectionStore", prompts: Prompts) -> RubricSources:
-    """Return the stored rubrics and the prompts, as `evalscribe judge` uses them."""
+    """Return the same stored rubrics and prompts that `evalscribe judge` uses."""
     return RubricSources(prompts, lambda name: store_rubric(shelf, prompts, name))
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
-    """Return the workspace's own prompts that replace built-in ones in these bindings; none without a model."""
+    """Return the workspace's prompts that replace built-in ones, if any of these scorers asks a model."""
     asking = any(one.spec.rubric is not None for one in bindings)
     return (*prompts.own("judging"), *prompts.own("rubrics")) if asking else ()
 
@@ -86,7 +86,7 @@ async def function_spec(
 ) -> tuple[ScorerSpec, str]:
     """Return the spec of `python:package.module:function` in a folder, and its declaration.
 
-    Imports it once. Raises `UsageError` if it cannot be used.
+    Imports the function once. Raises `UsageError` if it cannot be used.
     """
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
@@ -116,7 +116,7 @@ def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, J
 
 
 def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
-    """Build a built-in scorer with a config under a new name. Raises `UsageError`."""
+    """Build a scorer with a new name from a built-in scorer and a config. Raises `UsageError`."""
     return specify(rules)(builtin, config).model_copy(update={"name": name})
 
 

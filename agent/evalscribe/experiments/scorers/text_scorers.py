@@ -34,9 +34,9 @@ from evalscribe.text import pluralise
 
 LONGEST = 100_000
 LARGEST = 400_000_000
-"""Maximum product of both lengths, without common prefix and suffix; larger texts would take over 0.1 seconds."""
+"""Maximum product of the lengths of two texts without their common prefix and suffix; more would take over 0.1 s."""
 MOST_PLACES = 20
-"""Maximum differences kept."""
+"""Maximum differences stored as evidence."""
 
 
 class ExactMatch(ReadsOutput, ReadsExpected):
@@ -70,7 +70,7 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
 
 
 def _hint(output: object, expected: object) -> str:
-    """Return a hint at the most common mistake, a target that returns JSON as text; else an empty text."""
+    """Return a hint if the target made the most common mistake, returning JSON as text; else an empty text."""
     if not isinstance(output, str) or isinstance(expected, str):
         return ""
     try:
@@ -146,7 +146,7 @@ TEXT_KINDS: tuple[AnyKind, ...] = (
 
 LONGEST_PATTERN = 4096
 QUICK_S = 0.02
-"""CPU seconds that a search may block the event loop; longer searches continue in a thread."""
+"""CPU seconds for which a search may block the event loop; a longer search is repeated in a thread."""
 
 
 def _checked(pattern: str) -> str:

@@ -30,9 +30,9 @@ from evalscribe.text import cut, pluralise, printable
 ToolName = Annotated[str, Field(min_length=1)]
 Tools = Annotated[tuple[ToolName, ...], Field(min_length=1)]
 MOST_TOLD = 12
-"""Maximum names shown of a sequence."""
+"""Maximum tool names of one sequence that a message lists."""
 MOST_KEPT = 100
-"""Maximum calls kept in the evidence."""
+"""Maximum calls stored as evidence."""
 
 
 class WantedCall(ScorerConfig):
@@ -53,17 +53,17 @@ class SomeConditions(ScorerConfig):
 
 class ToolCalls(SomeConditions):
     called: Tools | None = None
-    """All of these were called."""
+    """All of these tools were called."""
     not_called: Tools | None = None
-    """None of these was called."""
+    """None of these tools was called."""
     in_order: Tools | None = None
-    """These were called in this order, with other calls allowed between them."""
+    """These tools were called in this order, with other calls allowed between them."""
     exact: tuple[ToolName, ...] | None = None
     """Exactly these calls were made, in this order; an empty list means no calls at all."""
     any_order: Tools | None = None
-    """Each of these was called at least as often as it is listed, in any order; other calls are allowed."""
+    """Each of these tools was called at least as often as it is listed, in any order; other calls are allowed."""
     params: Annotated[tuple[WantedCall, ...], Field(min_length=1)] | None = None
-    """For each of these, some call of the tool had these arguments."""
+    """For each entry, at least one call of the tool had these arguments."""
 
 
 class Condition(NamedTuple):
@@ -139,7 +139,7 @@ def _any_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
 
 
 def _params(wanted: WantedCall, uses: Sequence[ToolUse]) -> str | None:
-    """Return the first difference between the wanted call and the most similar one; None if one matches."""
+    """Return the first difference between the wanted call and the most similar call; None if a call matches."""
     nearest: list[ValueDifference] | None = None
     for use in uses:
         if use.tool == wanted.tool:
@@ -199,7 +199,7 @@ class StateEquals(ReadsExpected):
     expected: JsonValue = None
     """Expected state; null for the item's expected output."""
     threshold: float = Field(default=1.0, gt=0, le=1)
-    """Minimum share of its values that must be equal."""
+    """Minimum share of the state's values that must be equal."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "StateEquals":
@@ -278,7 +278,7 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
 
 
 def _share(expected: JsonValue, differing: Sequence[ValueDifference]) -> float:
-    """Return the share of equal values among all expected and unexpected values."""
+    """Return the number of equal values divided by the number of all expected and unexpected values."""
     wanted = leaves(expected)
     lost = sum(leaves(place.expected) for place in differing if place.expected is not NOTHING)
     extra = sum(leaves(place.output) for place in differing if place.expected is NOTHING)

@@ -14,13 +14,13 @@ from evalscribe.model.score import ScorerRequest
 from evalscribe.text import printable
 
 NOTHING = object()
-"""Stands for a value that is missing on one side."""
+"""Represents a value that only one side of a comparison has, on the side where it is missing."""
 LARGEST_EVIDENCE = 500
-"""Maximum characters of a value's JSON kept whole in evidence; a larger one is cut."""
+"""Maximum characters of a value's JSON in evidence; longer values are cut."""
 DEEPEST_EVIDENCE = 64
-"""Maximum levels of nesting kept in evidence."""
+"""Maximum nesting of a value in evidence; deeper values become text."""
 AROUND = 24
-"""Characters shown before the first difference."""
+"""Characters of a long text that are shown before its first difference."""
 _KINDS: dict[type, str] = {
     str: "text",
     bool: "a boolean",
@@ -37,9 +37,9 @@ class ValueDifference(NamedTuple):
 
     path: str
     expected: object
-    """`NOTHING` if no value was expected."""
+    """`NOTHING` if no value was expected at this path."""
     output: object
-    """`NOTHING` if the value is missing."""
+    """`NOTHING` if the output has no value at this path."""
 
     def __str__(self) -> str:
         if self.output is NOTHING:
@@ -82,7 +82,7 @@ def _at(output: object, expected: object, path: str, fold: bool, subset: bool) -
 
 
 def leaves(value: object) -> int:
-    """Count the leaves of a value; an empty list or object counts as one."""
+    """Count the plain values in a JSON value; an empty list or object counts as one."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return sum(map(leaves, parts)) or 1
 
@@ -107,7 +107,7 @@ def text_of(value: JsonValue) -> str | None:
 
 
 def as_evidence(value: object) -> JsonValue:
-    """Prepare a value for evidence: cut it if it is large; make it text if it is not JSON or nested too deeply."""
+    """Prepare a value for evidence: cut large values; convert values that are no JSON or nested too deeply to text."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -168,13 +168,13 @@ def _checked(selector: str) -> str:
 
 
 Selector = Annotated[str, AfterValidator(_checked)]
-"""A root, then names of object members and positions in lists (from 0), separated by dots: `output.items.0.id`."""
+"""Path of a value: a root, then object keys and list positions (from 0), separated by dots: `output.items.0.id`."""
 
 
 def select_value(request: ScorerRequest, selector: str) -> JsonValue:
     """Return the value that a selector names.
 
-    Text is parsed as JSON if fields are selected from it. Raises `CannotScore` if the value does not exist.
+    To select a field of a text, the text is parsed as JSON. Raises `CannotScore` if the value does not exist.
     """
     root, *steps = selector.split(".")
     value: JsonValue = getattr(request, root)
@@ -235,7 +235,7 @@ class ReadsOutput(ScorerConfig):
     """Selects what is scored: `output`, or a part of it such as `output.answer`."""
 
     def output_of(self, request: ScorerRequest) -> JsonValue:
-        """Return the value. Raises `CannotScore` if it is missing."""
+        """Return the selected value. Raises `CannotScore` if it is missing."""
         return select_value(request, self.output_field)
 
 

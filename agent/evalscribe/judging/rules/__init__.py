@@ -1,1 +1,1 @@
-"""A judge that needs no key: rules that decide clear failures and mark guesses as uncertain."""
+"""The rules: a judge without a model, which decides clear failures and marks its guesses as uncertain."""

@@ -1,4 +1,4 @@
-"""Rules for agents that act or answer otherwise than expected."""
+"""Rules for agents whose calls or answers are not the expected ones."""
 
 import json
 import re
@@ -21,13 +21,13 @@ from evalscribe.model.tool_calls import (
 from evalscribe.text import pluralise
 
 ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
-"""A text that looks like an id."""
+"""Matches a text that looks like an id."""
 MOST_NAMED = 3
 MOST_ARGUMENTS = 2
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
-    """The calls differ from the expected ones: some are missing, different or superfluous."""
+    """The model's calls differ from the expected calls: some are missing, different or superfluous."""
     spoken = facts.spoken
     if not spoken.turns or (not spoken.expected and "actions" not in _failed_steps(facts)):
         return None
@@ -68,7 +68,7 @@ def _never(
 
 
 def _refused(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    """Decide an expected call that the tool answered with errors, without a later call that succeeded."""
+    """Decide a failure in which the tool refused an expected call and no later call of the tool succeeded."""
     made = spoken.made[first.made or 0]
     said = _tool_answer(made)
     return RuleDecision(
@@ -77,15 +77,15 @@ def _refused(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCa
         cause=f"gives-up-on-{code.kebab(first.tool)}",
         confidence=0.7,
         error=f"`{first.tool}`: {said}",
-        why=quote.cut(f"`{first.tool}` fails and is given up: {said}"),
+        why=quote.cut(f"gives up on `{first.tool}`, which fails: {said}"),
         reasoning=f"{_expected(spoken, first)} was expected. The model called the tool, which refused: "
-        f"{said.rstrip('.')}. No later call of it succeeded.{_more(found)}",
+        f"{said.rstrip('.')}. No later call of the tool succeeded.{_more(found)}",
         citations=(*_header(spoken, first), made.call.header(), *([made.answer.quoted(1)] if made.answer else [])),
     )
 
 
 def _gives_up(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    """Decide a run that ended with a failed call without trying an alternative."""
+    """Decide a run whose last call failed, after which the model tried nothing else."""
     made = spoken.made[-1]
     tool, said = made.action.tool, _tool_answer(made)
     return RuleDecision(
@@ -166,7 +166,7 @@ def _expected(spoken: Transcripts, difference: ToolCallDifference) -> str:
 
 
 def _calls(spoken: Transcripts, tool: str) -> list[AnsweredCall]:
-    """Return the calls of a tool that had an effect."""
+    """Return the successful calls of a tool."""
     return [made for made in spoken.made if made.action.tool == tool and not made.failed]
 
 
@@ -194,7 +194,7 @@ def _more(found: tuple[ToolCallDifference, ...]) -> str:
 
 
 def _header(spoken: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
-    """Quote the expected call, with more of its arguments if the tool was called with different ones."""
+    """Quote the expected call; with more of its arguments if the tool was called with other arguments."""
     if difference.expected is None:
         return ()
     return (spoken.expected[difference.expected].header(5 if _calls(spoken, difference.tool) else 2),)
@@ -212,7 +212,7 @@ def _tool_answer(made: AnsweredCall) -> str:
 def _shown_before(
     spoken: Transcripts, made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
-    """Return the id that the call should have passed, with the place before the call that has it, if any."""
+    """Return the id that the call should have passed, and a quotation of an earlier turn with this id, if any."""
     lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
     if not isinstance(lacking, str) or not ID.search(lacking):
         return None
@@ -226,11 +226,11 @@ def _knowable(known: tuple[str, Citation | None] | None) -> str:
     text, place = known
     if place is None:
         return f"`{text}` does not occur in the transcript before that."
-    return f"`{text}` occurred before it, in line {place.first}."
+    return f"`{text}` occurred before the call, in line {place.first}."
 
 
 def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
-    """Return the user's message right before the call if it says yes."""
+    """Quote the user's message right before the call if the user agreed to something."""
     before = [said for said in spoken.turns if said.turn.role == "user" and said.turn.number < made.call.turn.number]
     if before and re.match(r"\W*(?:yes|sure|ok|okay|please|go ahead|correct|confirm)\b", before[-1].turn.text, re.I):
         return before[-1].quoted(1)
@@ -238,7 +238,7 @@ def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
 
 
 def _untold(facts: Facts) -> tuple[str, ...]:
-    """Return ids in the task that the simulated user never passed on to the model."""
+    """Return the ids in the task that the simulated user never told the model."""
     if not any(said.turn.role == "user" for said in facts.spoken.turns):
         return ()
     said = "\n".join(one.turn.text for one in facts.spoken.turns)
@@ -255,11 +255,11 @@ def _failed_steps(facts: Facts) -> frozenset[str]:
 
 SUBMITS = frozenset({"answer", "done", "final_answer", "finalanswer", "finish", "submit", "submit_answer"})
 LONGEST_TARGET = 300
-"""Maximum characters of a target; a longer text is taken for a criterion, with which no answer is compared."""
+"""Maximum characters of a target; a longer text is taken for a grading criterion, and not compared with answers."""
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
 ALIKE, LONG_TARGET = 0.3, 40
-"""Two texts below this similarity have little in common, if the target is longer than this many characters."""
+"""Similarity below which two texts have little in common; minimum length of a target for which this is said."""
 SHORTEST_ALMOST = 8
 SIGNS = re.compile(r"[\W_]+")
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
@@ -271,13 +271,13 @@ class FinalAnswer(NamedTuple):
 
 
 def answers_otherwise(facts: Facts) -> RuleDecision | None:
-    """The model's answer differs from the target."""
+    """The model's final answer differs from the target."""
     answer = _final_answer(facts.spoken)
     target = answer and _target(facts, answer)
     if answer is None or target is None:
         return None
     if answer.text.strip() == target.text and len(facts.evidence.steps) > 1:
-        return None  # another check than the comparison failed
+        return None  # the comparison passed, so another check failed
     if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
         return _otherwise_written(facts, answer, target, _other_form(answer.text.strip(), target.text))
     if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):
@@ -309,7 +309,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def never_says(facts: Facts) -> RuleDecision | None:
-    """A reference lists required statements, and the model never makes one of them."""
+    """A reference lists required statements, and the model does not make all of them."""
     document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
     if document is None or not facts.spoken.words:
         return None
@@ -362,8 +362,8 @@ BY_EXPECTATION = frozenset(rule.__name__.replace("_", "-") for rule in (does_oth
 def unless_passable(verdict: Verdict) -> Verdict:
     """Make a verdict uncertain that rests on expected calls or texts which no trial and no reference answer met.
 
-    Benchmarks of agents are often wrong about them: of tau-bench's first 25 airline tasks, the authors corrected the
-    expected calls of four, and no trial of three of these had passed.
+    Benchmarks of agents often expect wrong calls or texts: of tau-bench's first 25 airline tasks, the authors corrected
+    the expected calls of four, and no trial of three of these had passed.
     """
     if verdict.classification != "MODEL_FAULT" or verdict.rule not in BY_EXPECTATION:
         return verdict
@@ -377,7 +377,7 @@ def unless_passable(verdict: Verdict) -> Verdict:
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:
-    """Describe how far two texts differ; empty for short ones, where readers see it."""
+    """Describe how far two texts differ; empty for short texts, whose differences are easy to see."""
     ours, theirs = answer.text.strip(), target.text
     if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
         return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
@@ -385,7 +385,7 @@ def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:
 
 
 class OtherForm(NamedTuple):
-    """Describes an answer that has the target in another form."""
+    """Describes an answer that contains the target in another form."""
 
     cause: str
     how: str
@@ -418,14 +418,14 @@ def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, f
         error=quote.cut(f"answers {_short(answer.text)} instead of {_short(target.text)}", 200),
         why=quote.cut(f"the answer {form.how}"),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {form.how}. "
-        "Check whether it means the same.",
+        "Check whether both mean the same.",
         citations=(*_shown(facts, answer), target.citation),
         fix=form.fix,
     )
 
 
 def _final_answer(spoken: Transcripts) -> FinalAnswer | None:
-    """Return the answer submitted by a submission tool, else the model's last message."""
+    """Return the answer that the model submitted with a tool, else its last message."""
     for made in reversed(spoken.made):
         texts = [(name, value) for name, value in made.action.arguments.items() if isinstance(value, str | int | float)]
         if made.action.tool.lower() in SUBMITS and texts:
@@ -435,7 +435,7 @@ def _final_answer(spoken: Transcripts) -> FinalAnswer | None:
 
 
 def _shown(facts: Facts, answer: FinalAnswer) -> tuple[Citation, ...]:
-    """Quote the answer, and the input if it is a separate document."""
+    """Quote the answer, and the item's input if it has its own document."""
     return (*quote.cells(facts, "task"), *(quote.cells(facts, "output") or (answer.citation,)))
 
 
@@ -444,9 +444,9 @@ def _last_message(said: LocatedTurn) -> FinalAnswer:
 
 
 def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
-    """Return the target: the only reference, if it is a short text and not calls, statements, a script or a file.
+    """Return the target: the only reference, unless it is a long text, calls, statements, a script or a file.
 
-    If there are output files, the reference counts as a file, unless the only output is a copy of the answer.
+    If the model wrote files, the reference counts as a file, unless the only output is a copy of the answer.
     """
     found = [one for one in facts.evidence.of("expected") if not quote.is_code(one)]
     files = any(
@@ -460,7 +460,7 @@ def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
 
 
 def _listed(document: Document) -> list[str]:
-    """Return the texts of a JSON list of plain values; empty for anything else."""
+    """Return the values of a JSON list of plain values as texts; empty for any other document."""
     if not document.text.lstrip().startswith("["):
         return []
     try:
@@ -476,13 +476,13 @@ def _fold(text: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """Return the value of a number in any notation; None for other text."""
+    """Return the number that a text spells, perhaps with a currency or a unit sign; None for any other text."""
     bare = text.strip().strip("$€£% .")
     return float(bare.replace(",", "")) if NUMBER.fullmatch(bare) else None
 
 
 def _first_difference(answer: FinalAnswer, target: FinalAnswer) -> str:
-    """Render what follows in both texts where they first differ."""
+    """Render how both texts continue after the characters that they have in common."""
     at = next((n for n, (a, b) in enumerate(zip(answer.text, target.text, strict=False)) if a != b), None)
     at = min(len(answer.text), len(target.text)) if at is None else at
     return f"{_short(answer.text[at : at + 8])} where the target has {_short(target.text[at : at + 8])}"

@@ -1,4 +1,4 @@
-"""Rules for checks that are too strict: lint about taste, tests of what the task does not ask for."""
+"""Rules for checks that are too strict: lint rules about style, and tests of things that the task does not ask for."""
 
 import re
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ TASTE_CODES = re.compile(
     r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}"
 )
 ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
-"""Lint rules that also depend on other lines, so that an equal line in the reference proves nothing."""
+"""Lint rules that depend on other lines too, so that an equal line in the reference proves nothing."""
 PLATFORM = re.compile(r"unsafe|undef")
 """Lint rules about the platform's types and globals, which are the same for all models."""
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
 CONFIGURED = re.compile(r"parserOptions|\bproject\b|tsconfig|projectService", re.IGNORECASE)
-"""The linter cannot read a file because of its settings, whatever the file contains."""
+"""Messages of a linter that cannot read a file because of its own settings."""
 SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
 
 
@@ -66,7 +66,7 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
 
 
 def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
-    """The remaining violations concern correctness and types, and the reference has none: the model's fault."""
+    """The lint violations concern correctness or types, and the reference has none, so the model is at fault."""
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
         return None
@@ -94,7 +94,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
 
 
 def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
-    """Decide a message of the linter that names no rule, such as a file that it cannot parse."""
+    """Decide a failure in which the linter names no rule, for example because it cannot parse a file."""
     unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
     proven = unparsable and not doubts.reference_has_it(facts, first) and bool(first.places)
     return RuleDecision(
@@ -133,7 +133,7 @@ def _shared(facts: Facts, error: evidence.LocatedError, ours: CodeLine | None, t
 
 
 def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the reference line of the same form, unless a directive there disables the lint rule."""
+    """Return the reference line of the same form, unless a comment in the reference disables the lint rule."""
     if len(line.folded) < 12:
         return None
     for other in facts.expected_lines:
@@ -144,7 +144,7 @@ def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def _form(text: str) -> str:
-    """Return a line without the values of attributes and arguments, so that the author's choice of names is ignored."""
+    """Return a line without the values of attributes and arguments, so that lines with other names are equal."""
     return code.fold(re.sub(r"(?<=[={(])\s*[A-Za-z_]\w*\s*(?=[)}])", "_", text))
 
 
@@ -165,7 +165,7 @@ def listed(codes: Sequence[str]) -> str:
 
 
 def relax(codes: Sequence[str]) -> str:
-    """Return the change after which these lint rules fail no code."""
+    """Return the proposed fix: to make these lint rules warnings."""
     return f"make {listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}"
 
 
@@ -195,24 +195,24 @@ SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
 )
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
-"""A key, a keyword argument or a one-word text, which a structural comparison compares."""
+"""A key, a keyword argument or a one-word text, which tests of structure compare."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
 SETTLED = re.compile(
     r"\b(throws?|rejects?|raises?|must fail|should fail|null|undefined|None|not found|otherwise)\b"
     r"|(?:n't|\bnot) exist|\bif (?:it|they|there|no|the)\b",
     re.IGNORECASE,
 )
-"""Words that show that a task specifies edge cases."""
+"""Words with which a task specifies edge cases."""
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
-    """Everything else passes, and the failed check requires something that the task does not."""
+    """Only one check fails, and it requires something that the task does not require."""
     return _refuses_what_is_left_open(facts) or _compares_structure(facts)
 
 
 def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
-    """The reference has the same code that the check rejects, so it would fail too."""
+    """The reference has the same code that the check rejects, so the reference would fail too."""
     return reference_breaks_it_too(facts) or _check_looks_elsewhere(facts)
 
 
@@ -234,7 +234,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=why,
-        reasoning=f"{quote.sentence(why)} It compares structure; the {facts.outcome.passed} other tests pass.{also}",
+        reasoning=f"{quote.sentence(why)} The test compares structure; {facts.outcome.passed} other tests pass.{also}",
         citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
         fix=f"drop the test `{failures[0].title}`, or say in the task that `{missing[0]}` is required",
         would_pass=True,
@@ -242,7 +242,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
 
 
 def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
-    """The model's own guard makes a test fail; the task neither requires nor forbids the guard."""
+    """A test fails because the model's code refuses a case that the task neither allows nor forbids."""
     failures = facts.outcome.failures
     if (
         facts.check != "tests"
@@ -279,7 +279,7 @@ def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
 
 
 def _check_looks_elsewhere(facts: Facts) -> RuleDecision | None:
-    """The text that a check misses occurs in output, reference and task: the check looks in the wrong place."""
+    """The check misses a text that output, reference and task contain, so it looks in the wrong place."""
     for test in facts.outcome.failures:
         # Take the last match: the output's own value comes before it and may contain the same words.
         found = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
@@ -300,7 +300,7 @@ def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str) -> Ru
         cause="check-misses-" + code.kebab(sought, 34),
         confidence=0.65,
         why=why,
-        reasoning=f"{quote.sentence(why)} It is written as in the reference, so the check reads the wrong thing.",
+        reasoning=f"{quote.sentence(why)} The text is written as in the reference, so the check reads the wrong thing.",
         citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
         fix=f"let `{test.title}` look for `{sought}` where the code puts it",
         would_pass=True,

@@ -1,4 +1,4 @@
-"""Parse source code and known-gap notes: code without comments, identifiers, statements and their terms."""
+"""Parse source code (without comments, identifiers) and known-gap notes (statements and the terms in them)."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ DECLARED = re.compile(
 )
 CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 LONGEST = 200_000
-"""Maximum characters read of one file; longer ones are generated or hostile."""
+"""Maximum characters read of one file, since longer files are generated or hostile."""
 
 
 def without_comments(text: str, path: str) -> str:
@@ -41,7 +41,7 @@ def fold(text: str) -> str:
 
 
 def names(text: str) -> frozenset[str]:
-    """Return every identifier of the text."""
+    """Return all identifiers in the text."""
     return frozenset(NAME.findall(text))
 
 
@@ -52,7 +52,7 @@ SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
 
 
 def spelled(text: str) -> frozenset[str]:
-    """Return the identifiers that a task writes as code: the words `a tuple of both` do not name a function `tuple`."""
+    """Return the identifiers that a task writes as code; in the prose `a tuple of both`, `tuple` is no identifier."""
     marked = names("\n".join(SPELLED.findall(text)))
     indented = names("\n".join(line for line in text.split("\n") if line.startswith(("    ", "\t"))))
     return marked | indented | frozenset(name for name in names(text) if SHAPED.search(name))
@@ -118,7 +118,7 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> frozenset[str]:
-    """Return the significant words, with identifiers split: `storeFile` → `store`, `file`."""
+    """Return the stems of the significant words of a text; identifiers are split: `storeFile` → `store`, `file`."""
     words = (part for name in NAME.findall(text) for part in parts(name))
     return frozenset(stem(word) for word in words if len(word) >= 4 and word not in COMMON)
 
@@ -132,7 +132,7 @@ def terms(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class GapNote:
-    """One statement of a known-gaps document."""
+    """One statement of a known-gaps document: a note."""
 
     document: Document
     line: int
@@ -157,7 +157,7 @@ class GapNote:
 
     @cached_property
     def wanted(self) -> tuple[str, ...]:
-        """Terms that the note asks for: missing ones and those after `instead of`."""
+        """Terms that the code should contain according to the note: missing terms, and terms after `instead of`."""
         return (*self.lacking, *(term for term in terms(self.preferred) if term in self.terms))
 
     @cached_property
@@ -166,7 +166,7 @@ class GapNote:
 
 
 def parse_notes(documents: tuple[Document, ...]) -> tuple[GapNote, ...]:
-    """Return the statements of known-gaps documents, without headings, `none for now`, praise and settled points."""
+    """Return the statements of known-gaps documents about gaps: no headings, `none for now`, praise or fixed gaps."""
     found = []
     for document in documents:
         for number, line in enumerate(document.lines, 1):
@@ -197,4 +197,4 @@ LANGUAGE = """
     upper value values warn
 """
 BUILT_IN = frozenset(LANGUAGE.split())
-"""Built-in names. That the reference does not use one proves nothing."""
+"""Built-in names, which code may use correctly even if the reference does not use them."""

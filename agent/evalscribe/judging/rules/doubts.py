@@ -1,6 +1,6 @@
-"""Reasons to doubt a decision: the code under test may have written the error, or any model may get it.
+"""Reasons to doubt a decision: the code under test may have written the error, or all models may get the same error.
 
-Also the patterns for failed networks and providers.
+Also has the patterns for failed networks and providers.
 """
 
 import re
@@ -16,14 +16,14 @@ from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
 from evalscribe.model.run import TARGET
 
 MOST_FRAMES = 20
-"""Maximum frames that `signature` keeps of one failure."""
+"""Maximum frames of one failure that `signature` keeps."""
 FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
 )
 """Signs of errors or output from the code under test."""
 LONGEST_LOG = 2_000_000
-"""Maximum characters of a log searched for marks of the code; a longer one proves nothing."""
+"""Maximum characters of a log that is searched for text of the code under test; a longer log proves nothing."""
 COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
 """A compiler's message. TypeScript prints a template literal type with its line breaks, so a type in the output can
 add whole lines that look like the runner's."""
@@ -31,33 +31,32 @@ OF_NETWORK = re.compile(
     r"(?:\w+\.)*(?:Connect\w*|\w*Timeout\w*|\w*ConnectionError|MaxRetryError|NameResolutionError|OSError|ReadError"
     r"|RemoteDisconnected|URLError|gaierror)(?::|$)"
 )
-"""A network error, identified by its class. Other errors may quote values that the output returned."""
+"""Matches a network error by its class. Other errors may quote values that the output returned."""
 TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
-"""A log line that a runner starts with a mark, a tag or a title."""
+"""Start of a log line that a runner wrote: a tag or a title."""
 CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
-"""Heading of a block of output of tests or of the code under test. vitest does not mark the end of the block."""
+"""Heading of a block that tests or the code under test printed. vitest does not mark the end of the block."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
-"""Signs of a grader that throws errors itself, in which it may repeat text that the output returned."""
+"""Signs that a grader throws its own errors, which may repeat text that the output returned."""
 ONLY_PUSHES = re.compile(
     r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
     r"|\[error\] (?:Deploying generated backend\b|convex dev:"
     r"|deploy: Error: (?:Failed to deploy:|convex (?:codegen|dev) timed out after))"
 )
-"""Headings of a build that only bundles and uploads. The code runs elsewhere, and errors that it throws match
-`FROM_CODE`."""
+"""Headings of a build that only bundles and uploads code. The code runs on a server; its errors match `FROM_CODE`."""
 RUNS_AT_INSTALL = re.compile(
     r'"(?:(?:pre|post)?(?:install|prepare)|prepublish)"\s*:|"dependencies"\s*:\s*"|\\u00|"trustedDependencies"'
     r"|\bbackend-path\b|\bcmdclass\b|\bhooks\.custom\b",
     re.IGNORECASE,
 )
-"""Scripts that an installation runs, and JSON escapes, which may hide their keys."""
+"""Keys of scripts that run during installation, and JSON escapes, which may hide such a key."""
 RUN_AT_INSTALL = re.compile(r"(?:^|/)(?:setup\.py|binding\.gyp|build\.rs|hatch_build\.py|\.pnpmfile\.c?js)$")
-"""Files that an installation always runs."""
+"""Names of files whose code always runs during installation."""
 OWN_SOURCE = re.compile(
     r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
     re.IGNORECASE | re.MULTILINE,
 )
-"""Package sources named by the output: a failure to reach one is the output's fault."""
+"""Signs that the output chooses a package source itself, so that a failure to reach it is the output's fault."""
 MANIFESTS = re.compile(
     r"(?:package\.json|\.npmrc|bunfig\.toml|\.yarnrc(?:\.yml)?|pnpm-workspace\.yaml|pyproject\.toml|uv\.toml|pip\.conf"
     r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
@@ -79,7 +78,7 @@ DUNDER = re.compile(
 
 
 def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """Make a decision uncertain if it excuses the model because of text that the code under test may have written."""
+    """Make a decision uncertain if it excuses the model by a text that the code under test may have written."""
     if not decision.by_error_text or decision.label == "MODEL_FAULT" or others_fail_alike(facts):
         return decision
     why = written_by_output(facts)
@@ -118,21 +117,21 @@ def raised_by_grader(facts: Facts) -> bool:
 
 
 def stopped_in_grader(facts: Facts) -> bool:
-    """Return whether every failed test stopped in the grader's own code: no frame of the traceback is the output's."""
+    """Return whether every failed test stopped in the grader's code, with no frame of the output in the traceback."""
     failures = facts.outcome.failures
-    whole = facts.outcome.failed == len(failures) > 0  # a forged section would add a failure
+    whole = facts.outcome.failed == len(failures) > 0  # a failure that the output forged would add to this number
     return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
 
 
 def ran_elsewhere(facts: Facts) -> bool:
-    """Return whether the code was deployed first, so that tests only call it and it cannot end their process."""
+    """Return whether the code was deployed before the tests: they only call it, so it cannot end their process."""
     return any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
 
 
 def only_runner_marks(facts: Facts) -> bool:
-    """Return whether only the runner can have written marks in the log.
+    """Return whether only the runner can have written the headings in the log.
 
-    The code under test must have run elsewhere, and every line except those about the reference must be tagged.
+    The code under test must have run elsewhere, and every line except lines about the reference must have a tag.
     """
     if not ran_elsewhere(facts):
         return False
@@ -147,7 +146,7 @@ def only_runner_marks(facts: Facts) -> bool:
 
 
 def others_fail_alike(facts: Facts) -> bool:
-    """Return whether most other models fail in the same way; this output cannot have written their errors."""
+    """Return whether most other models fail in the same way, since this output cannot have written their errors."""
     across = facts.case.across
     return across is not None and across.most_fail
 
@@ -171,7 +170,7 @@ def _at_install(facts: Facts) -> str | None:
 
 
 def _at_build(facts: Facts) -> str | None:
-    # A message of many lines can look like the end of its own section, so all of the log counts.
+    # A message of many lines can look like the end of its own section, so the whole log is searched.
     whole = code.joined([*(d.text for d in facts.evidence.of("log")), *_recorded(facts)])
     if len(whole) > LONGEST_LOG:
         return "The log is too long to tell whether the output's code wrote a part of it."
@@ -195,7 +194,7 @@ def _in_tests(facts: Facts) -> str | None:
 
 
 def _ran_quietly_elsewhere(facts: Facts) -> bool:
-    """Return whether the code was deployed elsewhere and nothing in the tests' log can come from it."""
+    """Return whether the code was deployed on a server, and the tests' log contains nothing that the code printed."""
     text = _text(facts)
     quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
     named = all(_names(facts, test) for test in facts.outcome.failures)
@@ -203,22 +202,22 @@ def _ran_quietly_elsewhere(facts: Facts) -> bool:
 
 
 def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether a traceback passes through a grader's file and through none of the output's."""
+    """Return whether a traceback has a frame in a grader's file and none in a file of the output."""
     graders = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("grader")}
     output = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
     frames = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in test.frames]
-    known = 0 < len(frames) < MOST_FRAMES  # more are cut off
+    known = 0 < len(frames) < MOST_FRAMES  # longer tracebacks are cut off
     return known and bool(graders & set(frames)) and not output & set(frames) and _names(facts, test)
 
 
 def _names(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether a grader contains the test's title; a forged failure may have a title of its own."""
+    """Return whether a grader contains the test's title, since a forged failure may have any title."""
     title = test.title.split("[")[0]
     return bool(title) and title in facts.grader.replace("\\", "")
 
 
 def _is_reflective(facts: Facts) -> bool:
-    """Return whether the output's code could bypass the test runner's capture or forge frames."""
+    """Return whether the output's code could print past the test runner's capture or forge frames of a traceback."""
     texts = _code(facts.evidence.of("output"))
     return any(DUNDER.search(text) or REFLECTIVE & code.names(text) for text in texts)
 
@@ -246,23 +245,23 @@ RELATION = frozenset(
     TS2740 TS2741 TS2769
     """.split()  # noqa: SIM905
 )
-"""Errors about two incompatible types, one of which may be the platform's."""
+"""Errors about two incompatible types, one of which the platform may define."""
 INFERRED = re.compile(r"TS(?:70\d\d|2313|2456|2502|2506|2577|2589|2590|2615|18046)")
-"""Errors for a type that the compiler could not infer."""
+"""Errors about a type that the compiler could not infer."""
 ENVIRONMENT = re.compile(
     r"Do you need to (?:install|change) |Cannot find type definition file|Could not find a declaration"
 )
-"""Type definitions or language features that are not installed."""
+"""Errors about type definitions or language features that are not installed."""
 AMBIENT = re.compile(
     r"Cannot find (?:name|namespace) '(?:process|Buffer|NodeJS|require|module|global|__dirname|__filename|React|JSX)'"
 )
-"""Names from packages of types."""
+"""Errors about names that packages of type definitions declare."""
 OPTIONS = re.compile(r"TS(?:5\d{3}|6\d{3}|1259|1343|1378|1479|1484|17004|18003|2686|2688|2792|2834|2835|2875)")
-"""Errors that concern or depend on the compiler's options."""
+"""Errors about the compiler's options, or that occur only with some options."""
 MEMBER = frozenset(["TS2339", "TS2353", "TS2551", "TS2561"])
 NO_MEMBER = re.compile(r"'(?P<name>[^']+)' does not exist (?:on|in) type '(?P<type>.+?)'")
 SYNTAX = re.compile(r"(?:TS1\d{3}: |Expected |Unexpected |Unterminated |Syntax error)")
-"""Syntax errors, whose place is unreliable: the mistake may be earlier."""
+"""Syntax errors, whose line is unreliable, because the mistake may be earlier."""
 SETTINGS = ("tsconfig.json", "jsconfig.json")
 """Files that the runner itself writes or changes."""
 SHORTEST = 8
@@ -281,7 +280,7 @@ UNRESOLVED = re.compile(r"(?:Could not resolve|Cannot find module) [\"'](?P<modu
 
 
 def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | None:
-    """Explain in a sentence why all models may meet a build error; None if it is clearly this model's own."""
+    """Explain in a sentence why all models may get a build error; None if it is clearly this model's fault."""
     if error is None:
         return None
     if what := reference_has_it(facts, error):
@@ -294,7 +293,7 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
 
 
 def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Explain in a sentence why the reference may fail alike; None if the error points to the model's own code."""
+    """Explain in a sentence why the reference may get the same error; None if the error is in the model's own code."""
     if facts.same_as_reference:
         return "The output's code is the reference's, line for line, which would fail alike: the cause lies elsewhere."
     places = [facts.line(place.path, place.line) for place in error.places]
@@ -311,7 +310,7 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
-    """Return whether the reference contains the statement that starts on a line, apart from white space."""
+    """Return whether the reference contains the statement that starts on an output line, ignoring white space."""
     text = code.without_comments(line.document.text, line.document.path).split("\n")
     statement, depth = "", 0
     for part in text[line.number - 1 : line.number - 1 + LONGEST]:
@@ -324,7 +323,7 @@ def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
 
 
 def _in_reference(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return a reference line that equals an output line, else one that contains it."""
+    """Return a reference line that equals an output line, else a reference line that contains it."""
     same = (one for one in facts.expected_lines if one.folded == line.folded)
     return next(same, None) or next((one for one in facts.expected_lines if line.folded in one.folded), None)
 
@@ -342,7 +341,7 @@ def shared_failures_known(facts: Facts) -> bool:
 
 
 def _subject(error: evidence.LocatedError) -> str:
-    """Return the name in an error's message, as code, else its place."""
+    """Return the name in an error's message as code, or, without a name, the place of the error."""
     named = re.search(r"['\"`]([A-Za-z_$][\w$./-]{1,40})['\"`]", error.error)
     if named:
         return f"`{named[1]}`"
@@ -370,7 +369,7 @@ def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def _invented(facts: Facts, said: str) -> bool:
-    """Return whether the model invented a member: its type is known, and reference, task and grader never use it."""
+    """Return whether the model invented a member: reference, task and grader never use it, and its type is known."""
     match = NO_MEMBER.search(said)
     if match is None:
         return True
@@ -379,9 +378,9 @@ def _invented(facts: Facts, said: str) -> bool:
 
 
 ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
-"""A grader that computes a port, the usual reason for a refused connection."""
+"""Signs that a grader computes a port, the usual reason for a refused connection."""
 RETRIES = re.compile(r"retr(?:y|ies)|attempts?\b", re.IGNORECASE)
-"""A grader that repeats failed requests."""
+"""Signs that a grader repeats failed requests."""
 CONNECTION = re.compile(
     r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
     r"|address already in use|socket hang ?up"

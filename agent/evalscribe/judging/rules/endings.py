@@ -25,13 +25,13 @@ ENVIRONMENT = re.compile(
 )
 """Signs that the environment of the tests broke."""
 TYPE = re.compile(r"^\w+(?:Error|Exception): ")
-"""The type of an exception in front of its message."""
+"""Matches the type of an exception before its message."""
 CANCELLED = re.compile(r"\b(?:CancelledError|KeyboardInterrupt)\b")
 MODEL_SERVICE = re.compile(r"\bAPI(?:Connection|Timeout|Status)?Error\b|\bapi\.[\w.-]+\.\w+|\b(?:llm|model)\b", re.I)
-"""Signs that a failed connection was to a model."""
+"""Signs that a failed connection was a connection to a model."""
 TIMED_OUT = re.compile(r"timed? ?out", re.I)
 TIME = re.compile(r"\bafter (\d[\d.,]* ?(?:ms|s|m|h|seconds?|minutes?|hours?))\b", re.I)
-"""The length of a time limit in the message of a harness."""
+"""Matches the length of a time limit in a harness's message."""
 REFUSAL = re.compile(
     r"\W*(?:(?:i['’]m|i am) (?:very |really )?sorry[,.]? (?:but )?|sorry[,.]? |unfortunately,? )?"
     r"(?:but )?i(?:['’]m| am)? (?:can['’]t|cannot|can not|won['’]t|will not|not able to|unable to) "
@@ -39,13 +39,13 @@ REFUSAL = re.compile(
     re.IGNORECASE,
 )
 LOOP = 3
-"""Minimum number of equal calls with equal answers in a loop."""
+"""Minimum number of equal calls with equal answers that count as a loop."""
 LATEST = 6
 """Number of final calls that show whether the model was still making progress."""
 
 
 def harness_broke(facts: Facts) -> RuleDecision | None:
-    """The source itself reports an error of the harness or the provider."""
+    """The source reports that the harness or the provider failed."""
     if facts.evidence.eval.status != "error":
         return None
     said = facts.first.error if facts.first else "the harness broke and does not say why"
@@ -78,7 +78,7 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
 
 
 def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
-    """Decide an eval without any failed check, of which a grader raised instead of judging."""
+    """Decide an eval in which no check failed, but a grader raised an error instead of judging."""
     said = (step.error or "").strip().split("\n")[0]
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -147,7 +147,7 @@ def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
 
 
 def refuses(facts: Facts) -> RuleDecision | None:
-    """The model's last message refuses the task."""
+    """The model refuses the task in its last message."""
     words = facts.spoken.words
     if not words or not REFUSAL.match(words[-1].turn.text):
         return None
@@ -165,7 +165,7 @@ def refuses(facts: Facts) -> RuleDecision | None:
 
 
 def never_answers(facts: Facts) -> RuleDecision | None:
-    """A transcript or a row of a table was graded, but the model neither says nor calls anything in it."""
+    """A transcript or a row of a table was graded in which the model says nothing and calls no tool."""
     if not facts.spoken.turns or facts.spoken.words or facts.spoken.made:
         return None
     last = facts.spoken.turns[-1]
@@ -232,7 +232,7 @@ def _looping(facts: Facts, made: AnsweredCall, times: int) -> RuleDecision:
 
 
 def _loop(spoken: Transcripts) -> tuple[AnsweredCall, int] | None:
-    """Return the call made most often with the same arguments and answer, and its count."""
+    """Return the call that was repeated most often with the same arguments and answer, and how often."""
     keys = [_key(made) for made in spoken.made]
     counts = Counter(keys)
     key = max(counts, key=lambda one: counts[one], default=None)
@@ -285,12 +285,12 @@ STATUS = re.compile(r" answered \d{3}$")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 EXITED = re.compile(r"exit code \d+|ended by \S+")
 PLACE = re.compile(r" \([^()\s]+:\d+\)$")
-"""The place that raised, whose line number changes with every edit."""
+"""Matches the file and line that raised an error, since line numbers change with every edit."""
 FRAME = re.compile(r'\s*File "[^"]+", line \d+')
 
 
 def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
-    """The target raised, timed out or returned nothing readable, so no scorer could judge it."""
+    """The target raised, timed out or returned no readable output, so no scorer could judge an output."""
     eval = facts.evidence.eval
     if eval.status != "error" or eval.failed_step != TARGET:
         return None
@@ -314,7 +314,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         error=quote.cut(why, 200),
         why=quote.cut(why),
         reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170).rstrip('.')}. No rule "
-        f"can tell whether it is right.{_after_failed_call(facts.spoken)}",
+        f"can tell whether the answer is right.{_after_failed_call(facts.spoken)}",
         citations=(
             *quote.cells(facts, "task", "output", "expected"),
             *(_failed(facts.spoken.made[-1]) if _after_failed_call(facts.spoken) else ()),

@@ -25,10 +25,10 @@ from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
 VERSION = 4
-"""Raise by hand when any failure may get a verdict with another label, cause, confidence, error, quotation or meaning
-of its explanation.
+"""Raise by hand after a change that may give any failure another label, cause, confidence, error, quotation, or an
+explanation with another meaning.
 
-Stored verdicts of other versions are then recomputed, which is free.
+Stored verdicts of other versions are then recomputed, which costs nothing.
 
 Decisions also depend on code outside this package: located errors, diffs, redaction, and results across models.
 `tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording without a change of
@@ -39,8 +39,8 @@ ID = f"rules@{VERSION}"
 KEY_PREFIX = (ID, "sha256:6a9bfafa0b50917c1f260b9d2ee4fc84470e5256b75217356eb97e1c9ad9bb55")
 """Prefix of the key of every verdict by the rules.
 
-The digest was a hash of the source code of version 1. It must never change: the key of a cascade contains the key of
-its rules, and paid verdicts of models are stored under such keys.
+The digest was a hash of the source code of version 1. The digest must never change, because the keys of cascades
+contain the keys of their rules, and verdicts of models, which were paid for, are stored under the keys of cascades.
 """
 RULES: tuple[Rule, ...] = (
     endings.target_gave_no_answer,
@@ -103,11 +103,11 @@ RULES: tuple[Rule, ...] = (
     agents.grader_says_why,
     model_faults.only_a_test_says,
 )
-"""Rules in order: not judged, human precedent, known gap, too strict, ambiguous, the model's fault."""
+"""Rules in the order in which they are tried: not judged, precedent, known gap, too strict, ambiguous, model fault."""
 
 
 class RulesJudge:
-    """A deterministic, free judge: general rules about steps, errors, references, notes and tasks."""
+    """A deterministic judge that costs nothing: rules about steps, errors, references, notes and tasks."""
 
     id = ID
 
@@ -121,14 +121,14 @@ class RulesJudge:
         unpassed = ["never passed"] if case.passable is False else []
         return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed])
 
-    def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing
+    def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - every `Judge` takes the case; rules cost nothing
         return Estimate()
 
     async def judge(self, case: Failure) -> Verdict:
         return self.decide(case)
 
     def decide(self, case: Failure) -> Verdict:
-        """Return the verdict of the first rule that covers the case, else the best guess, marked uncertain."""
+        """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
         verdict = precedents.beside_others(self._alone(case), case.across)
         return agents.unless_passable(verdict) if case.passable is False else verdict
 
@@ -162,7 +162,7 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
 def _error(facts: Facts, decision: RuleDecision) -> str:
     """Return the located error, which identifies the failure, else the error that the rule states.
 
-    If a target gave no answer, the rule states the whole reason, which takes precedence.
+    If a target gave no answer, the rule's error has precedence, because it states the whole reason.
     """
     if decision.located:
         return decision.located.error
@@ -173,7 +173,7 @@ def _error(facts: Facts, decision: RuleDecision) -> str:
     if facts.outcome.failures:
         return f"{facts.outcome.failures[0].name}: the log does not say why"
     if any(document.path in (SCORES_LOG, FILTERS_LOG, CHOICES_LOG) for document in facts.evidence.of("log")):
-        return f"{facts.step} failed; the source gives no reason"  # it has no log by nature
+        return f"{facts.step} failed; the source gives no reason"  # such a source has no log
     return f"{facts.step} failed; the log ends before the reason"
 
 

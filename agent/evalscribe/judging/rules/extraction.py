@@ -14,28 +14,28 @@ from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG
 NOT_EXTRACTED = "no answer was extracted"
 EMPTY = "the answer is empty"
 FILTER = re.compile(r"(?P<filter>.+?) \((?P<scores>[^()]*)\) extracted: (?P<text>.*)")
-"""A line of the document `filters`."""
+"""Matches a line of the document `filters`."""
 STOPPED = re.compile(r"stop reason: (?:length|max_tokens|max_output_tokens)\b")
-"""Stop reason of an answer that a limit ended, in the document `filters`."""
+"""Stop reason, in the document `filters`, of an answer that a token limit ended."""
 MOST_TOKENS = re.compile(r"at most (?P<tokens>\d{1,9}) tokens")
 LEAST_LIMIT = 16
-"""Minimum token limit that can cut off an answer; a lower limit is meant for answers of a letter or a word."""
+"""Minimum token limit that counts as cutting off an answer; lower limits are for answers of a letter or a word."""
 FULL = 0.85
-"""An answer with this share of the token limit, by estimate, counts as cut off."""
+"""Share of the token limit, by estimate, from which an answer counts as cut off."""
 LONGEST_PART = 300
 """Maximum characters of a repeated part."""
 TIMES, LONG_PART, TIMES_LONG = 5, 40, 3
-"""Minimum repetitions; minimum characters of a long part; minimum repetitions of a long part."""
+"""Minimum repetitions of a short part; minimum characters of a long part; minimum repetitions of a long part."""
 LEAST_REPEATED, LEAST_WITHOUT_LETTERS = 100, 400
-"""Minimum characters of all repetitions together, and without letters, since numbers may repeat in a list."""
+"""Minimum characters of all repetitions together; and if they have no letters, since a list may repeat numbers."""
 CHOICE = re.compile(r"(?P<mark>\S+) (?P<text>.*?)  <- (?P<what>chosen|target)")
-"""A line of the document `choices`."""
+"""Matches a line of the document `choices`."""
 INSTEAD = re.compile(
     r"\W{0,3}(?:generate error|(?:api|request|generation|server|provider|llm|model)[ _]error|error code: ?[45]\d\d|"
     r"error: ?[45]\d\d\b|litellm\.\w+error|openai\.\w+error|anthropic\.\w+error|traceback \(most recent call last\))",
     re.IGNORECASE,
 )
-"""The beginning of an error that a harness recorded as an answer."""
+"""Matches the beginning of an error that a harness recorded as an answer."""
 SHORT_ERROR = 2_000
 
 
@@ -61,7 +61,7 @@ def error_for_an_answer(facts: Facts) -> RuleDecision | None:
 
 
 def no_answer_extracted(facts: Facts) -> RuleDecision | None:
-    """The grader extracted no answer, or another filter extracts the right one."""
+    """The grader extracted no answer, or a filter that does not decide extracts the right answer."""
     failed = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
     other = _other_filter(facts)
     if not failed.startswith((NOT_EXTRACTED, EMPTY)) and other is None:
@@ -107,7 +107,7 @@ def ends_in_repetition(facts: Facts) -> RuleDecision | None:
 
 
 def chooses_otherwise(facts: Facts) -> RuleDecision | None:
-    """The model chose another of several choices than the target."""
+    """The model chose a wrong answer from several choices."""
     document = facts.evidence.document("log", CHOICES_LOG)
     lines = enumerate(document.lines, 1) if document else ()
     found = {match["what"]: (number, match) for number, line in lines if (match := CHOICE.fullmatch(line))}
@@ -124,7 +124,7 @@ def chooses_otherwise(facts: Facts) -> RuleDecision | None:
         why=quote.cut(f"chooses `{quote.cut(chosen['text'], 30)}` over `{quote.cut(target['text'], 30)}`"),
         reasoning=f"The model chooses `{quote.cut(chosen['text'], 60)}` ({chosen['mark']}) where the target is "
         f"`{quote.cut(target['text'], 60)}` ({target['mark']})."
-        + (f" By `{passed[0]}` its choice is right: the length of the choices decides." if passed else ""),
+        + (f" `{passed[0]}` counts its choice as right: the length of the choices decides." if passed else ""),
         citations=(*quote.cells(facts, "task"), cite_lines(document, at, at), cite_lines(document, other, other)),
     )
 
@@ -141,8 +141,8 @@ def _in_another_form(facts: Facts, failed: str, text: str, citation: Citation) -
         error=failed,
         why=quote.cut(f"says `{target}`, and {failed}" if within else failed),
         reasoning=(
-            "The target is in the answer, but not in the form that the grader reads. Read it to see whether it "
-            "is meant as the answer."
+            "The target is in the answer, but not in the form that the grader reads. Check whether the model means it "
+            "as its answer."
             if within
             else "The answer is not in the form that the grader reads, and the target is not in it."
         ),
@@ -152,7 +152,7 @@ def _in_another_form(facts: Facts, failed: str, text: str, citation: Citation) -
 
 
 def _ended_badly(facts: Facts, failed: str, text: str, citation: Citation) -> RuleDecision | None:
-    """Decide an answer that repeats itself until it ends, or that the token limit cut off; None for any other."""
+    """Decide an answer that repeats itself to its end, or that the token limit cut off; None for any other answer."""
     limit = _limit(facts)
     document = facts.evidence.document("log", FILTERS_LOG)
     stopped = document is not None and STOPPED.search(document.text) is not None
@@ -191,7 +191,7 @@ def _ended_badly(facts: Facts, failed: str, text: str, citation: Citation) -> Ru
 
 
 def _repeated(text: str) -> str | None:
-    """Return the part that a text repeats until it ends, perhaps within the part; None if it does not."""
+    """Return the part that a text repeats to its end, where the part may be incomplete; None without repetition."""
     for period in range(2, LONGEST_PART):
         size = max((TIMES if period < LONG_PART else TIMES_LONG) * period, LEAST_REPEATED)
         end = text[-size:]
@@ -224,7 +224,7 @@ def _answer(facts: Facts) -> tuple[str, Citation] | None:
 
 
 def _other_filter(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the first filter by which all scores of the failed answer are 1, with its line."""
+    """Return the first filter that gives the failed answer only scores of 1, with its line."""
     document = facts.evidence.document("log", FILTERS_LOG)
     if document is None or facts.evidence.eval.status != "failed":
         return None

@@ -1,6 +1,6 @@
 """Facts about one failure, and the decision of a rule.
 
-Most facts are computed on first use. Functions below them read the grader's tests and the imports of the output.
+Most facts are computed on first use. The functions read the grader's tests and the imports of the output.
 """
 
 import re
@@ -36,7 +36,7 @@ CHECK_WORDS: dict[CheckKind, tuple[str, ...]] = {
 def check_kind(step: str | None, tool: str | None) -> CheckKind:
     """Return the kind of the failed check.
 
-    The step's name has priority, because a test step may print compiler output.
+    The name of the failed step has priority over its output, because a test step may print compiler output.
     """
     for kind_, words in CHECK_WORDS.items():
         if step and any(word in step.lower() for word in words):
@@ -48,7 +48,7 @@ DETAILS = 40
 LONGEST_LINE = 2000
 PROSE = (".md", ".txt", ".lock", ".log", ".rst")
 MANIFESTS = (".json", ".toml", ".yaml", ".yml", ".cfg", ".ini")
-"""Settings and dependencies. Their names count, but no line of them is treated as wrong code."""
+"""Files with settings and dependencies. The names in them count, but their lines are not treated as wrong code."""
 
 
 class CodeLine:
@@ -66,7 +66,7 @@ class CodeLine:
 
 
 class Facts:
-    """Facts of one failed eval for the rules."""
+    """Facts about one failed eval, which the rules use."""
 
     def __init__(self, case: Failure) -> None:
         self.case = case
@@ -104,7 +104,7 @@ class Facts:
 
     @cached_property
     def reads_files_only(self) -> bool:
-        """Whether no step installs or builds anything: there are only tests, and steps that read files."""
+        """Whether the steps are only tests and steps that read files, so that nothing is installed or built."""
         kinds = [check_kind(step.name, None) for step in self.evidence.steps]
         return "tests" in kinds and set(kinds) <= {"tests", "other"}
 
@@ -122,7 +122,7 @@ class Facts:
 
     @cached_property
     def said(self) -> str:
-        """Errors of the failed step with their details, and names and messages of failed tests."""
+        """Text of the failed step's errors with their details, and of the failed tests' names and messages."""
         tests = (f"{test.name}\n{test.message}" for test in self.outcome.failures)
         details = (line for e in self.errors if e.citation for _, line in self.details(e.citation))
         return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *details, *tests])
@@ -130,7 +130,7 @@ class Facts:
     def details(self, citation: Citation) -> list[tuple[int, str]]:
         """Return the numbered log lines of an error up to the first blank line, where tools start to show code.
 
-        For a build, indented lines above are included: compilers go from general to specific and are cited at the end.
+        For a build, indented lines above the citation are included, because compilers write the general message first.
         """
         document = self.evidence.document(citation.role, citation.path)
         if document is None:
@@ -157,7 +157,7 @@ class Facts:
 
     @cached_property
     def original(self) -> Evidence:
-        """The evidence without output files that copy the path of another role's document."""
+        """The evidence without output files whose path ends with the path of another role's document."""
         documents = tuple(_without_copies(self.evidence))
         if len(documents) == len(self.evidence.documents):
             return self.evidence
@@ -199,7 +199,7 @@ class Facts:
 
     @cached_property
     def folded_output(self) -> str:
-        """The code of output files with a counterpart, folded."""
+        """Folded code of the output files that have a reference file."""
         return code.fold(self.output_code)
 
     @cached_property
@@ -235,7 +235,7 @@ class Facts:
 
     @cached_property
     def blamed(self) -> tuple[CodeLine, ...]:
-        """Output lines that the errors point to, comments blanked, in the order of the errors."""
+        """Output lines that the errors point to, with comments blanked, in the order of the errors."""
         places = dict.fromkeys((p.path, p.line) for e in self.errors for p in e.places)
         found = (self.line(path, number) for path, number in places)
         return tuple(line for line in found if line is not None)
@@ -271,7 +271,7 @@ class Facts:
 
 
 def _without_copies(evidence: Evidence) -> Iterable[Document]:
-    """Yield the documents without output files whose path ends with the path of another role's document."""
+    """Yield all documents except output files whose path ends with the path of another role's document."""
     others = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
     output = evidence.of("output")
     copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in others)}
@@ -291,12 +291,12 @@ def _lines(documents: Iterable[Document | None]) -> Iterable[CodeLine]:
 
 @dataclass(frozen=True)
 class RuleDecision:
-    """A label with its reasons, from which the engine creates the verdict."""
+    """A label with its reasons, from which `RulesJudge` creates the verdict."""
 
     label: Classification
     kind: CauseKind
     cause: str
-    """Name in kebab-case, the same for equal causes."""
+    """Name of the root cause in kebab-case; equal causes have the same name."""
     confidence: float
     why: str
     reasoning: str
@@ -306,9 +306,9 @@ class RuleDecision:
     would_pass: bool = False
     uncertain: bool = False
     error: str | None = None
-    """The error on one line, used if no error was located."""
+    """The failure's error on one line, used if the log has no located error."""
     located: evidence.LocatedError | None = None
-    """The located error on which the decision is based; None for the first one."""
+    """The located error on which the decision is based; None for the first located error."""
     by_error_text: bool = False
     """Whether the decision is based on an error's text, which the code under test may have written."""
 
@@ -316,7 +316,7 @@ class RuleDecision:
 Rule = Callable[[Facts], RuleDecision | None]
 """Decides a failure; returns None if the rule does not apply.
 
-The function's name becomes `Verdict.rule`. Its docstring describes the failures to which it applies.
+The function's name becomes `Verdict.rule`. The docstring of a rule describes the failures to which it applies.
 """
 
 
@@ -324,7 +324,7 @@ BRACED = re.compile(r"""\bimport\s+[^;{}"']{0,80}\{([^{}]*)\}\s*from\s*(["'])([^
 LISTED = re.compile(r"^from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^()]*\)|[^\n(]+)", re.MULTILINE)
 FIRST_NAME = re.compile(r"(?:type\s+)?([A-Za-z_$][\w$]*)")
 Module = tuple[bool, str]
-"""Whether the module is a file of the project, and its name without folders and extension."""
+"""An imported module: whether it is a file of the project, and its name without folders and extension."""
 
 
 class Misplaced(NamedTuple):
@@ -371,7 +371,7 @@ def _names(text: str) -> list[str]:
 
 
 def _module(path: str) -> Module:
-    """Return the module that an import path names. A dotted path is Python's; only its last name counts."""
+    """Return the module that an import path names; of a dotted Python path, only the last name counts."""
     if re.fullmatch(r"\.*[\w.]+", path):
         return False, path.rsplit(".", 1)[-1]
     last = basename(path.removeprefix("node:"))
@@ -381,7 +381,7 @@ def _module(path: str) -> Module:
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
-"""Words in the name of a test without a message that make it a comparison."""
+"""Words in the name of a test that show that the test compares something; used if the test has no message."""
 
 
 def is_structural(test: evidence.FailedTest) -> bool:
@@ -394,7 +394,7 @@ def is_structural(test: evidence.FailedTest) -> bool:
 BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
 """First line of a test in graders for vitest, jest and pytest."""
 CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
-"""A call of a function of the code under test by a Convex client."""
+"""Matches a Convex client's call of a function of the code under test."""
 TIME_LIMITS = (5_000, 10_000, 30_000)
 """Default time limits of test runners for one test, in milliseconds."""
 OVER = 100
@@ -402,14 +402,14 @@ OVER = 100
 
 
 def limits(facts: Facts) -> str:
-    """Return a sentence if all failed tests were stopped at a time limit, else an empty string."""
+    """Return a sentence which says that all failed tests took just over a time limit; empty if they did not."""
     times = [test.milliseconds or 0 for test in facts.outcome.failures]
     limit = next((one for one in TIME_LIMITS if times and all(one <= t <= one + OVER for t in times)), None)
     return f"Every failed test took a little more than {limit:,} ms, a default time limit." if limit else ""
 
 
 def missing_calls(facts: Facts) -> list[str]:
-    """Return functions that failed tests without messages call, and that the reference has but the output lacks."""
+    """Return the functions that failed tests without messages call and that only the reference has, not the output."""
     if not facts.outcome.silent:
         return []
     called = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
@@ -421,8 +421,8 @@ def missing_calls(facts: Facts) -> list[str]:
 def concerns(facts: Facts, name: str) -> bool:
     """Return whether the failed tests may need a name.
 
-    They do if they contain it, if one of them is structural, or if all tests fail and the grader contains the name.
-    They do not if a passed test contains it.
+    They may if they contain the name, if one of them is structural, or if all tests fail and the grader contains the
+    name. They cannot if a passed test contains the name.
     """
     if _passes_with(facts, name):
         return False

@@ -12,12 +12,12 @@ from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
 from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Failure
 
 MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<said>.*)", re.DOTALL)
-"""Prefix of the Convex runner's reason for an eval that it does not count."""
+"""Matches the beginning of the reason that the Convex runner records for an eval that it does not count."""
 EMPTY_ANSWER = re.compile(r"empty provider response\b")
 UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
 TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?P<limit>\d+ ?m?s)")
 ANSWERS = ("raw_model_response.md",)
-"""Files in which the Convex runner stores an answer from which it could not extract files."""
+"""Names of files in which the Convex runner stores an answer if it cannot extract files from the answer."""
 REFUSAL = re.compile(
     r"\b(?:i|we)(?:['’]m| am| are)? (?:can['’]t|cannot|can not|won['’]t|will not|unable to|not able to)\b", re.I
 )
@@ -57,7 +57,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
         return None
     answer = next((d for d in facts.evidence.of("output") if basename(d.path) in ANSWERS), None)
     refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
-    unseen = answer is None and "invalid filesystem" not in said.lower()  # a path outside the project speaks for itself
+    unseen = answer is None and "invalid filesystem" not in said.lower()  # an invalid path needs no answer as evidence
     doubtful = refused or unseen
     line = next((n for n, text in enumerate(answer.lines, 1) if text.strip()), 1) if answer else 1
     return RuleDecision(
@@ -85,7 +85,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
 
 
 def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
-    """A command of the runner hit the runner's time limit, and only that is recorded."""
+    """A command of the runner hit the runner's time limit, and nothing else is recorded."""
     match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
     if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
         return None
@@ -113,7 +113,7 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
             else "No code of the model was judged; the eval may pass when the run is repeated."
         ),
         citations=quote.log(facts),
-        by_error_text=True,  # a script of the output may have taken the time
+        by_error_text=True,  # a script in the output may have caused the timeout
     )
 
 
@@ -144,7 +144,7 @@ def reference_not_set_up(facts: Facts) -> RuleDecision | None:
 
 
 def tests_never_started(facts: Facts) -> RuleDecision | None:
-    """The runner prints a heading for the test runner's output, but no output follows, not even a banner."""
+    """The log has a heading for the test runner's output, but no output follows, not even a banner."""
     log = next(iter(facts.evidence.of("log")), None)
     if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
         return None
@@ -165,7 +165,9 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
         why="the test runner did not start: the log has no output of it",
         reasoning="The tests step failed, and the log has no output below its heading, not even the test runner's "
         "banner. No test judged the model's work."
-        + ("" if proven else " But code that runs in the tests' process can end it before it prints anything."),
+        + (
+            "" if proven else " But code that runs in the tests' process can end the process before it prints anything."
+        ),
         citations=quote.log(facts),
         fix="record the exit code and stderr of the test runner, and end the eval as an outage when it does not start",
         would_pass=False,
@@ -173,7 +175,7 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
 
 
 def _recorded(facts: Facts) -> str:
-    """Return the recorded reason of the failed step, else of the eval."""
+    """Return the recorded reason why the step failed, else the reason why the eval failed."""
     evidence = facts.evidence
     own = (s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error)
     return next(own, None) or evidence.eval.reason or ""
@@ -182,18 +184,18 @@ def _recorded(facts: Facts) -> str:
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 
 NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
-"""The error of the AI SDK's stream after any provider error; it does not name the provider's error."""
+"""Matches the error of the AI SDK's stream, which follows every provider error and does not name it."""
 NO_ENDPOINT = re.compile(r"no endpoints? found for (?P<model>[\w@:./-]{1,80}\w)", re.IGNORECASE)
 OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
-"""Errors of the AI SDK, which calls the model before any code under test runs."""
+"""Matches errors of the AI SDK, which calls the model before any code under test runs."""
 REGISTRY = re.compile(r"\bGET https?://\S+ - (?:408|429|5\d\d)\b")
-"""bun's message for a package registry that is overloaded or down; 404 means that the package does not exist."""
+"""Matches bun's message for a package registry that is overloaded or down; 404 would mean that no package exists."""
 PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE)
-"""The Convex CLI's message for a backend failure; a 4xx status means that it refused the push."""
+"""Matches the Convex CLI's message for a failure of its backend; a 4xx status would mean that it refused the push."""
 
 
 def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
-    """No output was produced, so nothing is known about the model."""
+    """The model produced no output, and nothing of its work was judged."""
     judged = facts.evidence.eval.failed_step is not None or any(s.status == "failed" for s in facts.evidence.steps)
     if facts.produced or judged or facts.evidence.of("log") or facts.spoken.by_model:
         return None
@@ -305,7 +307,7 @@ OUTSIDE = re.compile(r"https?://((?!localhost|127\.|0\.0\.0\.0)[\w-]+(?:\.[\w-]+
 
 
 def right_address(facts: Facts) -> str:
-    """Return the change for a grader that may request the wrong address; retries are only proposed if it has none."""
+    """Return the fix for a grader that may request the wrong address; propose retries only to a grader without them."""
     grader = basename(facts.evidence.of("grader")[0].path) if facts.evidence.of("grader") else "the grader"
     if doubts.ANOTHER_PORT.search(facts.grader):
         return f"in `{grader}`, use the port that the server reports instead of computing one"
@@ -315,7 +317,7 @@ def right_address(facts: Facts) -> str:
 
 
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
-    """Return whether the model's work or its check failed, rather than a provider, registry or service before them."""
+    """Return whether the model's work or its check failed, and not a provider, registry or service before them."""
     facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), diagnosis=diagnosis))
     outage = environment_not_reached(facts)
     proven = outage is not None and not doubts.checked(facts, outage).uncertain
@@ -417,7 +419,7 @@ ORIGINS: dict[str, str] = {
 
 
 def ended_by_an_exception(facts: Facts) -> RuleDecision | None:
-    """The harness names an exception that prevented grading, and the exception's type shows the origin."""
+    """The harness names an exception that prevented grading, whose type shows where it came from."""
     said = _recorded(facts).strip()
     match = RAISED_BY_HARNESS.match(said)
     origin = ORIGINS.get(match["type"]) if match else None
@@ -451,7 +453,7 @@ _WHAT_FOLLOWS = {
     "provider": "The model's work was not judged; it may pass when the run is repeated.",
     "environment": "The agent never began; it may pass when the run is repeated.",
     "verifier": "The verifier may be broken, or the agent may have broken what the verifier needs.",
-    "agent": "Its log may tell whether the program that drives the model broke by itself or because of the model.",
+    "agent": "The agent's log may tell whether the agent's program broke by itself or because of the model.",
     "limit": "The exception does not say whether the limit was too low.",
     "refusal": "The agent or its provider refused the task for reasons of safety.",
 }

@@ -1,4 +1,4 @@
-"""Rules for known gaps: notes that describe this failure, and interface fields that the task never mentions."""
+"""Rules for known gaps: notes that describe this failure, and returned fields that the task never mentions."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,17 +9,17 @@ from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, mispla
 from evalscribe.model.evidence import Citation, LocatedError
 
 LEAST_WORDS = 3
-"""Minimum significant words of a note whose words are compared with code."""
+"""Minimum significant words that a note needs for its words to be compared with code."""
 HELPER = re.compile(
     r"^(?:export\s+)?(?:(?:async\s+)?function\s+\w+|const\s+\w+\s*=\s*(?:async\s*)?\([^()]*\)\s*=>|(?:async )?def \w+)",
     re.MULTILINE,
 )
-"""A named function at the top level of a module."""
+"""Matches a named function at the top level of a module."""
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
 
 
 def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
-    """A note names the violated lint rule, or mentions linting and what the linter points to."""
+    """A note names the violated lint rule, or mentions linting and something on the line that the linter names."""
     if facts.check != "lint" or not facts.errors:
         return None
     blamed = code.joined(line.text for line in facts.blamed)
@@ -42,7 +42,7 @@ def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
 
 
 def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """A note says that models forget something, and the output lacks it while the reference has it."""
+    """A note says that models forget something that the reference has and the output lacks."""
     if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
@@ -56,14 +56,14 @@ def gap_may_describe_what_differs(facts: Facts) -> RuleDecision | None:
 
 
 def gap_may_mean_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """Like `gap_names_what_is_missing`, but the note only hints at it, or the reference lacks it too."""
+    """Like `gap_names_what_is_missing`, but the note only hints at what is missing, or the reference lacks it too."""
     if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
 
 
 def _may_compare(facts: Facts) -> bool:
-    """Return whether differences may decide. They may not if a compiler or linter already says what is wrong."""
+    """Return whether differences to the reference may decide; not if a compiler or linter says what is wrong."""
     compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
     return not compiled and bool(facts.output_lines and facts.expected_lines)
 
@@ -75,7 +75,7 @@ def _first(
         if name := match(note):
             lint, said = facts.check == "lint", tell(facts, name, note)
             about = _error_of(facts, name) if lint else None
-            # What the note does not speak of may be the model's own fault.
+            # Errors that the note does not mention may be the model's own fault.
             partly = about is not None and any(e.code and e.code != about.code for e in facts.errors)
             return RuleDecision(
                 label="KNOWN_GAP",
@@ -95,7 +95,7 @@ def _first(
 
 
 def _error_of(facts: Facts, name: str) -> LocatedError | None:
-    """Return the lint error whose rule, else message, else line has the name, else the first error."""
+    """Return the lint error whose rule has the name, else whose message or line has it, else the first error."""
     bare = name.rsplit("/", 1)[-1]
     of_rule = (e for e in facts.errors if e.code and e.code.rsplit("/", 1)[-1] == bare)
     of_text = (e for e in facts.errors if _whole(name, e.error))
@@ -104,14 +104,14 @@ def _error_of(facts: Facts, name: str) -> LocatedError | None:
 
 
 def _cause(name: str, about: LocatedError | None) -> str:
-    """Return the cause: the lint rule, so that other findings share it, else the name in the note."""
+    """Name the cause after the lint rule, so that other findings have the same cause, else after the note's term."""
     if about and about.code:
         return code.kebab(about.code.rsplit("/", 1)[-1])
     return "known-gap-" + code.kebab(name, 36)
 
 
 def _names_a_test(facts: Facts, name: str) -> bool:
-    """Return whether a failed test's title has the name, and all failures stopped in the grader's own code."""
+    """Return whether a failed test's title has the name, and all failed tests stopped in the grader's own code."""
     return any(name in test.title for test in facts.outcome.failures) and doubts.stopped_in_grader(facts)
 
 
@@ -121,7 +121,7 @@ def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
 
 
 def _complaint(note: GapNote, said: str, blamed: str) -> str | None:
-    """Return a term of a note about linting that is a call or member on the blamed line, or in the linter's message."""
+    """Return a term of a note about linting that is in the linter's message or a call or member on the blamed line."""
     if not OF_LINT.search(note.text):
         return None
     folded = code.fold(blamed)
@@ -130,7 +130,7 @@ def _complaint(note: GapNote, said: str, blamed: str) -> str | None:
 
 
 def _named(facts: Facts, note: GapNote) -> str | None:
-    """Return a term of the note that is a whole word of the error and not in the task; quoted terms first."""
+    """Return a term of the note that is a whole word of the error and not in the task; prefer terms in quotes."""
     terms = [term for term in note.terms if _whole(term, facts.said) and not _whole(term, facts.task)]
     quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.said))
     return next(quoted, None) or next(iter(terms), None)
@@ -153,7 +153,7 @@ def _missing(facts: Facts, note: GapNote) -> str | None:
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
-    """Return a missing term that the note asks for, if the output has another term of the note; else a similar one."""
+    """Return a missing term that the note asks for, if the output has another term of the note; else a similar term."""
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
     return (next(_gone(facts, note), None) if used else None) or _respelled(facts, note) or _preferred(facts, note)
 
@@ -169,7 +169,7 @@ def _holds(text: str, term: str) -> bool:
 
 
 def _touches(facts: Facts, note: GapNote) -> str | None:
-    """Return a word that note and error share. If the log has no error, any note may apply: return its text."""
+    """Return a word that is in both note and error. If the log has no error, any note may apply: return its text."""
     if not facts.said.strip():
         return note.text
     named = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
@@ -204,7 +204,7 @@ def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
 
 
 def _in_words(facts: Facts, note: GapNote) -> str | None:
-    """Return the name declared on a changed line with a new word of the note, if all its words are on changed lines."""
+    """If all words of the note are on changed lines, return the name that such a line with a new word declares."""
     own = stems(code.joined(line.text for line in facts.introduced))
     if len(note.words) < LEAST_WORDS or not note.words <= own:
         return None
@@ -230,7 +230,7 @@ def _in_error(facts: Facts, name: str, note: GapNote) -> str:
     return f"`{note.document.path}` and {where} name `{name}`"
 
 
-def _in_output(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001 - one form for all of them
+def _in_output(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001 - called like `_in_error`
     return f"`{note.document.path}` names `{name}`, which only the output uses"
 
 
@@ -249,7 +249,7 @@ def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG00
 
 
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:
-    """Quote the line that the error points to, else the output's line with the name, else the reference's."""
+    """Quote the line that the error points to, else a line of the output with the name, else of the reference."""
     found = quote.blamed(facts, 1, about or facts.first) if facts.first else ()
     subject = _spoken_of(facts, name, note)
     if found and (about or any(code.says(one.text, name) for one in found)):
@@ -260,7 +260,7 @@ def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -
 
 
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
-    """Return the output's first line with the name, else with another term of the note that is not asked for."""
+    """Return the first output line with the name, else with another term that the note does not ask for."""
     terms = (name, *(term for term in note.terms if term not in note.wanted))
     places = ((lines, term) for term in terms for lines in (facts.introduced, facts.own_lines))
     lines = ((term, line) for lines, term in places for line in lines if line.is_code)
@@ -268,11 +268,11 @@ def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
 
 
 FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
-"""A field and the object whose method gives its type: `isDone: v.boolean()`."""
+"""Matches a field whose type is a method call of an object: `isDone: v.boolean()`."""
 RETURNED = re.compile(r"(?<![a-z])(?:returns?|response|result|output)(?![a-z])", re.IGNORECASE)
-"""First line of a list of returned fields; any other list may describe the model's own data."""
+"""Matches the first line of a list of returned fields; other lists may describe the model's own data."""
 SIBLINGS = 2
-"""Minimum other fields of the list that the output must have; with fewer, its list is a different one."""
+"""Minimum other fields of the reference's list that the output's list must have to be the same list."""
 
 
 def undocumented_fields(facts: Facts) -> RuleDecision | None:
@@ -293,7 +293,7 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
         confidence=0.65 if proven else 0.5,
         uncertain=not proven,
         why=why,
-        reasoning=quote.sentence(why) + ("" if proven else " The log has no message that names it."),
+        reasoning=quote.sentence(why) + ("" if proven else " The log has no message that names the field."),
         citations=(*_ours(facts, name, line), *quote.log_naming(facts, name)),
         fix=f"list the field `{name}` of the returned value in the task",
         would_pass=False,
@@ -302,14 +302,14 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
 
 
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
-    """Yield such fields with their reference line and whether the error names them; named ones come first."""
+    """Yield undocumented fields, each with its reference line and whether the error names it; named fields first."""
     ours = facts.output_names
     found = []
     for line in facts.left_out:
         match = FIELD.match(line.text)
         if match is None or code.says(facts.task, match[1]) or _uses(facts, match[1]) > 1:
             continue
-        # Alone between quotes: a type that is written out names all its fields, also those that fit.
+        # Only a name alone in quotes counts, because a quoted type names all its fields, also the correct ones.
         named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.said) is not None
         if not named and (match[1] in ours or not facts.outcome.silent):
             continue
@@ -324,7 +324,7 @@ def _uses(facts: Facts, name: str) -> int:
 
 
 def _lists_the_rest(facts: Facts, line: CodeLine, owner: str) -> bool:
-    """Return whether the output has the same list: its first line and other fields of it."""
+    """Return whether the output has the list of fields too: its first line and some of its other fields."""
     text = line.document.lines
     field = FIELD.match(line.text)
     own = _indent(text[line.number - 1])

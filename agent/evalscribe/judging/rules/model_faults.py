@@ -21,7 +21,7 @@ from evalscribe.text import pluralise
 
 
 def does_not_parse(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but brackets of the output's code do not match, and the reference's do."""
+    """The log gives no reason, but the output's code has unmatched brackets, and the reference's has none."""
     silent = not facts.errors and not facts.outcome.failures and facts.check in ("build", "install")
     lines = (_stray_bracket(facts, document) for document in facts.original.of("output")) if silent else ()
     line = next((one for one in lines if one), None)
@@ -40,13 +40,13 @@ def does_not_parse(facts: Facts) -> RuleDecision | None:
 
 
 SCRIPTS = (".ts", ".js", ".mjs", ".cjs")
-"""Suffixes of programs whose brackets are counted. Not JSX, where text may contain single brackets."""
+"""Suffixes of programs whose brackets are counted; JSX is left out, because its text may contain single brackets."""
 REGEX = r"(?<=[=(,:&|!?])\s*/(?![/*\s])(?:\\.|\[[^\]\n]*\]|[^/\\\n\[])+/"
 PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
-    """Return the line of the first closing bracket without a matching opening one."""
+    """Return the line of the first closing bracket that matches no opening bracket."""
     if not document.path.endswith(SCRIPTS):
         return None
     text = code.joined(facts.code_of(document))
@@ -91,7 +91,7 @@ IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
 
 
 class Plain(NamedTuple):
-    """Plain English for a compiler's message. An empty `cause` stands for the compiler's rule."""
+    """Plain English for a compiler's message. If `cause` is empty, the compiler's rule is the cause."""
 
     message: re.Pattern[str]
     cause: str
@@ -172,11 +172,11 @@ PLAIN = (
         "has a syntax error: `{n}` where a name is needed",
     ),
 )
-"""Messages of TypeScript, esbuild and mypy. Other messages are quoted unchanged."""
+"""Messages of TypeScript, esbuild and mypy in plain English; any other message is quoted unchanged."""
 
 
 def _in_plain_words(said: str, fallback: str) -> tuple[str, str]:
-    """Return the cause and the one-line summary of a compiler's message."""
+    """Return the name of the cause and a one-line summary for a compiler's message."""
     for plain in PLAIN:
         match = plain.message.search(said)
         values = match.groupdict() if match else {}
@@ -188,7 +188,7 @@ def _in_plain_words(said: str, fallback: str) -> tuple[str, str]:
 
 
 def does_not_compile(facts: Facts) -> RuleDecision | None:
-    """The build or installation of the model's code fails; uncertain if the reference may fail alike."""
+    """The build or installation of the model's code fails; uncertain if the reference may get the same error."""
     error = facts.first
     if facts.check not in ("build", "install") or error is None:
         return None
@@ -214,7 +214,7 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
 
 
 def _wrong_lines(facts: Facts, error: evidence.LocatedError, name: str) -> tuple[Citation, ...]:
-    """Quote the line that an error points to, and the model's line with the name if that line lacks it."""
+    """Quote the line that an error points to; if it lacks the name, also the model's line with the name."""
     blamed = quote.blamed(facts, 1, error)
     named = any(code.says(one.text, name) for one in blamed if one.role == "output")
     line = next(iter(facts.lines_of(error)), None)
@@ -235,7 +235,7 @@ def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | 
 
 
 def _named_package(error: str) -> str:
-    """Return the quoted package name in `GET https://registry/@scope%2fname - 404` or `… for specifier "name"`."""
+    """Return the package in `GET https://registry/@scope%2fname - 404` or `… for specifier "name"`, in quotes."""
     match = re.search(r"https?://[^/\s]+/(\S+) - \d{3}|specifier \"([^\"]+)\"", error)
     return f'"{(match[1] or match[2]).replace("%2f", "/").replace("%2F", "/")}"' if match else ""
 
@@ -300,7 +300,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     if found is None:
         return None
     line, name = found
-    # A compiler reports a rejected name; for a build without messages it is a guess.
+    # A compiler reports rejected names; without its messages, the name is a guess.
     guess = facts.check == "build" and not doubts.shared_failures_known(facts)
     uses = f"uses `{_expression(line, name)}`, which reference, task and grader never mention"
     difference = quote.whole_or(quote.difference(facts, line), "")
@@ -318,13 +318,13 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
 
 
 def _expression(line: CodeLine, name: str) -> str:
-    """Return a name with the variable of which it is a member: `v.tuple`."""
+    """Return a name with the object of which it is a member, such as `v.tuple`; else the name alone."""
     found = re.search(rf"[A-Za-z_$][\w$]*\.{re.escape(name)}(?![\w$])", line.text)
     return found[0] if found else name
 
 
 def _instead(facts: Facts, line: CodeLine) -> str | None:
-    """Return a cause named after what the counterpart of a line uses and the output never does; else None."""
+    """Name the cause after a name that the line's counterpart uses and the output never does; None without one."""
     other = quote.counterpart(facts, line)
     theirs = code.NAME.findall(re.sub(code.STRING, "", other.text)) if other else []
     missing = [name for name in theirs if name not in facts.output_names and code.SHAPED.search(name)]
@@ -332,7 +332,7 @@ def _instead(facts: Facts, line: CodeLine) -> str | None:
 
 
 def only_a_test_says(facts: Facts) -> RuleDecision | None:
-    """There is only a log, as in a test report: it shows what failed, but not whose fault it was."""
+    """The evidence is only a log, as in a test report, which shows what failed, but not whose fault it was."""
     error, evidence = facts.first, facts.evidence
     if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
         return None
@@ -352,7 +352,7 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
 
 
 def unexplained(facts: Facts) -> RuleDecision:
-    """Decide a failure to which no rule applies: guess the model's fault, the most frequent one, as uncertain."""
+    """Decide a failure to which no rule applies: guess that the model is at fault, the most frequent case."""
     said = quote.brief(facts.first.error) if facts.first else ""
     suspects = quote.suspects(facts, 1)
     return RuleDecision(

@@ -10,9 +10,9 @@ from evalscribe.model.reference_runs import PATH, read_reference_runs
 
 WANTED, KEPT = "FAIL_TO_PASS", "PASS_TO_PASS"
 DOCUMENT = "tests"
-"""Name of the log that names the failed tests."""
+"""Name of the log document that lists the failed tests."""
 FAILED = re.compile(rf"(?P<group>{WANTED}|{KEPT}) failed: (?P<test>.+)")
-"""A line of the document `tests`."""
+"""Matches a line of the document `tests`."""
 MALFORMED = re.compile(r"malformed|corrupt patch|unrecognized input|patch fragment without header", re.I)
 UNLOADED = re.compile(r"\b(?:SyntaxError|IndentationError|ImportError|ModuleNotFoundError|NameError|AttributeError)\b")
 CHANGED = re.compile(r"^\+\+\+ (?:b/)?(?P<path>\S+)", re.MULTILINE)
@@ -21,7 +21,7 @@ MOST_LINES = 3
 
 
 def reference_fails_too(facts: Facts) -> RuleDecision | None:
-    """Every test that fails here fails with the reference patch too, so the tests or their environment are broken."""
+    """All failed tests fail with the reference patch too, so the tests or their environment are broken."""
     own, theirs = _lines(facts), _failed_by_reference(facts)
     if not own or not theirs or not theirs.issuperset(own):
         return None
@@ -40,7 +40,7 @@ def reference_fails_too(facts: Facts) -> RuleDecision | None:
 
 
 def no_patch(facts: Facts) -> RuleDecision | None:
-    """The agent ended without a change that could be tested."""
+    """The agent submitted no change that could be tested."""
     said = _error(facts, "patch") or ("" if facts.spoken.turns else _error(facts, "limit"))
     if "patch was submitted" not in said:
         return None
@@ -123,7 +123,7 @@ def no_test_counted(facts: Facts) -> RuleDecision | None:
 
 
 def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
-    """Tests fail with the patch: tests that it should make pass, or tests that passed before."""
+    """With the patch applied, tests fail that it should repair or that passed before."""
     tests = _tests(facts)
     if not tests:
         return None
@@ -153,11 +153,11 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
         + (f" {len(broken)} that passed before fail as well." if wanted and broken else "")
         + (f" No command of the agent names `{_name(unrun[0])}`, so it did not see that." if unrun else "")
         + (
-            " The reference passes them in the same environment."
+            " The reference patch passes these tests in the same environment."
             if proven
             else " Without a run of the reference, a broken environment or a flaky test cannot be excluded."
             if not wanted and theirs is None
-            else " No rule can tell whether they ask for more than the task says."
+            else " No rule can tell whether the tests ask for more than the task says."
         ),
         citations=(*quote.log(facts), *_failing(facts)),
         fix="evaluate the reference patches (model `gold`) in the same environment, and name that run as reference run"
@@ -182,7 +182,7 @@ def _said(facts: Facts) -> str:
 
 
 def _error(facts: Facts, step: str) -> str:
-    """Return the error of the failed step of this name; empty if it did not fail."""
+    """Return the error of the step with this name; empty if the step did not fail."""
     found = (one.error for one in facts.evidence.steps if one.name == step and one.status == "failed")
     return next(found, None) or ""
 
@@ -213,13 +213,13 @@ def _all(error: str | None) -> bool:
 
 
 def _name(test: str) -> str:
-    """Return the file of a test; for Django, its module."""
+    """Return the file of a test; for a test of Django, its module."""
     django = DJANGO.fullmatch(test)
     return django["module"].rsplit(".", 1)[0] if django else test.partition("::")[0]
 
 
 def _ran(facts: Facts, test: str) -> bool:
-    """Return whether a command of the agent names a test's file, module or folder."""
+    """Return whether any command of the agent names the file, module or folder of a test."""
     name = _name(test).removesuffix(".py")
     parts = [part for part in re.split(r"[/.]", name) if part not in ("", "tests", "test")]
     asked = "\n".join(

@@ -35,7 +35,7 @@ def people_said_before(facts: Facts) -> RuleDecision | None:
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """Make the decision uncertain and report both labels if people labelled the same failure differently."""
+    """If people labelled the same failure differently, make the decision uncertain and report their labels."""
     opinions = _opinions(_of_the_same(facts)) if facts.case.precedents else {}
     if not opinions:
         return decision
@@ -55,7 +55,7 @@ def _of_the_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
 
 
 def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tuple[Classification, str]]:
-    """Return the newest label and its report of each known reviewer if they disagree; empty if they agree."""
+    """Return the newest label of each known reviewer, with its report, if reviewers disagree; else nothing."""
     newest = {one.reviewer: (label, one.report) for one, label in reversed(same) if one.reviewer}
     return newest if len({label for label, _ in newest.values()}) > 1 else {}
 
@@ -89,7 +89,7 @@ def _elsewhere(precedent: Precedent) -> str:
 
 
 def _same_failure(facts: Facts, precedent: Precedent) -> bool:
-    """Return whether step and error are equal. If people described the error, a shared name or rule is enough."""
+    """Return whether step and error are equal; if a person described the error, a shared name or rule is enough."""
     if precedent.step and facts.evidence.eval.failed_step and precedent.step != facts.evidence.eval.failed_step:
         return False
     if precedent.cause and precedent.error:
@@ -99,7 +99,7 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 
 def _same_error(facts: Facts, theirs: str) -> bool:
-    """Return whether an error quoted by our report equals one of these. A stock message equals none."""
+    """Return whether an error that a report quotes equals one of these errors. A stock message never does."""
     if log.is_stock(theirs):
         return False
     earlier = log.normalise_error(theirs)
@@ -122,7 +122,7 @@ SAID = people_said_before.__name__.replace("_", "-")
 def beside_others(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
     """Make a verdict uncertain if it blames this model and at least half of the models fail this eval in the same way.
 
-    A human label of the same failure stays certain: people see more than this count.
+    A human label of the same failure stays certain, because people see more than this number.
     """
     if across is None or not across.most_fail or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
         return verdict

@@ -18,11 +18,11 @@ LONGEST = 90
 PROGRAMS = (".py", ".sh", ".js", ".ts", ".mjs", ".rb", ".go", ".rs", ".java", ".c", ".cpp", ".pl", ".r")
 """File name suffixes of programs."""
 FOLDED = 24
-"""Longest object type in characters, with its braces, that is not folded."""
+"""Maximum characters of an object type, with its braces, that is shown in full; longer types are folded."""
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """Return one line of at most `longest` characters."""
+    """Return the text on one line of at most `longest` characters."""
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
@@ -35,7 +35,7 @@ def is_code(document: Document) -> bool:
 
 
 def sentence(why: str) -> str:
-    """Return a summary as a sentence. A report recognises that it repeats the summary."""
+    """Return a summary as a sentence, which reports recognise as a repetition of the summary."""
     return f"{why[:1].upper()}{why[1:].rstrip('.')}."
 
 
@@ -57,7 +57,7 @@ def brief(text: str) -> str:
 
 
 def _end(text: str, start: int) -> int:
-    """Return the offset after the brace that closes the one at `start`; the end of the text if none does."""
+    """Return the offset after the brace that closes the brace at `start`; the end of the text if it stays open."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -68,7 +68,7 @@ def _end(text: str, start: int) -> int:
 
 LOG_LINES = 3
 CELLS = ("input", "output", "expected", "expected_output")
-"""Document names, without suffix, of an experiment's item or a table's row."""
+"""Names, without suffix, of the documents that show an experiment's item or a table's row."""
 CELL_LINES = 4
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 REQUESTED = re.compile(r"\b(?:\w*[fF]etch\w*|requests\.\w+|urlopen|axios(?:\.\w+)?)\(\s*f?[`\"']")
@@ -76,14 +76,14 @@ SERVED = (
     re.compile(r"\b(?:listening|serving|running) (?:on|at)\b", re.IGNORECASE),
     re.compile(r"^\[\w+\] .*https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0):\d+"),
 )
-"""Log lines with the address at which the code under test is served, most reliable first."""
+"""Patterns of log lines with the address at which the code under test is served, most reliable first."""
 EXPECTS = re.compile(r"\b(?:expect(?:\.\w+)*|assert\w*)\s*[( ]")
 COMPARED = 400
-"""Maximum reference lines compared with one output line, and maximum characters of each line."""
+"""Maximum reference lines that are compared with one output line; also the maximum characters of each line."""
 RANKED = 12
-"""Maximum lines ranked by similarity to the reference."""
+"""Maximum output lines that are ranked by their similarity to the reference."""
 LONGEST_STATEMENT = 6
-"""Maximum lines of a statement that is quoted in full; of a longer one, only one line is quoted."""
+"""Maximum lines of a statement that is quoted in full; of a longer statement, only one line is quoted."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
 KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
 DECLARES = re.compile(
@@ -92,18 +92,18 @@ DECLARES = re.compile(
 ALIKE = 0.6
 """Minimum similarity of two lines that are counterparts."""
 RENAMED = 0.75
-"""Minimum similarity of two lines with different keys at which the key is suspected."""
+"""Minimum similarity of two lines with different keys from which the key is considered wrong."""
 LOCAL = re.compile(
     r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)"
     r"|([A-Za-z_$][\w$]*)\)?\s*=>|\b(?:const|let|var)\s*[\[{]([^\]}=]*)[\]}]\s*="
 )
-"""A name that code declares for itself."""
+"""Matches a local name that code declares."""
 CONTEXT = frozenset({"ctx", "args", "await", "async", "const", "let", "return", "export", "as", "self", "new"})
 OPERATOR = re.compile(r"[<>=!]=+|[<>](?![\w\"'])|\bnot\b")
 SAME_PLACE = 0.9
 """Similarity of two lines that assign the same key in similar blocks."""
 SHORT_KEY = 4
-"""Maximum characters of a short key, which is not searched for inside other lines."""
+"""Maximum characters of a key that is too short to be searched for inside other lines."""
 SAME_KEY = 0.3
 """Added to the similarity of two lines that assign the same key."""
 OPENERS = ("{", "(", "[", "=>", ":")
@@ -123,7 +123,7 @@ def note(note_: GapNote) -> Citation:
 
 
 def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
-    """Quote the first line of the task that satisfies `says`; nothing if no single line does."""
+    """Quote the first line of the task for which `says` returns True; nothing if there is no such line."""
     for document in facts.evidence.of("task"):
         for number, text in enumerate(document.lines, 1):
             if says(text):
@@ -132,9 +132,9 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
 
 
 def cells(facts: Facts, *roles: Role) -> tuple[Citation, ...]:
-    """Quote input, output or expected output of an item or a row, by role.
+    """Quote the input, output or expected output of an item or a row, as `role` selects.
 
-    A long output and expected output are quoted from their first difference on.
+    A long output or expected output is quoted from the first difference of the two on.
     """
     documents = [d for role in roles for d in facts.evidence.of(role) if cell_name(d) in CELLS and d.text.strip()]
     compared = [d.lines for d in documents if d.role != "task"]
@@ -162,7 +162,7 @@ def log(facts: Facts) -> tuple[Citation, ...]:
 
 
 def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote `about`, else the log lines of the first error, test or detail with the name, else what `log` quotes."""
+    """Quote `about`, else the log lines of the first error, test or detail that has the name, else like `log`."""
     if about and about.citation:
         return (short(facts, about.citation),)
     if facts.first and name in facts.first.error:
@@ -179,12 +179,12 @@ def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tu
 
 
 def error(facts: Facts, located: LocatedError) -> tuple[Citation, ...]:
-    """Quote the log lines of an error, else what `log` quotes."""
+    """Quote the log lines of an error; if it has none, quote like `log`."""
     return (short(facts, located.citation),) if located.citation else log(facts)
 
 
 def short(facts: Facts, citation: Citation) -> Citation:
-    """Return the first lines of a long quotation."""
+    """Shorten a quotation to its first lines."""
     document = facts.evidence.document(citation.role, citation.path)
     return (
         cite_lines(document, citation.first, min(citation.last, citation.first + LOG_LINES - 1))
@@ -194,16 +194,17 @@ def short(facts: Facts, citation: Citation) -> Citation:
 
 
 def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote the output lines to which the errors, or `error`, point, each with its counterpart in the reference.
+    """Quote the output lines that all errors, or only `error`, point to, each with its counterpart in the reference.
 
-    Lines that only open a block are left out: compilers report the first line of a function for any error in it.
+    Lines that only open a block are left out, because compilers report the first line of a function for any error in
+    the function.
     """
     lines = facts.blamed if error is None else facts.lines_of(error)
     return pairs(facts, [line for line in lines if _enclosing(facts, line)][:longest])
 
 
 def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]:
-    """Quote lines that only the output has and that contain a name."""
+    """Quote lines with a name that the reference lacks, each with its counterpart."""
     own = (line for line in facts.introduced if subject and subject in code.names(line.text))
     return pairs(facts, [line for line in own if not is_bare(line.text)][:longest])
 
@@ -250,7 +251,7 @@ def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
 
 
 def _enclosing(facts: Facts, line: CodeLine) -> QuotedStatement | None:
-    """Return the statement to quote for a line. For a bare line, that is the one around it; None if it is too long."""
+    """Return the statement to quote for a line: for a bare line, the statement around it, or None if it is too long."""
     own = _statement(facts, line)
     if not is_bare(line.text) or own.last > own.first:
         return own
@@ -285,7 +286,7 @@ def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
 
 
 def _continues(text: str) -> bool:
-    """Return whether a line is quoted with the next ones: it is bare, or ends with an open parenthesis or bracket."""
+    """Return whether to quote a line with the next lines: it is bare, or ends with an open parenthesis or bracket."""
     return is_bare(text) or (_depth(text) > 0 and text.endswith(("(", "[")))
 
 
@@ -305,7 +306,7 @@ def alone(line: CodeLine) -> tuple[Citation, ...]:
 
 
 def difference(facts: Facts, line: CodeLine) -> str:
-    """Render how a line differs from its counterpart, without the common start; empty if one only extends the other."""
+    """Render how a line and its counterpart continue after their common start; empty if one only extends the other."""
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
         return ""
@@ -331,7 +332,7 @@ def _alike(one: str, other: str) -> int:
 
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the first line of the counterpart of an output or reference line in the file paired with its own."""
+    """Return the counterpart of an output or reference line: the first line of the statement that corresponds to it."""
     place = (line.document.role, line.document.path, line.number)
     if place not in facts.counterparts:
         facts.counterparts[place] = _counterpart(facts, line)
@@ -346,9 +347,7 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
         return None
     lines = facts.expected_lines if own.role == "output" else facts.output_lines
     candidates = [
-        c
-        for c in lines
-        if c.document.path == partner.path and c.text.startswith(".") == line.text.startswith(".")  # of a chain
+        c for c in lines if c.document.path == partner.path and c.text.startswith(".") == line.text.startswith(".")
     ][:COMPARED]
     ours = facts.folded_output if own.role == "output" else facts.folded_expected
     likeness = _Likeness((_enclosing(facts, line) or _statement(facts, line)).folded)
@@ -361,15 +360,15 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
             continue
         whole = _statement(facts, other).folded
         if not bonus and other.folded != line.folded and whole.rstrip(",") in ours:
-            continue  # a statement on both sides is its own counterpart
+            continue  # a statement that both sides have is its own counterpart
         score = max(likeness.to(whole, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
-        if score > highest:  # of equal scores, the nearest line came first
+        if score > highest:  # `>`: of lines with equal scores, the first is the nearest
             best, highest = other, score
     return best if highest >= ALIKE else None
 
 
 def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
-    """Return whether two lines assign keys that have no word in common: `age: …` is no counterpart of `phone: …`."""
+    """Return whether two lines assign keys without a common word: `age: …` is no counterpart of `phone: …`."""
     ours, theirs = KEY.match(line.text), KEY.match(other.text)
     if not (ours and theirs) or ours[2] != ":" or theirs[2] != ":" or DECLARES.match(line.text):
         return False
@@ -377,9 +376,9 @@ def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
 
 
 def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
-    """Quote the output lines that differ most from reference and task, if no error names a line.
+    """Quote the output lines that differ most from reference and task, for failures whose errors name no line.
 
-    Only lines that use a name which the reference never uses, or other names than their counterpart.
+    A line must use a name that the reference never uses, or other names than its counterpart.
     """
     whole = code.fold(" ".join(line.text for line in facts.expected_lines))
     spoken = [line for line in facts.introduced if code.NAME.search(line.text) and not is_bare(line.text)]
@@ -395,7 +394,7 @@ def _says_words(text: str) -> bool:
 
 
 def _swaps(facts: Facts, line: CodeLine) -> bool:
-    """Return whether a line and its counterpart use different keys, operators, or names that neither side declares."""
+    """Return whether a line and its counterpart differ in keys, operators, or names that neither side declares."""
     other = counterpart(facts, line)
     if other is None or _plain(other.text) == _plain(line.text):
         return False
@@ -420,7 +419,7 @@ def declarations(facts: Facts, line: CodeLine) -> tuple[Citation, ...]:
 
 
 def both(facts: Facts, text: str) -> tuple[Citation, ...]:
-    """Quote a text in output and reference."""
+    """Quote the first lines of output and reference that contain a text."""
     ours, theirs = first_with(facts.output_lines, text), first_with(facts.expected_lines, text)
     found = pairs(facts, [ours] if ours else [])
     return found if len(found) > 1 or theirs is None else (*found, *alone(theirs))
@@ -433,7 +432,7 @@ def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
 
 
 def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
-    """Quote the grader's lines that a message names as `file:line`, else the failed assertion, if it is known."""
+    """Quote the grader's lines that a message names as `file:line`, else the failed assertion if it can be found."""
     found = []
     for document in facts.evidence.of("grader"):
         name = re.escape(document.path.rsplit("/", 1)[-1])
@@ -459,7 +458,7 @@ def _values(text: str) -> frozenset[str]:
 
 
 def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's first line that builds an address or requests one."""
+    """Quote the grader's first line that builds an address, else the first that sends a request."""
     for document in facts.evidence.of("grader"):
         for pattern in (ADDRESS, REQUESTED):
             lines = (n for n, text in enumerate(document.lines, 1) if pattern.search(text) and "function" not in text)
@@ -479,14 +478,14 @@ def served(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _strangeness(facts: Facts, line: CodeLine) -> float:
-    """Return a score for names that the reference lacks; names that occur nowhere else count more."""
+    """Score a line by the names in it that the reference lacks; names that occur nowhere else count more."""
     text = re.sub(code.STRING, "", line.text)
     reached = frozenset(re.findall(r"(?<!\.)\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
     return 2.0 * len(code.names(text) & facts.foreign - code.BUILT_IN) + len(reached - code.BUILT_IN)
 
 
 def _change(facts: Facts, line: CodeLine) -> float:
-    """Return a line's similarity to its counterpart, since a changed line tells more than a new one."""
+    """Return a line's similarity to its counterpart, because a changed line tells more than a new line."""
     other = counterpart(facts, line)
     if other is None:
         return 0.0
@@ -496,7 +495,7 @@ def _change(facts: Facts, line: CodeLine) -> float:
 
 
 def _plain(text: str) -> str:
-    """Remove parts that are rarely wrong: parameters and types, the order of imported names, the text of an error."""
+    """Remove from a line what is rarely wrong: parameters, types, the order of imported names, texts of errors."""
     if text.startswith("import"):
         return " ".join(sorted(code.names(text) - {"type"}))
     if text.startswith(("throw", "raise")):
@@ -520,7 +519,7 @@ def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
 
 
 def _parent(facts: Facts, line: CodeLine) -> str:
-    """Return the nearest line above with less indentation, without white space."""
+    """Return the nearest line above that is less indented, stripped of white space."""
     lines = facts.code_of(line.document)
     own = lines[line.number - 1]
     depth = len(own) - len(own.lstrip())
@@ -538,7 +537,7 @@ def _last_line(facts: Facts) -> tuple[Citation, ...]:
 
 
 class _Likeness:
-    """Similarity of one line to others, from 0 to 1. Values below `ALIKE` are returned as 0."""
+    """Computes the similarity of one line to others, from 0 to 1; values below `ALIKE` become 0."""
 
     def __init__(self, text: str) -> None:
         self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)

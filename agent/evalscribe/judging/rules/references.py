@@ -21,7 +21,7 @@ from evalscribe.model.reference_runs import (
 from evalscribe.text import pluralise
 
 ENOUGH = 2
-"""Minimum trials of the reference answer that rule out an accident."""
+"""Minimum trials of the reference answer from which a result is not an accident."""
 SHOWN = 6
 """Maximum lines of a verifier's output that are quoted."""
 NOT_LOADED = re.compile(
@@ -34,11 +34,11 @@ VALUES = re.compile(
     rf"^\W*(?P<label>{_WANTED})\b\s*[:=]?\s*(?P<wanted>\S.*?),?\s+(?:but )?(?:{_GOT})\b\s*[:=]?\s*(?P<got>\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Expected and actual value as a verifier prints them, on one line or on two."""
+"""Matches the expected and the actual value that a verifier prints, on one line or on two."""
 MOST_VALUE = 40
-"""Maximum characters of a value that is named in a sentence."""
+"""Maximum characters of a value that a sentence quotes."""
 ABOVE = 8
-"""Maximum lines from a condition down to the message that it prints."""
+"""Maximum number of lines from a condition down to the message that it prints."""
 CONDITION = re.compile(r"^\s*(?:\}?\s*(?:el)?if\b|elif\b|assert\b|case\b|while\b|\[\[? )")
 
 
@@ -109,7 +109,7 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
             f"This is the reference answer itself, which passes only {passes}: chance decides these tests."
             if reference.judged
             else f"The reference answer passes only {passes}, and fails with the same message. Chance decides these "
-            "tests, so they cannot tell whether this answer is right as well."
+            "tests, so they do not show whether this answer is right."
         ),
         citations=(
             *_deciding(facts),
@@ -136,7 +136,7 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=quote.cut(f"no test ran: {said}"),
-        reasoning="The file of the tests could not be loaded, so no test ran. Either it is broken, or it imports "
+        reasoning="The file of the tests could not be loaded, so no test ran. Either the file is broken, or it imports "
         f"something that the answer should have provided. {_fairness(_graded(facts, 'reference answer'))}",
         citations=(cite_lines(log, line, min(line + 2, len(log.lines))),) if log and line else (),
         fix="load the answer inside the tests, so that a broken answer fails a test, not the test file",
@@ -144,7 +144,7 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
 
 
 def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
-    """Tests of what an agent left behind fail; certain if the reference answer passes them every time."""
+    """Tests of an agent's work fail; certain if the reference answer passes them in every trial."""
     failed = _failed(facts)
     reference, empty = _graded(facts, "reference answer"), _graded(facts, "empty answer")
     of_an_agent = facts.spoken.by_model or reference or empty
@@ -179,7 +179,7 @@ def _graded(facts: Facts, kind: AnswerKind) -> GradedAnswer | None:
 
 
 def _prints_as(facts: Facts, answer: GradedAnswer | None) -> bool:
-    """Return whether the verifier printed the same for this answer and a trial of the other one."""
+    """Return whether the verifier printed the same for this answer and for a trial of the other answer."""
     return any(prints_the_same(_output(facts), trial.output) for trial in answer.trials) if answer else False
 
 
@@ -188,7 +188,7 @@ def _failed(facts: Facts) -> tuple[str, ...]:
 
 
 def _named(facts: Facts) -> str:
-    """Return the failed test, or what the verifier printed if it names no tests."""
+    """Return the name of the failed test, or, if the verifier names no tests, the error that it printed."""
     step = facts.step
     return (facts.first.error if facts.first else step) if step.endswith(VERIFIER) else step
 
@@ -233,7 +233,7 @@ def _values(facts: Facts) -> tuple[str, str] | None:
 
 
 def _deciding(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's line that computes the expected value, else the condition before its message."""
+    """Quote the grader's line that computes the expected value, else the condition before the printed message."""
     label = VALUES.search(_output(facts))
     message = re.sub(r"^\W*(?:FAIL(?:ED)?|ERROR)\b\W*", "", _named(facts))[:30]
     for document in facts.evidence.of("grader"):
@@ -256,7 +256,7 @@ def _line_like(document: Document, pattern: str) -> int | None:
 
 
 def _their_words(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tuple[Citation, ...]:
-    """Quote what the verifier printed for another answer; unless `failed` is true, only how many trials passed."""
+    """Quote how many trials of another answer passed and, if `failed`, what the verifier printed for them."""
     document = facts.evidence.document("log", PATH)
     if document is None or _graded(facts, kind) is None:
         return ()

@@ -1,4 +1,4 @@
-"""Rules for failed tests without messages, and for what the task specifies or leaves open."""
+"""Rules for failed tests without messages, and for tests of what the task specifies or leaves open."""
 
 import re
 
@@ -11,11 +11,11 @@ from evalscribe.model.evidence import Citation, Document
 SOUGHT = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
 EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
 REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
-"""An HTTP request, including one by a helper such as `fetchWithRetry`."""
+"""Matches an HTTP request, also by a helper such as `fetchWithRetry`."""
 
 
 def reference_fails_alike(facts: Facts) -> RuleDecision | None:
-    """The code equals the reference line for line but fails its tests, so something else broke."""
+    """The output's code equals the reference line for line, but fails its tests, so something else broke."""
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None
     said = facts.outcome.failures and not facts.outcome.silent
@@ -99,7 +99,7 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> RuleDecision | None:
     ours, theirs = _packages(facts.original.of("output")), _packages(facts.evidence.of("expected"))
     titles = " ".join(test.title for test in facts.outcome.failures).lower()
     missing = [name for name in theirs if name not in ours and name in facts.grader]
-    # Without the scope: `@vendor/` precedes every package of a vendor, and titles may name the vendor.
+    # The scope `@vendor/` is removed, because titles may name the vendor of several packages.
     words = {name: [p for p in code.parts(name.rsplit("/", 1)[-1]) if len(p) > 3] for name in missing}
     chosen = next((name for name in missing if any(word in titles for word in words[name])), None)
     if chosen is None:
@@ -163,7 +163,7 @@ def _serves(served: list[str], address: str) -> bool:
 
 
 def _packages(documents: tuple[Document, ...]) -> tuple[str, ...]:
-    """Return packages that the files import or a manifest depends on, without the project's own modules."""
+    """Return the packages that these documents import or list as dependencies, without the project's own modules."""
     found: dict[str, None] = {}
     for document in documents:
         for _, module in re.findall(r"(?:from|import|require\()\s*([\"'])([^\"'./][^\"']*)\1", document.text):

@@ -20,7 +20,7 @@ MOST_QUOTED = 3
 
 @dataclass(frozen=True)
 class LocatedTurn:
-    """One turn and its document."""
+    """One turn of a transcript, and the document that contains it."""
 
     document: Document
     turn: TranscriptTurn
@@ -37,14 +37,14 @@ class LocatedTurn:
         return cite_lines(self.document, self.turn.first, min(self.turn.first + lines - 1, self.turn.last))
 
     def argument(self, name: str) -> Citation:
-        """Quote the line of an argument; the header if the call has no such argument."""
+        """Quote the line of an argument of a call, or the call's header if it has no such argument."""
         line = self.turn.places.get(name, self.turn.first)
         return cite_lines(self.document, line, line)
 
 
 @dataclass(frozen=True)
 class AnsweredCall:
-    """A tool call and its answer."""
+    """A tool call and the tool's answer."""
 
     call: LocatedTurn
     answer: LocatedTurn | None
@@ -62,7 +62,7 @@ class AnsweredCall:
 
 @dataclass(frozen=True)
 class Transcripts:
-    """The transcripts of one eval."""
+    """The transcripts of one eval, with its calls and expected calls."""
 
     evidence: Evidence
 
@@ -82,7 +82,7 @@ class Transcripts:
 
     @cached_property
     def made(self) -> tuple[AnsweredCall, ...]:
-        """The calls in order, each with its answer."""
+        """The model's tool calls in order, each with the tool's answer."""
         return tuple(_made(self.turns))[:MOST_CALLS]
 
     @cached_property
@@ -91,7 +91,7 @@ class Transcripts:
 
     @cached_property
     def expected(self) -> tuple[LocatedTurn, ...]:
-        """The expected calls, if a reference lists any."""
+        """The expected tool calls, if a reference lists any."""
         found = (said for document in self.evidence.of("expected") for said in _expected(document))
         return tuple(found)[:MOST_EXPECTED]
 
@@ -109,7 +109,7 @@ class Transcripts:
 
 
 def _made(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
-    """Return the calls with their answers. An answer belongs to the first open call, if possible of the same name."""
+    """Return the calls with their answers. An answer belongs to the first unanswered call, preferably of its name."""
     waiting: list[LocatedTurn] = []
     answers: dict[int, LocatedTurn] = {}
     calls = []
@@ -165,6 +165,6 @@ def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[st
 
 
 def _line_with(document: Document, text: str, after: int) -> int:
-    """Return the number of the next line that contains a text; `after` if there is none."""
+    """Return the number of the first line after line `after` that contains a text; `after` if there is none."""
     found = (n for n, line in enumerate(document.lines[after:], after + 1) if text in line)
     return next(found, max(1, after))

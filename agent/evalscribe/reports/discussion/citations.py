@@ -1,4 +1,4 @@
-"""Resolve the citations in an answer, and neutralise text that looks like one."""
+"""Resolve the citations in an answer, and neutralise text that only looks like a citation."""
 
 import re
 import unicodedata
@@ -16,18 +16,18 @@ from evalscribe.text import cut, one_line, visible
 _PLACES = "|".join(ROLES)
 NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,9}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
 BARE = rf"(?:{_PLACES})\s*\Z"
-"""A role at the end of the text."""
+"""Matches a role of documents at the end of a text."""
 NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
-"""Start of text that looks like a citation; the complete text decides whether it is one."""
+"""Matches the start of text that looks like a citation. The complete text decides whether it is a citation."""
 UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
-"""Text after a bracket that is too short to tell if it begins a citation."""
+"""Matches text after a bracket that is too short to show whether a citation begins."""
 _OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
 OPENING = re.compile(f"[{_OPENERS}]")
-"""Characters that look like the opening bracket of a citation."""
+"""Matches characters that look like the opening bracket of a citation."""
 _BRACKET = re.compile(rf"[{_OPENERS}\]]")
 _REACH = 61
-"""Maximum characters from a bracket until a citation is recognisable."""
+"""Maximum characters from a bracket to the place where a citation can be recognised."""
 _ALIKE = {
     "a": "аαɑᴀ",
     "c": "сϲᴄ",
@@ -48,7 +48,7 @@ _ALIKE = {
     "w": "ԝωᴡ",
     "x": "хχ",
 }
-"""Letters of other scripts, in lower case, that look like those of the words in a citation."""
+"""Lower-case letters of other scripts that look like the Latin letters in citations."""
 _LATIN = str.maketrans({other: letter for letter, others in _ALIKE.items() for other in others})
 _BLANK = re.compile(r"[^\S\n\t]")
 _UNSEEN = re.compile(
@@ -58,16 +58,16 @@ _UNSEEN = re.compile(
 
 
 def visible_text(piece: str) -> str:
-    """Return the visible text: invisible characters could hide a forged citation from the parser."""
+    """Remove invisible characters, which could hide a forged citation from the parser."""
     if piece.isascii() and piece.isprintable():
         return piece
     return _UNSEEN.sub("", _BLANK.sub(" ", visible(piece.replace("\r", ""))))
 
 
 def is_forged(words: str, at: int = 0) -> bool:
-    """Return True if the bracket at this place looks like a citation but is none, because it mixes scripts.
+    """Return whether a bracket looks like a citation but is none, because it uses letters of other scripts.
 
-    Other brackets are harmless: every citation that is shown has a number or refers to the report.
+    Other brackets cannot pass for citations, because every displayed citation has a number or refers to the report.
     """
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
@@ -83,7 +83,7 @@ def _digit(character: str) -> str:
 
 
 def escape_citations(words: str) -> str:
-    """Escape quoted words so that they neither begin a citation nor close the bracket around them."""
+    """Escape quoted words, so that they cannot begin a citation or close the bracket around them."""
     depth = 0
 
     def harmless(bracket: re.Match[str]) -> str:
@@ -112,9 +112,9 @@ What stands between <RANGE> and </RANGE> is compared with that very document: co
 nothing out, and leave out line numbers and delimiters. One finding, one document and one place in each bracket."""
 """Instructions on citations for the model."""
 LONGEST = 6_000
-"""Maximum characters of one citation; anything longer is not one."""
+"""Maximum characters of a citation; longer text is not read as a citation."""
 SHOWN = 160
-"""Maximum characters of a quotation that are shown."""
+"""Maximum displayed characters of a quotation."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
@@ -130,7 +130,7 @@ class AnswerResolver:
     """Resolves the citations of an answer that arrives in pieces."""
 
     def __init__(self, dossier: ReportEvidence, at_hand: Callable[[], int | None]) -> None:
-        """Store the arguments; `at_hand` returns the finding to assume for a citation without a number."""
+        """Store the arguments. `at_hand` returns the number of the finding that citations without a number refer to."""
         self.citations: list[AnswerCitation] = []
         self._dossier = dossier
         self._at_hand = at_hand
@@ -139,20 +139,20 @@ class AnswerResolver:
 
     @property
     def text(self) -> str:
-        """The text returned so far."""
+        """All text that was returned so far."""
         return self._shown.getvalue()
 
     def feed(self, piece: str) -> str:
-        """Add a piece of the answer and return the text that can be shown now."""
+        """Add a piece of the answer, and return the text that can now be displayed."""
         self._held += visible_text(piece)
         return self._given(self._settled(last=False))
 
     def end(self) -> str:
-        """Return the text held back; an incomplete citation in it is plain text."""
+        """Return the remaining text, in which an incomplete citation is plain text."""
         return self._given(self._settled(last=True))
 
     def say(self, words: str) -> str:
-        """Insert our own words into the answer."""
+        """Insert words of evalscribe into the answer."""
         return self._given(words)
 
     def _given(self, shown: str) -> str:
@@ -179,7 +179,7 @@ class AnswerResolver:
         return shown
 
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
-        """Return the end of the citation; None if its end is not in the text so far."""
+        """Return the offset of the citation's end; None if the text so far does not contain it."""
         names, rest = self._names(start), self._held[start.end() :]
         if not last and any(name.startswith(rest) for name in names):
             return None
@@ -196,12 +196,12 @@ class AnswerResolver:
         return None
 
     def _cut_off(self) -> int:
-        """Return where to end an unclosed citation so that it takes little of the answer."""
+        """Return the offset at which to end an unclosed citation, so that it takes up little of the answer."""
         end = _BREAKS.search(self._held)
         return end.start() if end else len(self._held)
 
     def _names(self, start: re.Match[str]) -> list[str]:
-        """Return the names that may follow `start`, because a document's path may itself contain brackets."""
+        """Return the item names that a citation may have. Needed because a document's path may contain brackets."""
         subject = self._subject(start[1], self._held[start.end() :])
         return [item.mark for item in subject.items] if subject else []
 
@@ -217,7 +217,7 @@ class AnswerResolver:
         return int(number) if number else self._at_hand()
 
     def _resolved(self, whole: str, at: int) -> str:
-        """Render a bracket from offset `at` of the answer, with a separate bracket for each citation."""
+        """Render a bracket at offset `at` of the answer as a separate bracket for each citation."""
         inner = whole.removeprefix("[")
         if not whole.endswith("]"):
             return self._one(inner, at, closed=False)
@@ -256,7 +256,7 @@ class AnswerResolver:
 
 
 def _parts(inner: str) -> list[str]:
-    """Split a bracket into citations, at each comma or semicolon before a finding's number."""
+    """Split a bracket's text into citations, at each comma or semicolon before a new citation."""
     masked = _QUOTATION.sub(lambda quote: "\0" * len(quote[0]), inner)
     parts, begin = [], 0
     for comma in _NEXT.finditer(masked):
@@ -272,7 +272,7 @@ def _with_range(rest: str) -> str:
 
 
 def _left(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
-    """Return True if a bracket contains text beside its citations, which nothing would check."""
+    """Return whether a bracket contains text other than its citations, which would not be checked."""
     for citation in reversed(citations):
         bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
     return bool(bracket.strip(" ,;[]\n"))
@@ -298,17 +298,17 @@ def _place(n: int | None, target: CitationTarget) -> str:
 
 
 def _really(target: CitationTarget, subject: Subject) -> str:
-    """Return the document's text at the cited place, on one line."""
+    """Return the cited text as it is in the document, on one line."""
     return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
 
 
 def _in_marks(words: str) -> str:
-    """Quote words so that their end is visible; text with quotation marks becomes a code span."""
+    """Put words in quotation marks. Words that contain quotation marks become a code span."""
     return code(escape_citations(words)) if '"' in words else f'"{escape_citations(words)}"'
 
 
 def _written(n: int | None, rest: str) -> str:
-    """Render an unverified citation in the answer's own words."""
+    """Render an unverified citation as the model wrote it."""
     words = escape_citations(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
     return f"[{_numbered(n)}{words}] (unverified)"
 

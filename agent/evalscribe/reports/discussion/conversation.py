@@ -1,4 +1,4 @@
-"""Discuss a report: with a model in a bounded loop of answers and tool calls, or by looking up its findings."""
+"""Discuss a report: with a model in a limited loop of answers and tool calls, or by looking up findings."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,14 +53,14 @@ BROKEN_OFF = "[broken off]"
 
 
 class Exchange:
-    """One question and the turns that followed."""
+    """One question and the turns of the chat that followed."""
 
     def __init__(self, question: str) -> None:
         self.question = question
         self.answer = ""
         """Empty until the answer is complete."""
         self.turns: list[Message] = []
-        """Turns after the question; empty once only the answer is kept."""
+        """Turns after the question; empty when only the answer is kept."""
 
     def messages(self) -> list[Message]:
         asked = Message(role="user", text=self.question)
@@ -88,7 +88,7 @@ class DiscussionHistory:
         return Exchange(question)
 
     def reopen(self, opening: str) -> None:
-        """Replace the opening: evidence read before is dropped, questions and answers stay."""
+        """Replace the opening. Tool calls of earlier exchanges are dropped; questions and answers stay."""
         self._opening = opening
         for exchange in self._past:
             exchange.turns = []
@@ -96,7 +96,7 @@ class DiscussionHistory:
     def end(self, exchange: Exchange, answer: str, *, whole: bool) -> None:
         """Finish an exchange.
 
-        An exchange that was interrupted before any text is dropped; otherwise its text is kept.
+        An exchange without any text is dropped; the text of an interrupted exchange is kept.
         """
         if not answer.strip():
             return
@@ -106,7 +106,7 @@ class DiscussionHistory:
         self._past.append(exchange)
 
     def messages(self, exchange: Exchange) -> tuple[Message, ...]:
-        """Return the messages kept so far and the current question."""
+        """Return the messages of earlier exchanges and of the current one, limited to `room`."""
         self._make_room(exchange.tokens)
         first, *others = [message for one in (*self._past, exchange) for message in one.messages()]
         return (first.model_copy(update={"text": f"{self._opening}\n\n{first.text}"}), *others)
@@ -139,7 +139,7 @@ class Find(ToolFields):
 
 
 def _of_finding(tool: Tool) -> Tool:
-    """Return a tool over one failure's evidence, with the finding's number as an additional argument."""
+    """Return a tool for reading a failure's evidence with an additional argument: the finding's number."""
     schema = tool.input_schema
     fields = {"finding": _NUMBER, **schema["properties"]}
     return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
@@ -151,15 +151,15 @@ _EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
 
 
 class DiscussionTools:
-    """Tools over the report and its evidence. Answers are delimited as data."""
+    """The model's tools for reading the report and its evidence. Their results are delimited as data."""
 
     def __init__(self, dossier: ReportEvidence) -> None:
         self.at_hand: int | None = next(iter(dossier.topics)) if len(dossier.topics) == 1 else None
-        """The finding read last, or the only one."""
+        """Number of the finding whose evidence was read last, or of the only finding."""
         self._dossier = dossier
 
     def answer(self, call: ToolCall) -> ToolResult:
-        """Answer a call. Never raises: an invalid call gets an error as its result."""
+        """Return the result of a tool call. Never raises: the result of an invalid call is an error."""
         if call.name in _EVIDENCE:
             return self._of_evidence(call)
         if call.name not in OWN:
@@ -218,7 +218,7 @@ LIKELY_TURNS = 3
 LIKELY_READING = 2_000
 LIKELY_ANSWER = 400
 REPORT_SHARE = 3
-"""The whole report is shown if it takes at most `1 / REPORT_SHARE` of the context window."""
+"""Lines of the report fill at most `1 / REPORT_SHARE` of the context window."""
 GAVE_UP = {
     "refusal": "the model refused to answer",
     "context_exceeded": "the discussion is too long for the model; begin a new one",
@@ -244,7 +244,7 @@ class ModelDiscussion:
         *,
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """Load the templates; `cost` returns the price of one call in USD.
+        """Load the prompt templates. `cost` returns the price of a call in USD.
 
         Raises `UsageError` for a broken template.
         """
@@ -278,8 +278,8 @@ class ModelDiscussion:
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
         """Answer a question.
 
-        A problem with this question is stated in the answer; raises `EvalscribeError` if no question can be answered.
-        If cancelled, the text shown so far stays part of the conversation.
+        A problem with this question is stated in the answer. Raises `EvalscribeError` if no question can be answered.
+        If the call is cancelled, the text displayed so far stays part of the conversation.
         """
         asked = _AskedQuestion(
             self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text
@@ -311,7 +311,7 @@ class ModelDiscussion:
         return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
 
     def _opening(self) -> str:
-        """Render the report as data, whole if it fits, and list the available evidence."""
+        """Render the beginning of the conversation: the report as data, and the findings without evidence."""
         lines = self._dossier.text.split("\n")
         room = self._model.context_tokens // REPORT_SHARE
         shown, used = 0, 0
@@ -331,7 +331,7 @@ class ModelDiscussion:
 
 
 class _AskedQuestion:
-    """One question in progress."""
+    """A question that is being answered."""
 
     def __init__(
         self,
@@ -352,11 +352,11 @@ class _AskedQuestion:
 
     @property
     def written(self) -> str:
-        """The answer so far, in the model's own words."""
+        """The answer so far, as the model wrote it."""
         return self._written.getvalue()
 
     async def run(self, request: Callable[[Exchange], Request]) -> str | None:
-        """Run the exchange; return the reason if the answer is incomplete, else None."""
+        """Ask the question. Return the reason if the answer is incomplete, else None."""
         while not self._turns.last:
             self._part()
             try:
@@ -374,7 +374,7 @@ class _AskedQuestion:
         return self._turns.usage
 
     def flush(self) -> None:
-        """Show text that was held back."""
+        """Display the text that was held back."""
         self._show(self.resolver.end())
 
     def _hear(self, piece: str) -> None:
@@ -386,13 +386,13 @@ class _AskedQuestion:
             self._on_text(words)
 
     def _part(self) -> None:
-        """Start a new paragraph for text that follows a tool call."""
+        """Start a new paragraph if the answer already has text, because text after a tool call follows."""
         if self.written and not self.written.endswith("\n\n"):
             self._written.write("\n\n")
             self._show(self.resolver.say("\n\n"))
 
     def _take(self, reply: Reply) -> tuple[bool, str | None]:
-        """Process a reply. Returns True if the question is finished, and the reason if it has no answer."""
+        """Process a reply. Return whether the question is finished, and the reason if it has no answer."""
         if reply.stop in GAVE_UP:
             return True, GAVE_UP[reply.stop]
         if reply.stop == "max_tokens":
@@ -407,14 +407,14 @@ class _AskedQuestion:
 
 
 NO_MODEL = (
-    "No model is asked: findings and evidence are shown unchanged; `help` lists what you can type. "
-    "A model answers questions with `evalscribe discuss REPORT --judge PROVIDER/MODEL` and a key, "
+    "No model is asked; findings and evidence are looked up. `help` lists what you can type. "
+    "To have a model answer, run `evalscribe discuss REPORT --judge PROVIDER/MODEL` with a key, "
     "such as ANTHROPIC_API_KEY."
 )
 
 
 STAGE = "discuss"
-"""Stage under which model calls are counted in the usage."""
+"""Stage of the model calls, by which usage is counted."""
 
 
 def open_discussion(workspace: Workspace, name: str) -> "Discussion":
@@ -425,7 +425,7 @@ def open_discussion(workspace: Workspace, name: str) -> "Discussion":
         name: Report name as in `find_report`.
 
     Raises:
-        EvalscribeError: The report does not exist, or the model is not accessible.
+        EvalscribeError: The report does not exist, or the model cannot be used.
     """
     file = find_report(workspace, name)
     model = _model(workspace)
@@ -452,7 +452,7 @@ def _model(workspace: Workspace) -> Model | None:
 
 
 def stage_usage(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
-    """Return the usage of each stage for display."""
+    """Return the usage of each stage that made calls."""
     return tuple(stage for stage in spent_summary(spent).stages if stage.calls)
 
 
@@ -476,10 +476,10 @@ class Discussion:
             file: The report.
             store: The store with its evidence.
             prompts: The prompt templates.
-            model: The model to ask; None to only look up findings.
+            model: The model that answers; None to look up findings without a model.
             cost: Returns the price of a usage in USD.
-            budget: The budget in words.
-            consent: The user's consent to call the model, required with the first question; None if it was given.
+            budget: The budget as displayed text.
+            consent: The user's consent to call the model, checked before each question; None if it was given.
 
         Raises:
             DataError: The report cannot be read.
@@ -500,12 +500,12 @@ class Discussion:
         return tuple(line for line in (self._who_answers(), *lookup, *self._prompts_note(), *self._missing()) if line)
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
-        """Answer a question, streaming text to `on_text`, with citations resolved.
+        """Answer a question with resolved citations, and stream the text to `on_text`.
 
-        Without consent to call the model, this and later answers are looked up in report and evidence.
+        Without consent to call the model, this and later questions are answered by lookup in report and evidence.
 
-        The report is read again first, because people correct it during the discussion; the model gets the new text.
-        Raises `EvalscribeError` if no question can be answered; other problems are in `DiscussionAnswer.broken_off`.
+        First reloads the report, because people may have edited it; the model gets the new text. Raises
+        `EvalscribeError` if no question can be answered; other problems are in `DiscussionAnswer.broken_off`.
         """
         self._read_again()
         question = redact(question)
@@ -520,7 +520,7 @@ class Discussion:
         return await LookupDiscussion(self._dossier).ask(question, on_text)
 
     def _read_again(self) -> None:
-        """Reload the report; if it can no longer be read, keep the last version."""
+        """Reload the report. If it cannot be read now, keep the version read before."""
         with suppress(NotFoundError, DataError):
             file = reload_report(self.report)
             if file.text != self.report.text:
@@ -543,10 +543,10 @@ class Discussion:
         missing = self._dossier.missing()
         if not missing:
             return []
-        return [f"The evidence {self._whose([n for n, _ in missing])}is not here: {missing[0][1]}"]
+        return [f"The evidence {self._whose([n for n, _ in missing])}is missing: {missing[0][1]}"]
 
     def _whose(self, missing: Sequence[int]) -> str:
-        """Render the findings with missing evidence; empty if all evidence is missing."""
+        """Return `of findings 1, 2` for findings whose evidence is missing; empty if all evidence is missing."""
         if len(missing) >= min(len(self._dossier.topics), MOST_LOOKED_AT):
             return ""
         several = "findings" if len(missing) > 1 else "finding"

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class AnswerCitation(Frozen):
-    """One citation of an answer, and whether it is verified."""
+    """One citation in an answer, with its status."""
 
     finding: int | None
-    """Number of the finding that is cited; None for the report itself, or if no number was given."""
+    """Number of the cited finding; None for the report itself, or if the answer gives no number."""
     citation: ResolvedCitation
-    """Its offsets are characters in `DiscussionAnswer.text`."""
+    """The citation. Its offsets are characters in `DiscussionAnswer.text`."""
 
 
 class DiscussionAnswer(Frozen):
     question: str
     text: str
-    """The answer as shown: every citation with its verified location, or marked as unverified."""
+    """The answer as displayed. Every citation has its verified place, or is marked as unverified."""
     citations: tuple[AnswerCitation, ...] = ()
     usage: Usage = Usage()
     broken_off: str | None = None
-    """Reason for an incomplete or missing answer; None if it is complete."""
+    """Reason why the answer is incomplete or missing; None if it is complete."""
 
     @property
     def unverified(self) -> int:
@@ -47,23 +47,23 @@ class DiscussionAnswer(Frozen):
 
 
 REPORT = "report"
-"""Mark in citations of the report."""
+"""Word by which citations refer to the report."""
 MOST_KEPT = 64
 """Maximum findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
-"""Maximum findings that are checked for missing evidence."""
+"""Maximum findings for which missing evidence is reported."""
 
 
 class EvidenceMissing(Exception):
-    """A finding's evidence is not available; the message gives the reason and how to get it."""
+    """A finding's evidence is not available. The message has the reason and how to get the evidence."""
 
 
 class NumberedFinding(Frozen):
-    """One numbered finding: an eval, a group with a single verdict, or trials of a task with a verdict each."""
+    """One numbered finding: an eval, a group of evals with a single verdict, or a task's trials with a verdict each."""
 
     n: int
     findings: tuple[FindingSummary, ...]
-    """Its members in the order of the report; all have the same label."""
+    """The finding of each eval, in the order of the report. All have the same label."""
 
     @property
     def first(self) -> FindingSummary:
@@ -82,7 +82,7 @@ class ReportEvidence:
     """A report with its evidence, which is loaded from the store on first use."""
 
     def __init__(self, name: str, text: str, said: Analysis, store: "AnalysisStore") -> None:
-        """Store the arguments: name, text and parsed content of the report."""
+        """Store the report's name, text and parsed content."""
         self.name = name
         self.text = text
         self.said = said
@@ -112,15 +112,15 @@ class ReportEvidence:
                 continue
 
     def missing(self) -> tuple[tuple[int, str], ...]:
-        """Return findings with missing evidence and the reason; only the first `MOST_LOOKED_AT` are checked."""
+        """Return number and reason for findings with missing evidence. Only the first `MOST_LOOKED_AT` are checked."""
         return tuple((n, reason) for n in islice(self.topics, MOST_LOOKED_AT) if (reason := self._reason(n)))
 
     def toolbox(self, n: int) -> EvidenceTools:
-        """Return the tools over a finding's evidence. Raises `EvidenceMissing`."""
+        """Return the tools for reading a finding's evidence. Raises `EvidenceMissing`."""
         return EvidenceTools(self.evidence(n), self.fence)
 
     def subject(self, n: int | None) -> Subject | None:
-        """Return the subject for citations of finding `n`, or of the report if `n` is None; None if unavailable."""
+        """Return what citations of finding `n` (None: the report) are checked against; None if unavailable."""
         if n is None:
             return self._report
         try:
@@ -136,7 +136,7 @@ class ReportEvidence:
 
     @cached_property
     def run(self) -> Run | None:
-        """The stored run of the report; a report that people wrote may abbreviate its id."""
+        """The stored run of the report. In reports that people wrote, the run's id may be abbreviated."""
         named = self.said.run.id
         if not named:
             return None
@@ -151,14 +151,14 @@ class ReportEvidence:
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:
-        """Failed evals by printed path, and by bare name if it is unique."""
+        """Failed evals by printed path, and by bare name if only one has the name."""
         failures = self.run.failures if self.run else ()
         names = [one_line(eval.name) for eval in failures]
         bare = {name: eval for name, eval in zip(names, failures, strict=True) if names.count(name) == 1}
         return bare | {printed_path(eval.path): eval for eval in failures}
 
     def _forget(self) -> None:
-        """Free memory for other evidence."""
+        """Drop the evidence that was loaded first if the maximum is reached."""
         if len(self._evidence) >= MOST_KEPT:
             oldest = next(iter(self._evidence))
             self._evidence.pop(oldest)
@@ -190,13 +190,13 @@ class ReportEvidence:
 
 
 def how_to_get(dossier: ReportEvidence) -> str:
-    """Return the command that loads the run's evidence into the store, with the URL if known: some sources need it."""
+    """Return the command that loads the run's evidence into the store. It has the run's URL, if known, or the id."""
     named = dossier.said.run.url or dossier.said.run.id or "RUN"
     return f"`evalscribe analyze {one_line(named)}` reads the evidence (RUN may be its URL, id or snapshot folder)"
 
 
 def _topics(said: Analysis) -> Iterator[NumberedFinding]:
-    """Yield findings by number, or by position if a report that people wrote has no numbers or repeats one."""
+    """Yield findings by number, or by position in reports of people that have no numbers or use one twice."""
     groups: dict[int, list[FindingSummary]] = {}
     numbered = all(finding.n is not None for finding in said.findings) and _unambiguous(said)
     for position, finding in enumerate(said.findings, 1):
@@ -205,7 +205,7 @@ def _topics(said: Analysis) -> Iterator[NumberedFinding]:
 
 
 def _unambiguous(said: Analysis) -> bool:
-    """Return True if findings with the same number always belong to one group."""
+    """Return whether all findings with the same number belong to one group."""
     groups: dict[int | None, set[str | None]] = {}
     for finding in said.findings:
         groups.setdefault(finding.n, set()).add(finding.group or finding.eval)
@@ -213,22 +213,22 @@ def _unambiguous(said: Analysis) -> bool:
 
 
 AROUND = 2
-"""Lines of context on each side, and the largest distance between words of one hit."""
+"""Lines of context on each side of a hit, and the maximum distance in lines between the words of a hit."""
 MAX_HITS = 2_000
-"""Maximum hits that are ranked; the report is searched before the evidence."""
+"""Maximum hits that are collected and ranked. The report is searched before the evidence."""
 
 
 class SearchHit(Frozen):
-    """A line that has at least one of the words, with the others nearby."""
+    """A line with at least one of the words, and the lines around it."""
 
     finding: int | None
-    """None for the report."""
+    """Number of the finding; None for the report."""
     place: str
-    """The report's name, or role and path of a document."""
+    """The report's name, or a document's role and path."""
     line: int
     """Line number, from 1."""
     first: int
-    """Number of the first of `lines`."""
+    """Line number of the first line in `lines`."""
     lines: tuple[str, ...]
     """The line with its context."""
     together: bool
@@ -236,7 +236,7 @@ class SearchHit(Frozen):
 
 
 def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """Return the best hits that contain all words, ignoring case; hits in one text never overlap."""
+    """Return the best hits whose lines contain all words, ignoring case. Hits in one text never overlap."""
     wanted = tuple(dict.fromkeys(word.casefold() for word in words if word))
     found = list(islice(_hits(dossier, wanted), MAX_HITS)) if wanted else []
     best: list[SearchHit] = []
@@ -247,7 +247,7 @@ def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> t
 
 
 def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """Return lines that contain some of the words, the best first: those with more and rarer words."""
+    """Return hits that contain some of the words. Hits with more and rarer words come first."""
     wanted = tuple(dict.fromkeys(word.casefold() for word in words if word))
     lines: list[tuple[frozenset[str], SearchHit]] = []
     for n, place, text in _texts(dossier):
@@ -268,7 +268,7 @@ def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tup
 
 
 def _texts(dossier: ReportEvidence) -> Iterator[tuple[int | None, str, Sequence[str]]]:
-    """Yield finding, name and lines of the report and of every available document."""
+    """Yield the finding's number, the name and the lines of the report and of every available document."""
     yield None, dossier.name, dossier.text.split("\n")
     for n, evidence in dossier.known():
         for document in evidence.documents:

@@ -1,4 +1,4 @@
-"""Answer questions about a report without a model, and recognise typed commands."""
+"""Answer questions about a report by lookup, without a model, and recognise typed commands."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ from evalscribe.text import cut, pluralise, printable
 
 MOST_HITS = 10
 MOST_NEAR = 4
-"""Maximum places shown that have only some of the words."""
+"""Maximum displayed hits that contain only some of the words."""
 STOP_WORDS = frozenset(
     (
         *("a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can"),
@@ -33,9 +33,9 @@ STOP_WORDS = frozenset(
         *("which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your"),
     )
 )
-"""Words of questions that are not searched."""
+"""Common words that are left out of a search."""
 WIDTH = 200
-"""Maximum characters of a line of evidence that are shown."""
+"""Maximum displayed characters of a line of evidence."""
 HELP = """\
 4                    finding 4 in the report, and the lines that it quotes, in their context
 category/name        the same for the finding on this eval
@@ -47,10 +47,10 @@ q                    end"""
 _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w./#@-]*\w")
 _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
-"""Punctuation, which is not searched: it is everywhere."""
+"""Matches a question that consists only of punctuation, which is not searched because it is everywhere."""
 
 
-NOT_SEARCHED = "Evidence that is not here was not searched."
+NOT_SEARCHED = "Missing evidence was not searched."
 
 
 class LookupDiscussion:
@@ -69,7 +69,7 @@ class LookupDiscussion:
         yield from _apart(self._answers(question)) or self._nothing()
 
     def _answers(self, question: str) -> list[Iterable[str]]:
-        """Return what the question names, else hits with all its words, else findings of one word, else the nearest."""
+        """Return what the question names, else hits with all words, else findings of single words, else near hits."""
         asked = _SHOW.fullmatch(question.strip())
         tokens = _TOKEN.findall(question)
         return (
@@ -88,7 +88,7 @@ class LookupDiscussion:
         ]
 
     def _alike(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
-        """Return the findings whose step, label or kind is among the words, a line each."""
+        """Return one line for each finding whose step, label or kind of cause is among the words."""
         wanted = [word.casefold() for word in words]
         alike = [topic for topic in self._dossier.topics.values() if which(word in _kinds(topic) for word in wanted)]
         lines = [f"{topic.n}. {topic.title}: {_label(topic.first)}, {topic.first.step or 'no step'}" for topic in alike]
@@ -99,16 +99,16 @@ class LookupDiscussion:
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
 
     def _near(self, words: Sequence[str]) -> list[Iterable[str]]:
-        """Return the hits with all words except stop words, else the places with most of these words."""
+        """Return the hits with all words that are not stop words, else the hits with most of these words."""
         words = _content(words)
         if hits := search_report(self._dossier, words, MOST_HITS):
             return [*map(_hit, hits)]
         hits = rank_report(self._dossier, words, MOST_NEAR)
         missing = [[NOT_SEARCHED]] if self._dossier.missing() else []
-        return [["No place has all of these words. The nearest:"], *map(_hit, hits), *missing] if hits else []
+        return [["No place has all of these words. The best matches:"], *map(_hit, hits), *missing] if hits else []
 
     def _named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
-        """Yield the findings and recommendations of numbers, ids, eval paths, or the last parts of paths."""
+        """Yield findings and recommendations by number, id, eval path, or last part of the path."""
         seen = set()
         for name in names:
             found = self._recommendation_called(name) or self._topic_called(name)
@@ -135,7 +135,7 @@ class LookupDiscussion:
             yield NOT_SEARCHED
 
     def suggestions(self) -> Iterator[str]:
-        """Yield a line with questions that have an answer in this report."""
+        """Yield a line with examples of questions that this report answers."""
         topics = list(self._dossier.topics.values())
         uncertain = [topic for topic in topics if topic.first.uncertain]
         steps = Counter(topic.first.step for topic in topics if topic.first.step)
@@ -153,7 +153,7 @@ class LookupDiscussion:
             evidence = self._dossier.evidence(topic.n)
         except EvidenceMissing as absent:
             yield from (line for citation in topic.first.citations for line in _quoted(citation))
-            yield from ("", f"Its evidence is not here: {absent}")
+            yield from ("", f"The finding's evidence is missing: {absent}")
             return
         for citation in topic.first.citations:
             document = evidence.document(citation.role, citation.path)
@@ -175,13 +175,13 @@ class LookupDiscussion:
 
 
 def _content(words: Iterable[str]) -> list[str]:
-    """Return the words without stop words and the punctuation around them."""
+    """Return the words that are not stop words, without the punctuation around them."""
     bare = (word.strip(".,;:!?\"'()`") for word in words)
     return [word for word in bare if word and word.casefold() not in STOP_WORDS]
 
 
 def _apart(answers: Iterable[Iterable[str]]) -> list[str]:
-    """Return all lines, with an empty line between answers."""
+    """Return the lines of all answers, with an empty line between answers."""
     return [line for n, answer in enumerate(answers) for line in (*[""] * bool(n), *answer)]
 
 
@@ -256,10 +256,10 @@ _ENDS = frozenset(("q", "quit", "exit"))
 
 
 def recommendations_to_apply(line: str, *, bare: bool = False) -> tuple[str, ...]:
-    """Return the ids of recommendations that a person asks to have implemented: `please implement R2 and R3`.
+    """Return the ids in a request to implement recommendations, such as `please implement R2 and R3`.
 
-    A line with any other words is a question and returns nothing. With `bare`, ids alone count too, as the answer to
-    which of them to implement.
+    A line with any other words is a question, for which the result is empty. With `bare`, a line with only ids is a
+    request, too: it answers the question which recommendations to implement.
     """
     found = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
     return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", found[1], re.IGNORECASE))) if found else ()

@@ -17,13 +17,13 @@ BlockKind = Literal["front", "heading", "item", "paragraph", "table", "fence", "
 
 MAX_CHARACTERS = 8_000_000
 MAX_LINES = 100_000
-"""Parsing costs time per line: 100,000 one-word bullets take four seconds."""
+"""Maximum lines of a report: 100,000 one-word list items take four seconds to parse."""
 MAX_NESTING = 100
-"""A list takes two levels. Beyond this limit, the parser drops the rest of the text."""
+"""Maximum nesting levels, of which a list takes two. Beyond this limit, the parser drops the rest of the text."""
 PLAIN = re.compile(r"[^`*~\[\]<>&\\!\n_]*(?:(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])[^`*~\[\]<>&\\!\n_]*)*")
-"""Text without inline markup, which is not parsed; most cells of a large table have none."""
+"""Matches text without inline markup, such as most cells of a large table. Such text is not parsed."""
 MAX_INLINE = 5_000
-"""Maximum characters of a paragraph that is parsed; longer ones stay plain text: hostile ones take quadratic time."""
+"""Maximum characters of a paragraph whose markup is parsed, because parsing hostile text takes quadratic time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ Line = tuple[StyledSpan, ...]
 
 @dataclass(frozen=True, slots=True)
 class FreeformBlock:
-    """One block; `depth` counts the lists around it, `level` is that of a heading."""
+    """One block of a page. `depth` is the number of lists around it, `level` the level of a heading."""
 
     kind: BlockKind
     lines: tuple[Line, ...] = ()
@@ -56,7 +56,7 @@ def plain(line: Iterable[StyledSpan]) -> str:
 
 
 def marked(line: Iterable[StyledSpan]) -> str:
-    """Return the line with backticks around its code; without them if the whole line is code."""
+    """Return the line with backticks around code spans, but without them if the whole line is one code span."""
     parts = [span for span in line if span.text.strip()]
     if len(parts) == 1:
         return parts[0].text.strip()
@@ -64,7 +64,7 @@ def marked(line: Iterable[StyledSpan]) -> str:
 
 
 def split_blocks(text: str) -> tuple[FreeformBlock, ...]:
-    """Return the blocks in order. Raises `DataError` for a text too large to be a report."""
+    """Return the blocks of a text, in order. Raises `DataError` for a text that is too large for a report."""
     if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
         raise DataError(f"too large to be a report: {len(text):,} characters, {text.count(chr(10)):,} lines")
     grammar = (
@@ -141,7 +141,7 @@ def _lines(grammar: MarkdownIt, content: str) -> tuple[Line, ...]:
 
 
 def _broken(tokens: Iterable[Token]) -> Iterator[Line]:
-    """Yield the spans of each line, without struck-out text and comments."""
+    """Yield the spans of each line. Struck-out text and comments are left out."""
     line: list[StyledSpan] = []
     strong = struck = 0
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Collect a draft finding for each failure that a report lists in headings, lists or tables."""
+"""Collect a draft finding for each failure that a free-form report lists in headings, lists or tables."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
 _THEIRS = ("model", "output", "actual", "wrong", "bad", "got")
 _OURS = ("expected", "reference", "correct", "good", "right")
 _SIDE = re.compile(rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_THEIRS + _OURS)})\b", re.IGNORECASE)
-"""A comment in a fence that says whether the lines below are the model's or the reference's."""
+"""Matches a comment in a fence that says whether the lines below are from the model or from the reference answer."""
 
 
 @dataclass(slots=True)
@@ -39,21 +39,21 @@ class DraftFinding:
     origin: Origin
     evals: tuple[NamedEval, ...] = ()
     label: WrittenLabel | None = None
-    """Label in the heading, row or list item that names the eval."""
+    """Label in the heading, table row or list item that names the eval."""
     inherited: WrittenLabel | None = None
-    """Label of the section or list around it."""
+    """Label of the section or list that contains the finding."""
     failing: bool = False
-    """Whether the section around it lists failures."""
+    """Whether the section that contains the finding lists failures."""
     level: int = 0
     depth: int = 0
     number: int | None = None
     unsure: bool = False
-    """Whether it counts as a failure only with a label of its own."""
+    """Whether the draft is a failure only if it has a label of its own."""
     category: str | None = None
     values: dict[Key, list[str]] = field(default_factory=dict)
     fences: list[str] = field(default_factory=list)
     first_key: str = ""
-    """Key of its first field, if it is a block of fields without a heading."""
+    """Key of the first field, if the draft was read from a block of fields without a heading."""
 
     @property
     def for_all(self) -> bool:
@@ -61,17 +61,17 @@ class DraftFinding:
 
     @property
     def may_be_category(self) -> bool:
-        """Whether it has one name, without a path, a label or a number."""
+        """Whether the draft has a single name, which is not a path, and neither label nor number."""
         return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
 
     @property
     def only_named(self) -> bool:
-        """Whether it has only a name so far."""
+        """Whether the draft consists only of a name so far."""
         return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
 
     @property
     def stated(self) -> WrittenLabel | None:
-        """The label from a field, else from where the eval is named, else from the section or list around it."""
+        """The label from a field, else from the text that names the eval, else from the section or list around it."""
         return self.explicit or self.inherited
 
     @property
@@ -92,7 +92,7 @@ class DraftFinding:
         self.values.setdefault(key, []).append(text)
 
     def snippet(self, key: Literal["output", "expected"]) -> str | None:
-        """Return the field's text, else the lines of a fence below a comment that names this side."""
+        """Return the field's text, else the lines in a fence below a comment that says which side they are from."""
         said = self.text(key)
         if said and not NOTHING.match(said):
             return said
@@ -107,7 +107,7 @@ def start_drafts(origin: Origin, line: Line, found: LineStart) -> DraftFinding:
 
 
 def _label_of_field(text: str) -> WrittenLabel | None:
-    """Return the label in the first line of a `Classification` field; any word in capitals is one."""
+    """Return the label in the first line of a `Classification` field. Any word in capitals is read as a label."""
     first = text.split("\n")[0]
     word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
     foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
@@ -133,7 +133,7 @@ _EVALS = re.compile(r"^(failed |failing )?(evals?|evaluations?|tests?|tasks?|cas
 
 
 def rows_of(rows: Rows) -> Iterator[DraftFinding]:
-    """Yield a draft for each row of a table that has evals and their label, step or error; nothing for other tables."""
+    """Yield a draft for each row of a table with a column of evals and one of labels, steps or errors."""
     columns = _columns(rows)
     if "eval" not in columns or not columns.keys() & {"classification", "step", "error"}:
         return
@@ -145,7 +145,7 @@ def rows_of(rows: Rows) -> Iterator[DraftFinding]:
 
 
 def _columns(rows: Rows) -> dict[Key, int]:
-    """Return the number of each column by its meaning, taken from its header, else from its cells."""
+    """Return the index of each column by its meaning, which its header or else its cells show."""
     header = [key_of(plain(cell)) for cell in rows[0]] if rows else []
     columns: dict[Key, int] = {}
     for number, title in enumerate(header):
@@ -205,7 +205,7 @@ def _row(cells: dict[Key, Line]) -> DraftFinding | None:
 
 
 def _evals(cell: Line) -> tuple[NamedEval, ...]:
-    """Return the evals that a cell names. In a column of evals, every single word is a name."""
+    """Return the evals that a cell in a column of evals names. Every single word in such a cell is a name."""
     found = parse_line_start(cell, whole=True).evals
     if found:
         return found
@@ -219,7 +219,7 @@ def _value(cells: dict[Key, Line], key: Key) -> str | None:
 
 
 TELLING = ("none", "failures")
-"""Topics of sections that may describe failures of this run."""
+"""Topics of sections that may describe failures of the report's run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +232,12 @@ class _OpenField:
 
 @dataclass(slots=True)
 class Entries:
-    """Reads block by block. `drafts` are the failures, `everyone` a statement about all of them."""
+    """Reads blocks one by one. `drafts` are the failures, and `everyone` is a statement about all failures."""
 
     drafts: list[DraftFinding] = field(default_factory=list)
     everyone: DraftFinding | None = None
     first: int | None = None
-    """Index of the block with the first failure; the blocks before it are the report's header."""
+    """Index of the block with the first failure. The blocks before it are the report's header."""
     _around: SectionContext = field(default_factory=SectionContext)
     _current: DraftFinding | None = None
     _field: _OpenField | None = None
@@ -281,7 +281,7 @@ class Entries:
             self._around.label_heading(block.level, found.label)
 
     def _part(self, line: Line) -> None:
-        """Open the field that a heading inside a finding names, such as `#### Error`."""
+        """Open the field that a heading within a finding names, such as `#### Error`."""
         key = Field(plain(line), ()).means(header=False)
         self._field = None if key == "other" else _OpenField(key, 0, self._block, empty=True)
 
@@ -311,7 +311,7 @@ class Entries:
             self._text(line, block)
 
     def _lists_runs(self, block: FreeformBlock) -> bool:
-        """Return whether an item belongs to a `Run IDs:` line above it: run ids look like eval names."""
+        """Return whether a list item belongs to a line `Run IDs:` above it, because run ids look like eval names."""
         above = self._pending[-1] if self._pending and self._current is None else None
         return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
 
@@ -343,7 +343,7 @@ class Entries:
             self.first = self._block
 
     def _was_category(self, found: LineStart, whole: bool = False) -> bool:
-        """If the open heading or item has only a name, take it as the category of the evals below it; return whether.
+        """If the open heading or item consists of a name, make it the category of the evals below, and return True.
 
         `whole`: `found` is certainly an entry, so the name may also have a remark or fields.
         """
@@ -381,7 +381,7 @@ class Entries:
             self._field = _OpenField(key, block.depth, self._block, empty=not told.text)
 
     def _field_entry(self, told: Field, block: FreeformBlock) -> bool:
-        """Begin a finding at `Eval: basics/003-schedule`. Fields before it in the same block belong to it."""
+        """Begin a finding at a field such as `Eval: basics/003-schedule`. It includes the block's earlier fields."""
         found = parse_line_start(told.value, whole=True)
         current = self._current
         if not found.evals or self._around.topic not in TELLING:
@@ -398,7 +398,7 @@ class Entries:
         return True
 
     def _statement(self, told: Field) -> None:
-        """Apply `Classification (all failures): KNOWN_GAP`, outside of findings, to all failures."""
+        """Apply a field outside findings, such as `Classification (all failures): KNOWN_GAP`, to all failures."""
         if told.means(header=False) == "classification" and speaks_of_all(told.key) and label_in(told.text):
             self.everyone = DraftFinding("field", label=label_in(told.text))
 
@@ -473,7 +473,7 @@ def _numbered_eval(told: Field) -> bool:
 
 
 def _behind(line: Line, found: LineStart) -> str:
-    """Return the words of an item after its evals and label."""
+    """Return the text of a list item after its evals and label."""
     text = marked(line)
     start = text.find(found.segments[0][:40])
     return text[start:] if start >= 0 else text

@@ -1,7 +1,7 @@
-"""Parse single lines of reports that people wrote, and the words in them.
+"""Parse single lines of reports that people wrote, and single words in such lines.
 
-A line has `key: value` fields, or starts with evals, labels and steps. Only this module knows how labels, kinds and
-names of evals are spelled.
+A line has `key: value` fields, or starts with evals, labels and steps. All spellings of labels, kinds of cause and eval
+names are in this module.
 """
 
 import re
@@ -24,7 +24,7 @@ KINDS: dict[str, CauseKind] = {
     "model": "model",
 }
 STEPS = ("filesystem", "install", "deploy", "build", "tsc", "types", "typecheck", "eslint", "lint", "test", "tests")
-"""Words that name a step in any place."""
+"""Words that name a step wherever they are in a line."""
 LABEL = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     + "|".join(label.replace("_", r"[\s_-]") for label in CLASSIFICATIONS)
@@ -32,7 +32,7 @@ LABEL = re.compile(
     re.IGNORECASE,
 )
 FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9_])")
-"""A label other than the four, such as `HARNESS_FAILURE`."""
+"""Matches a label other than the four labels of evalscribe, such as `HARNESS_FAILURE`."""
 NOT_IN_FORCE = re.compile(
     r"\b(not|\w+n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
     r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
@@ -41,9 +41,9 @@ NOT_IN_FORCE = re.compile(
 NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)*[A-Za-z0-9][\w.-]*(?:#\d+)?")
 FILE = re.compile(r"\.[A-Za-z]{1,5}$")
 SUPERSEDED = re.compile(f"(?:{LABEL.pattern})[*`~]*\\s*(?:→|->|=>)\\s*(?=[*`]*{LABEL.pattern})", re.IGNORECASE)
-"""A label before an arrow that points to the label in force."""
+"""Matches a superseded label, which an arrow separates from the label in force."""
 NOTHING = re.compile(r"^\W*(none|nothing|no actions?|n/a)\b", re.IGNORECASE)
-"""Words for an empty entry."""
+"""Matches the words of an empty entry."""
 FRACTION = re.compile(r"\d+(?:[/.,]\d+)?\s*%?")
 
 
@@ -53,20 +53,20 @@ _MAPPED: tuple[tuple[frozenset[str], Classification, CauseKind], ...] = (
     (frozenset(("model", "genuine")), "MODEL_FAULT", "model"),
     (frozenset(("task", "prompt")), "AMBIGUOUS_TASK", "task"),
 )
-"""Meaning of words in labels other than the four; the first match wins."""
+"""Label and kind of cause for words in other labels than the four. The first match wins."""
 
 
 class WrittenLabel(NamedTuple):
-    """A label of a report. `classification` is None for a label that is none of the four and has no known word."""
+    """A label as written in a report. `classification` is None for another label than the four, without known words."""
 
     classification: Classification | None
     kind: CauseKind | None
     foreign: str | None = None
-    """The label as written, if it is none of the four."""
+    """The label as written if it is another than the four, else None."""
 
 
 def label_in(text: str) -> WrittenLabel | None:
-    """Return the label in force in a short text; None if there is none."""
+    """Return the label in force that a short text states; None if it states none."""
     text, said = SUPERSEDED.sub("", text), 0
     for match in LABEL.finditer(text):
         before, said = text[said : match.start()], match.end()
@@ -79,26 +79,26 @@ def label_in(text: str) -> WrittenLabel | None:
 
 
 def _mapped(foreign: str, said: CauseKind | None) -> WrittenLabel:
-    """Map another label to one of the four; `said` is the kind written beside it."""
+    """Map a label other than the four to one of them. `said` is the kind of cause written beside the label."""
     words = set(foreign.lower().split("_"))
     classification, kind = next(((one, kind) for known, one, kind in _MAPPED if words & known), (None, None))
     return WrittenLabel(classification, said or kind or _kind_of_words(foreign), foreign)
 
 
 def is_label(text: str) -> bool:
-    """Return whether a text is only a label, possibly with remarks in parentheses."""
+    """Return whether a text consists of a label, possibly with remarks in parentheses."""
     bare = re.sub(r"^\W+|\W+$", "", re.sub(r"\([^()]*\)", "", text))
     return bool(LABEL.fullmatch(bare) or FOREIGN_LABEL.fullmatch(bare))
 
 
 def kind_in(after: str) -> CauseKind | None:
-    """Return the kind named in parentheses at the start of the text after a label."""
+    """Return the kind of cause in parentheses at the start of the text that follows a label."""
     remark = re.match(r"[\s*`]*[(\[]([^()\[\]]{1,60})[)\]]", after)
     return _kind_of_words(remark.group(1)) if remark else None
 
 
 def blame_in(text: str) -> WrittenLabel | None:
-    """Return the kind that a `Classification` without a label names, if it is not the model's; else None."""
+    """Return the kind of cause that a `Classification` field without a label names; None if it is the model's fault."""
     kind = _kind_of_words(text) if len(text) <= 80 else None
     return WrittenLabel(None, kind) if kind in NOT_THE_MODEL else None
 
@@ -109,7 +109,7 @@ def _classification(text: str) -> Classification:
 
 
 def _kind_of_words(text: str) -> CauseKind | None:
-    """Return the kind that a remark names. Among other words, only kinds that did not judge the model count."""
+    """Return the kind of cause that a remark names. With other words, only `NOT_THE_MODEL` kinds are recognised."""
     words = re.split(r"[\s_,/-]+", text.lower())
     said = [KINDS[word] for word in words if word in KINDS]
     broken = next((kind for kind in said if kind in NOT_THE_MODEL), None)
@@ -117,7 +117,7 @@ def _kind_of_words(text: str) -> CauseKind | None:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text can be the name of an eval: one slug, with or without its category."""
+    """Return whether a text can be the name of an eval: one word, with or without the category."""
     return bool(
         len(text) <= 200
         and NAME.fullmatch(text)
@@ -129,7 +129,7 @@ def is_name(text: str) -> bool:
 
 
 def is_marked_name(text: str) -> bool:
-    """Return whether a text looks like an eval's name even within a sentence: a slash, digit, `_` or `-` in it."""
+    """Return whether a text looks like an eval's name even within a sentence: it has a slash, digit, `_` or `-`."""
     return is_name(text) and bool(re.search(r"[/\d_]|\w-\w", text)) and bool(re.search(r"[A-Za-z]", text))
 
 
@@ -138,7 +138,7 @@ def bare_name(name: str) -> str:
 
 
 def key_of(text: str) -> str:
-    """Return the key of a field or column without decoration: `failed step` for `**Failed step (1):**`."""
+    """Return the key of a field or column without decoration, such as `failed step` for `**Failed step (1):**`."""
     return re.sub(r"[^\w\s]|[\d_]", " ", re.sub(r"\([^()]*\)", "", text)).strip().lower().replace("  ", " ")
 
 
@@ -146,7 +146,7 @@ TOKEN = re.compile(r"#\d+\b|[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:#\d+)?")
 
 
 class MentionedEvals:
-    """Finds the evals of a report in running text: by path, by bare name, or by number (`#11`)."""
+    """Finds evals of a report that a text mentions by path, by bare name, or by number (`#11`)."""
 
     def __init__(self, findings: Sequence[FindingSummary]) -> None:
         self.paths = {one.eval for one in findings}
@@ -160,7 +160,7 @@ class MentionedEvals:
         return tuple(dict.fromkeys(path for token in TOKEN.findall(text) for path in self._evals(token)))
 
     def _evals(self, token: str) -> Sequence[str]:
-        """Return the evals of a token: an eval's path, bare name or number, or the path of one of its files."""
+        """Return the evals that a token names by path, bare name or number, or by the path of an eval's file."""
         token = token.rstrip(".")
         if token in self.paths:
             return [token]
@@ -229,7 +229,7 @@ class Field(NamedTuple):
         return marked(self.value).strip(" |·•")
 
     def means(self, header: bool) -> Key:
-        """Return the meaning of the key in the header above the findings, or else in a finding."""
+        """Return the meaning of the key: in the header above the findings if `header`, else in a finding."""
         key = key_of(self.key)
         meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
         if meaning is not None:
@@ -254,10 +254,10 @@ class _Mark(NamedTuple):
     key: str
     span: int
     before: StyledSpan
-    """Text of the key's span before the key."""
+    """The part of the key's span that precedes the key."""
     start: int
     after: int
-    """Offset of the value in the span; the span's length for a key in bold."""
+    """Offset of the value in the key's span; for a key in bold, the span's length."""
 
 
 def _marks(line: Line) -> Iterator[_Mark]:
@@ -281,13 +281,13 @@ def _is_key(text: str, following: str) -> bool:
 
 
 def _known(text: str) -> bool:
-    """Return whether a text is the key of a field; one with a number counts things instead (`Failure 3: …`)."""
+    """Return whether a text is the key of a field. A text with a number is not: `Failure 3: …` numbers an entry."""
     key = key_of(text)
     return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
 
 
 def _between(line: Line, mark: _Mark, end: _Mark | None) -> Line:
-    """Return the spans of a value, which ends before the next key."""
+    """Return the spans of a field's value, which ends before the next key."""
     value: list[StyledSpan] = []
     last = end.span if end else len(line) - 1
     for number in range(mark.span, last + 1):
@@ -313,7 +313,7 @@ MAX_LEAD = 400
 
 @dataclass(frozen=True, slots=True)
 class NamedEval:
-    """An eval as a report names it; `remark` is the text in parentheses after the name."""
+    """An eval as a report names it. `remark` is the text in parentheses after the name."""
 
     name: str
     remark: str | None = None
@@ -325,9 +325,9 @@ class LineStart:
     label: WrittenLabel | None = None
     step: str | None = None
     segments: tuple[str, ...] = ()
-    """Further segments after the evals, such as a rate or a reason."""
+    """Segments of the line after the evals, such as a rate or a reason."""
     unsure: bool = False
-    """Whether the eval is a plain word that counts as an eval only because of its label or number."""
+    """Whether the eval is a plain word that is read as an eval only because it has a label or a number."""
 
 
 @dataclass(slots=True)
@@ -338,7 +338,7 @@ class _Segment:
 
 
 def parse_line_start(line: Line, whole: bool) -> LineStart:
-    """Parse the beginning of a line. `whole`: parse a heading, which may have the label at its end."""
+    """Parse the beginning of a line. With `whole`, parse all of a heading, whose end may have the label."""
     told = _Segments(whole)
     for segment in _segments(line):
         told.take(segment)
@@ -355,7 +355,7 @@ def parse_line_start(line: Line, whole: bool) -> LineStart:
 
 @dataclass(slots=True)
 class _Segments:
-    """What is known from the segments of a line read so far."""
+    """Collects what the segments of a line say, one segment at a time."""
 
     whole: bool
     evals: list[NamedEval] = field(default_factory=list)
@@ -381,18 +381,18 @@ class _Segments:
             self.rest.append(words)
 
     def _add_remark(self, segment: _Segment) -> None:
-        """Add a remark that is outside the name's emphasis, as in `**003-crons** (basics)`."""
+        """Add a remark that follows a name in bold, as in `**003-crons** (basics)`."""
         last = self.evals[-1]
         self.evals[-1] = NamedEval(last.name, last.remark or next(iter(segment.remarks), None))
 
     @property
     def is_plain_word(self) -> bool:
-        """Whether a heading begins with a lower-case word that could be an eval's name but is not marked as one."""
+        """Whether a heading begins with a lower-case word that may be an eval's name but does not look like one."""
         return bool(self.whole and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower())
 
 
 def _is_step(words: str, whole: bool) -> bool:
-    """Return whether the words are a step: a known one or, in a heading, at most three words."""
+    """Return whether the words name a step: a known step or, in a heading, any one to three words."""
     return words.lower() in STEPS or (whole and 0 < len(words.split()) <= 3)
 
 
@@ -410,7 +410,7 @@ def _segments(line: Line) -> Iterator[_Segment]:
 
 
 def _undecorated(text: str) -> str:
-    """Return a line without the number and signs in front, such as `❌ 3)` and `#4`."""
+    """Return a line without numbers and signs at its start, such as `❌ 3)` and `#4`."""
     before = None
     while before != text:
         before, text = text, ORDINAL.sub("", text, count=1)
@@ -427,7 +427,7 @@ def _plain_segments(text: str, strong: bool) -> Iterator[_Segment]:
 
 
 def _hide_remarks(text: str) -> tuple[str, list[str]]:
-    """Replace texts in parentheses by placeholders, so that separators inside do not count."""
+    """Replace texts in parentheses by placeholders, so that separators within them are ignored."""
     kept: list[str] = []
 
     def hide(match: re.Match[str]) -> str:
@@ -438,7 +438,7 @@ def _hide_remarks(text: str) -> tuple[str, list[str]]:
 
 
 def _label_and_rest(segment: _Segment) -> tuple[str, WrittenLabel | None]:
-    """Return the segment's words without a label, and the label: from the words, or alone in parentheses."""
+    """Return the segment's words without its label, and the label, which may be in parentheses."""
     remarks = " ".join(f"({remark})" for remark in segment.remarks)
     if is_label(segment.text):
         return "", label_in(f"{segment.text} {remarks}")
@@ -463,7 +463,7 @@ def _names(words: str, segment: _Segment) -> tuple[NamedEval, ...]:
 
 
 def _closing_label(line: Iterable[StyledSpan], named: bool) -> WrittenLabel | None:
-    """Return the label at the end of the line, after a dash or in parentheses."""
+    """Return the label that ends the line after a dash or in parentheses."""
     text = plain(line)
     if not named or len(LABEL.findall(text)) != 1:
         return None

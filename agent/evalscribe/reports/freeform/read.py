@@ -1,4 +1,4 @@
-"""Read a free-form report: its run, its findings merged per eval, and the rest."""
+"""Read a free-form report: its run, one finding per eval, patterns, recommendations and actions."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ _ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
 
 @dataclass(slots=True)
 class _Account:
-    """All drafts about one eval, the most detailed first."""
+    """All draft findings on one eval, the most detailed first."""
 
     eval: str
     drafts: list[DraftFinding] = field(default_factory=list)
@@ -72,7 +72,7 @@ def _tells_of_failure(draft: DraftFinding, everyone: DraftFinding | None) -> boo
 
 
 class _Names:
-    """Resolves names to paths of evals: knows the categories, and the paths of each bare name."""
+    """Resolves names to paths of evals, by the categories and paths that the report uses."""
 
     def __init__(self, drafts: Sequence[DraftFinding]) -> None:
         named = [(draft, one) for draft in drafts for one in draft.evals]
@@ -81,14 +81,14 @@ class _Names:
         self.categories |= {one.remark for _, one in named if one.remark and NUMBERED.match(one.remark)}
         self.categories |= _remarked(drafts)
         self.paths: dict[str, set[str]] = {}
-        """Every path by its bare name."""
+        """The paths of evals by bare name."""
         for path in (self._full(draft, one) for draft, one in named):
             if "/" in path:
                 self.paths.setdefault(bare_name(path), set()).add(path)
         self.shape = _shape([bare_name(one.name) for draft, one in named if draft.origin != "list" and draft.stated])
 
     def path(self, draft: DraftFinding, named: NamedEval) -> str | None:
-        """Return the path of a name; None if it is not an eval or is ambiguous."""
+        """Return the eval's path for a name; None if the name is ambiguous or not that of an eval."""
         path = self._full(draft, named)
         if path in self.categories or not self._fits(draft, path):
             return None
@@ -98,7 +98,7 @@ class _Names:
         return next(iter(longer)) if len(longer) == 1 else None
 
     def may_count(self, path: str, named: NamedEval) -> bool:
-        """Return whether a name may be a category: it has a count (`queries (24/24)`), or the other names are paths."""
+        """Return whether a name may be a category: it has a count (`queries (24/24)`), or some names are paths."""
         return "/" not in path and bool(self.paths or COUNT.match(named.remark or ""))
 
     def _full(self, draft: DraftFinding, named: NamedEval) -> str:
@@ -108,12 +108,12 @@ class _Names:
         return f"{category}/{named.name}" if category else named.name
 
     def _fits(self, draft: DraftFinding, path: str) -> bool:
-        """Return whether it can be an eval. Lists also name files and rules, so there it must look like the others."""
+        """Return whether a path can be an eval's. In lists, which also name files, it must look like others."""
         return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare_name(path)))
 
 
 def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
-    """Return the categories of a report that adds one to every eval (`001-hello (basics)`); empty for other remarks."""
+    """Return the categories in a report that adds one to every eval (`001-hello (basics)`); empty for other reports."""
     named = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
     remarks = {one.remark or "" for one, step in named if step}
     steps = {step for _, step in named} | set(STEPS)
@@ -126,7 +126,7 @@ def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
 
 
 def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
-    """Return the pattern of the evals' names if all are numbered; else None."""
+    """Return the pattern of numbered names if all names of evals are numbered; else None."""
     return NUMBERED if names and all(NUMBERED.match(name) for name in names) else None
 
 
@@ -149,20 +149,20 @@ def _finding(told: _Account, everyone: DraftFinding | None) -> FindingSummary:
 
 
 def _reasoning(label: WrittenLabel | None, text: str | None) -> str | None:
-    """Return the reasoning, preceded by the report's own label if that is none of the four."""
+    """Return the reasoning. If the report's label is none of the four labels, the label precedes it."""
     if label is None or label.foreign is None:
         return text
     return f"Labelled {label.foreign}. {text}" if text else f"Labelled {label.foreign}."
 
 
 def _remarked_step(drafts: Sequence[DraftFinding]) -> str | None:
-    """Return a step in parentheses, as in `001-hello (deploy)`."""
+    """Return the step in parentheses after an eval's name, as in `001-hello (deploy)`."""
     remarks = (named.remark for draft in drafts for named in draft.evals if named.remark)
     return next((word for remark in remarks if (word := remark.split()[0].lower()) in STEPS), None)
 
 
 def _group(told: _Account, everyone: DraftFinding | None) -> str | None:
-    """Return the group's id, shared by the failures that have one entry; else None."""
+    """Return an id shared by all failures that the report describes in one entry; None for a single failure."""
     shared = next((draft for draft in told.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
     if shared is not None:
         return content_id(sorted(named.name for named in shared.evals))
@@ -185,15 +185,15 @@ DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%Y/%m/%d", "%
 class FreeformMetadata:
     run: AnalyzedRun
     date: str | None
-    """ISO date in the report, if any."""
+    """ISO date that the report states; None without one."""
     run_ids: tuple[str, ...]
-    """Every run that the report is about, in its order."""
+    """Ids of the runs that the report is about, in the order of the report."""
     other_experiments: tuple[str, ...]
-    """Experiments of the runs after the first."""
+    """Experiments of the runs other than the first."""
 
 
 def read_metadata(blocks: Sequence[FreeformBlock], first: int | None) -> FreeformMetadata:
-    """Read the header, which ends before block `first`, the one with the first finding."""
+    """Read the header: the blocks before `first`, which is the index of the block with the first finding."""
     told: dict[Key, list[Field]] = {}
     for one in (*_front(blocks), *_told(blocks[:first])):
         key = one.means(header=True)
@@ -247,7 +247,7 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _run_ids(told: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Return texts that look like run ids, else the first word of the first field: sources name runs in any form."""
+    """Return texts that look like run ids; without any, the first word of the first field, as ids have any form."""
     found = dict.fromkeys(run_id for one in told.get("run", ()) for run_id in RUN_ID.findall(one.text))
     return tuple(found) or tuple(word for word in [_word(told, "run")] if word)
 
@@ -260,7 +260,7 @@ def _word(told: dict[Key, list[Field]], key: Key) -> str | None:
 
 
 def _model(told: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tuple[str | None, str | None]:
-    """Return model and provider of `opus-4-6 (anthropic)`, `google/gemini-3.1-pro` or a title `Run Analysis: x`."""
+    """Return model and provider from `opus-4-6 (anthropic)`, `google/gemini-3.1-pro` or a title `Run Analysis: x`."""
     model = _word(told, "model") or _titled_model(blocks)
     remark = next((re.search(r"\(([a-z][a-z-]*)\)", one.text) for one in told.get("model", ())), None)
     if remark:
@@ -279,13 +279,13 @@ def _experiment(told: dict[Key, list[Field]]) -> str | None:
 
 
 def _remarks(told: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Return the variants in keys such as `Run IDs (variant): …`, in a report on several runs."""
+    """Return the variants that a report on several runs names in keys such as `Run IDs (variant): …`."""
     remarks = (re.search(r"\(([A-Za-z][\w-]*)\)", one.key) for one in told.get("run", ()))
     return tuple(dict.fromkeys(remark.group(1) for remark in remarks if remark))
 
 
 def _rate(told: dict[Key, list[Field]], header: Sequence[FreeformBlock]) -> tuple[int | None, int | None]:
-    """Return the counts in a rate such as `54/66 (81.8%)`: from its field, else from the first such cell."""
+    """Return passed and total from a rate such as `54/66 (81.8%)`, in a field or else in a table cell."""
     cells = (plain(cell) for block in header for row in block.rows for cell in row)
     for text in (*(one.text for one in told.get("rate", ())), *(c for c in cells if PERCENT_RATE.match(c))):
         if (rate := RATE.match(text)) and int(rate.group(1)) <= int(rate.group(2)):
@@ -303,7 +303,7 @@ def _date(told: dict[Key, list[Field]]) -> str | None:
 
 
 def iso_date(text: str) -> str | None:
-    """Return the first valid date in a text as ISO; None without one."""
+    """Return the first valid date in a text in ISO format; None without one."""
     for found in ISO_DATE.findall(text):
         try:
             return date.fromisoformat(found).isoformat()
@@ -318,7 +318,7 @@ def iso_date(text: str) -> str | None:
 
 
 def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMetadata]:
-    """Return the content of the report, with its run and date as stated there."""
+    """Return the content of the report, and the run and date that it states."""
     entries = Entries().read(blocks)
     header = read_metadata(blocks, entries.first)
     found, done = merge_drafts(entries.drafts, entries.everyone)

@@ -1,4 +1,4 @@
-"""Recognise the topics of sections, and read patterns, recommendations and actions from them."""
+"""Recognise the topics of a report's sections, and read patterns, recommendations and actions from them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _TOPICS: dict[Topic, re.Pattern[str]] = {
         r"\bfail|\berror|\baffected|\bclassif|\banaly|\bfinding|\bdetails?\b|\bresults?\b|\bper[- ]eval", re.I
     ),
 }
-"""Words in a title that determine its topic; the first match wins."""
+"""Words in a title that determine the section's topic. The first match wins."""
 _GROUPS: dict[RecommendationGroup, re.Pattern[str]] = {
     "none": re.compile(r"\bno (further )?action|\bnothing to do", re.I),
     "lint": re.compile(r"\blint|\bconfig", re.I),
@@ -44,12 +44,12 @@ class Heading:
     level: int
     title: str
     first: bool = False
-    """Whether it is the document's title, which belongs to no section."""
+    """Whether the heading is the document's title, which belongs to no section."""
 
 
 @dataclass(slots=True)
 class Sections:
-    """The headings above the current place."""
+    """The headings of the sections that contain the current block."""
 
     above: list[Heading] = field(default_factory=list)
     seen: int = 0
@@ -65,22 +65,22 @@ class Sections:
 
     @property
     def topic(self) -> Topic:
-        """The outermost topic other than failures, else failures if a title names them."""
+        """Topic of the outermost title that has one other than `failures`; else `failures` if a title has it."""
         return _topic(self.titles)
 
     @property
     def around(self) -> Topic:
-        """The topic without the innermost title, which may be a finding's."""
+        """The topic of the titles without the innermost one, which may be the heading of a finding."""
         return _topic(self.titles[:-1])
 
     @property
     def in_one_pattern(self) -> bool:
-        """Whether the innermost title names a single pattern in a section of patterns."""
+        """Whether the innermost title names a single pattern, within a section of patterns."""
         return self.topic == "patterns" and topic_of(self.titles[-1]) != "patterns"
 
     @property
     def label(self) -> WrittenLabel | None:
-        """The label in a section's title, which applies to all evals in it: `## Known gaps (no action taken)`."""
+        """The label in a section's title, such as `## Known gaps (no action taken)`. It applies to its evals."""
         return next((label for title in reversed(self.titles) if (label := _titled(title))), None)
 
     @property
@@ -109,14 +109,14 @@ def group_of(title: str) -> RecommendationGroup | None:
 
 
 def speaks_of_all(title: str) -> bool:
-    """Return whether a title or sentence is about every failure of the run."""
+    """Return whether a title or sentence is about all failures of the run."""
     return bool(_EVERY.search(title) and _EVALS.search(title)) and not re.search(
         r"\bnot (all|every|each)\b", title, re.I
     )
 
 
 def _titled(title: str) -> WrittenLabel | None:
-    """Return the label of a title that has at most two other words; one in a longer title is only mentioned."""
+    """Return the label in a title. A title with more than two other words only mentions a label, so it has none."""
     bare = re.sub(r"\([^()]*\)|[^\w\s]|\b\d+\b", " ", title).strip()
     rest = LABEL.sub("", bare).lower().split()
     denied = {"no", "not", "without", "non", "kein", "keine"} & set(rest)
@@ -127,7 +127,7 @@ def _titled(title: str) -> WrittenLabel | None:
 class SectionContext:
     sections: Sections = field(default_factory=Sections)
     _labels: dict[int, WrittenLabel] = field(default_factory=dict)
-    """Labels of list items that have evals below them, by depth."""
+    """Labels of list items that contain nested evals, by depth."""
     _item_categories: dict[int, str] = field(default_factory=dict)
     _heading_categories: dict[int, str] = field(default_factory=dict)
     _heading_labels: dict[int, WrittenLabel] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class SectionContext:
         self._labels[depth] = label
 
     def categorise(self, name: str, level: int, depth: int) -> None:
-        """Record that a heading (by level), or else a list item (by depth), names a category."""
+        """Record that a heading of this level (0: a list item of this depth) names a category."""
         if level:
             self._heading_categories[level] = name
         else:
@@ -180,7 +180,7 @@ class ReportConclusions:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One statement in a section: a paragraph, or an item with everything nested in it."""
+    """One statement in a section: a paragraph, or a list item with everything nested in it."""
 
     sections: Sections
     topic: Topic
@@ -192,7 +192,7 @@ class _Point:
 
 
 def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSummary]) -> ReportConclusions:
-    """Read patterns, recommendations and actions, and which of the report's `findings` each one names."""
+    """Read patterns, recommendations and actions, each with the evals in `findings` that it names."""
     mentions = MentionedEvals(findings)
     points = [point for point in _points(read) if not NOTHING.match(plain(point.lines[0]))]
     return ReportConclusions(
@@ -203,7 +203,7 @@ def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSu
 
 
 def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
-    """Return the actions that people wrote into a report of ours, which may name recommendations by their id."""
+    """Return the actions that people wrote into a report of evalscribe. They may name recommendations by id."""
     mentions = MentionedEvals(report.findings)
     meant = {one.id: one.evals for one in report.recommendations if one.id}
     points = _points(split_blocks(f"# Report\n## Actions taken\n{markdown}"))
@@ -247,7 +247,7 @@ def _pattern(point: _Point, mentions: MentionedEvals) -> PatternSummary:
 
 
 def _recommendations(points: Sequence[_Point], mentions: MentionedEvals) -> Iterator[RecommendationSummary]:
-    """Yield recommendations below a title that names their group; without one, it is unknown what should change."""
+    """Yield the recommendations below titles that name a group. Without a group, it is unknown what should change."""
     for point in points:
         group = point.sections.group
         if point.topic == "recommendations" and group is not None:
