@@ -198,7 +198,7 @@ def test_data_frames_say_what_they_need(
     providers.fixed = "Well."
     client.submit_llm_requests(collection, [LLMRequest(prompt="Why?")], MODEL, "why")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match=r"pip install 'evalscribe\[data\]'; get_results gives the same"):
+    with pytest.raises(UsageError, match=r"pip install 'evalscribe\[data\]'; get_results returns the same"):
         client.get_result_set_dataframe(collection, "why")
 
 
