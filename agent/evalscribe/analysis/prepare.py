@@ -242,7 +242,7 @@ async def open_run_source(
 
 
 def rules_may_judge(workspace: Workspace, *, rubric: str | None, cascade: bool) -> bool:
-    """Return whether the rules may judge: they may if the caller did not choose a model."""
+    """Return whether the rules may judge: only if the caller chose no rubric, cascade, batch or model."""
     return not (rubric or cascade or workspace.options.batch or workspace.settings.user_names_judge)
 
 

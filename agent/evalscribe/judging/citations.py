@@ -73,7 +73,9 @@ class _Reader:
         self._subject = subject
 
     def bracket(self, start: re.Match[str]) -> Iterator[Mark]:
-        """Yield the marks between two brackets. The spans of the first and last mark include the brackets."""
+        """Yield the marks between two brackets. The first mark's span includes the opening bracket, the last
+        one's the closing bracket.
+        """
         mark = self._mark(start.end())
         if mark is None:
             return

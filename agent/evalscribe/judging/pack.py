@@ -211,7 +211,7 @@ def _size(document: Document) -> str:
 
 
 def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
-    """Yield a list of the boilerplate files of both sides, each file once."""
+    """Yield one line that names the boilerplate files of output and reference; nothing if there are none."""
     named = [document.path for pair in both if (document := pair.output or pair.expected)]
     yield from _list(
         "boilerplate", [printable_path(path) for path in named if is_boilerplate(path)], BOILERPLATE_BUDGET

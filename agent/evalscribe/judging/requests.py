@@ -254,7 +254,7 @@ def _gap(before: _Part, part: _Part, text: str, said: str) -> str:
 
 
 VERSION = 1
-"""Raise by hand when questions are asked or answers parsed in another way that their keys do not show."""
+"""Part of the key of every answer. Increment it by hand when questions or the parsing of answers change."""
 TEMPLATE = "judging/request.md.j2"
 LONGEST_ANSWER = 16_384
 """Maximum tokens of an answer, including thinking."""

@@ -146,7 +146,7 @@ class SubjectSession:
 
 
 VERSION = 1
-"""Raise by hand when asking, parsing or voting changes in a way that the keys of results do not show."""
+"""Part of the key of every result. Increment it by hand when questions, parsing or voting change."""
 LIKELY_ANSWER = 1_200
 """Likely tokens of one answer, including thinking."""
 TIMEOUT_S = 180.0

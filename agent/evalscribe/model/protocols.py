@@ -172,7 +172,7 @@ class Engine(Protocol):
     def crew(
         self, factory: "WorkerFactory[T, R]", clerk: QuestionHandler | None = None
     ) -> AbstractAsyncContextManager[WorkerPool[T, R]]:
-        """Open a pool of workers that `factory` creates. Without `clerk` they cannot ask questions.
+        """Open a pool of workers that `factory` creates. Without `clerk`, the workers cannot ask questions.
 
         Raises `UnavailableError` if no workers can be started.
         """

@@ -241,7 +241,7 @@ class ReportEntry(Frozen):
 
     @property
     def each(self) -> tuple["ReportEntry", ...]:
-        """The entries in `joined` with the current label; without any, this entry."""
+        """The entries in `joined`, each with this entry's label and notes; only this entry if `joined` is empty."""
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
         in_force = {name: getattr(self, name) for name in shared}
         return tuple(replaced(one, **in_force) for one in self.joined) or (self,)

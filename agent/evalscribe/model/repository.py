@@ -119,7 +119,7 @@ class PushedBranch(Frozen):
     branch: str
     commit: str
     said: str = ""
-    """Output of the remote's server. Some servers print the address for opening a merge request."""
+    """What the remote's server printed during the push. Some servers print the address for opening a merge request."""
 
 
 class PullRequest(Frozen):

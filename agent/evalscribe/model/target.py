@@ -42,7 +42,7 @@ class SourceState(Frozen):
     commit: str | None = None
     """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files in the folder differ from the commit, so that the commit does not identify the code."""
+    """Whether files in the folder differ from the commit; if so, the commit does not identify the code."""
     code: str | None = None
     """Content id of the differences from the commit; outside git, content id of the folder's Python files."""
 

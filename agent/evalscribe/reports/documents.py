@@ -85,7 +85,7 @@ def place_document(
         same: Returns True if an existing document has the same subject.
 
     Raises:
-        DataError: People edited every possible file.
+        DataError: All file names that it may use belong to pages that people edited.
     """
     there = library.document(f"{short}.md")
     stem = short if there is None or same(there) else whole

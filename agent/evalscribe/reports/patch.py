@@ -358,7 +358,7 @@ LONGEST_NEW = 100_000
 """Maximum characters that all edits together may write."""
 REDACTED = "[redacted:"
 FARTHEST = 200
-"""Maximum consecutive blanks in a line. More would move the text after the blanks out of view."""
+"""Maximum consecutive blanks within a line. More would move the text after the blanks out of view."""
 
 ReadFileText = Callable[[str], str | None]
 """Returns the text of the file with this path; None if the file does not exist or is not text."""
@@ -399,7 +399,7 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
             yield f"edit {n}: `new` looks like a key or a password; a patch has none"
         if unseen := _unseen(edit.new) - _unseen(edit.old):
             yield f"edit {n}: `new` has characters that cannot be seen: {', '.join(map(ascii, sorted(unseen)))}"
-        if re.search(rf"[^\S\n]{{{FARTHEST}}}", edit.new):
+        if re.search(rf"[^\S\n]{{{FARTHEST + 1}}}", edit.new):
             yield f"edit {n}: `new` has more than {FARTHEST} blanks in a row"
 
 

@@ -74,7 +74,7 @@ class ReviewerRow(Frozen):
 
 
 class Coverage(Frozen):
-    """Numbers of the judges' findings and of those that people reviewed. Unreviewed findings are no agreement."""
+    """How many findings the judges made, and how many of them people reviewed. The others do not count as agreement."""
 
     findings: int
     reviewed: int

@@ -282,7 +282,7 @@ def save_setting(root: Path, key: str, value: str) -> Path:
 
 
 def _first(error: ValidationError, text: str) -> str:
-    """Describe the first problem with the line of its key; the value is omitted, because it may be a misplaced key."""
+    """Describe the first error with its line, but without the value, which may be an API key in the wrong place."""
     problem = error.errors(include_input=False, include_url=False)[0]
     keys = [str(part) for part in problem["loc"] if part != "[key]"]
     reason = "is not a setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()

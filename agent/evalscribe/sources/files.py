@@ -63,7 +63,7 @@ class FileReader:
             piece = self._stream.read(size if self._left is None else min(size, self._left))
         self.bytes += len(piece)
         if self.bytes > UNCHECKED_BYTES and self.bytes > self._size * MAX_COMPRESSION:
-            raise DataError(f"{self._path} has a higher compression ratio than any text")
+            raise DataError(f"{self._path} is compressed more than {MAX_COMPRESSION} times, which no real text is")
         if self._left is not None:
             self._left -= len(piece)
         self._hash.update(piece)
@@ -309,4 +309,4 @@ def _check(packed: int, whole: int) -> None:
     if whole > MAX_MEMBER_BYTES:
         raise DataError(f"a member larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
     if whole > UNCHECKED_BYTES and whole > packed * MAX_COMPRESSION:
-        raise DataError("a member with a higher compression ratio than any text")
+        raise DataError(f"a member compressed more than {MAX_COMPRESSION} times, which no real text is")

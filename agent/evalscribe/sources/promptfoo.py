@@ -119,7 +119,7 @@ class Promptfoo(EvalReader):
         self._prompts: dict[tuple[str, str], dict[str, int]] = {}
         """Number of each prompt, by evaluation and provider."""
         self._labels: dict[tuple[str, Column], set[str]] = {}
-        """The labels that a provider has with the same prompt, by evaluation and column without its label."""
+        """The labels used with each provider and prompt of an evaluation. The column in the key has an empty label."""
         self._tests: HashTable | None = None
         """The hash of the test with a possible name, by the hash of evaluation and name; `_SEVERAL` if not unique."""
 

@@ -87,7 +87,7 @@ def test_a_new_file_and_its_diff() -> None:
         ((edit("a.py", "one", "# one\u2028evil()"),), "cannot be seen"),
         ((edit("a.py", "one", "# one\revil()"),), "cannot be seen"),
         ((edit("a.py", "one", "o\u3164ne"),), "cannot be seen"),
-        ((edit("a.py", "one", "one" + " " * 200 + "evil()"),), "blanks in a row"),
+        ((edit("a.py", "one", "one" + " " * 201 + "evil()"),), "blanks in a row"),
         ((edit("key.py", "KEY", "KEYS"),), "looks like a key"),
         ((edit("pem.py", "inside", "evil()\ninside"),), "stands in one"),
         ((edit("pem.py", "inside\n", ""),), "stands in one"),

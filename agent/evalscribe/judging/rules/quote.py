@@ -320,7 +320,7 @@ def difference(facts: Facts, line: CodeLine) -> str:
 
 
 def _from_key(text: str, other: str) -> str:
-    """Return the part of `other` that assigns the key with which `text` begins, else all of `other`."""
+    """If `text` begins with `key:`, return the part of `other` with this key. Without such a part, return `other`."""
     key = KEY.match(text)
     inside = re.search(rf"(?<=[{{,(\s]){re.escape(key[1])}\s*:[^,}})]*", other) if key and key[2] == ":" else None
     return inside[0] if inside and inside.start() > 0 else other
