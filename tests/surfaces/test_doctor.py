@@ -30,7 +30,9 @@ def test_doctor_on_a_deployment_that_withholds_reasons(workspace: Workspace, dep
     """Another deployment's tables have other numbers, so it refuses the ids that doctor asks for."""
     deployment.answer = lambda path, args: failure("")
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
-    assert f"{deployment.url} answers and accepts the key; it hides the reasons" in line_about("Convex", out)
+    assert f"{deployment.url} answers and accepts the key; the deployment hides the reasons" in line_about(
+        "Convex", out
+    )
     out = workspace.run("doctor", "--deployment", deployment.url, code=77).out
     assert "no key was sent" not in out, "one line for each check"
     assert line_about("Convex", out).startswith("NOT OK")

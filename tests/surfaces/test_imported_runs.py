@@ -1,6 +1,7 @@
 """Files of runs and imported runs are analysed, explained and judged like any other."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -185,4 +186,6 @@ def test_real_trajectories_are_analysed(workspace: Workspace, real_data: Path) -
     assert (told["run"]["passed"], told["run"]["failed"], told["run"]["total"]) == (31, 69, 100)
     assert len(told["findings"]) == 69
     assert sum(one["cause"].startswith("unexplained") for one in told["findings"]) == 0
-    assert sum(one["uncertain"] for one in told["findings"]) <= 15
+    failed = Counter(one["eval"].partition("#")[0] for one in told["findings"])
+    uncertain = [failed[one["eval"].partition("#")[0]] for one in told["findings"] if one["uncertain"]]
+    assert sum(number < 4 for number in uncertain) <= 15, "another trial of the four passed"

@@ -128,7 +128,7 @@ def test_a_wait_that_is_too_long_ends_with_4(workspace: Workspace, made: StoredE
     run = made.run("pp", state="running")
     made.runs.beat(run.id, datetime.now(UTC).isoformat())
     ended = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
-    assert "is running still" in ended.out
+    assert "is still running" in ended.out
 
 
 def test_a_run_whose_worker_is_gone_is_told_at_once(workspace: Workspace, made: StoredExperiment) -> None:

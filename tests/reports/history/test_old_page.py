@@ -153,7 +153,7 @@ def test_a_label_that_was_edited_in_one_of_two_places_counts(before: str, after:
         ("### 4. http/001-retry: ", "### http/001-retry: ", "finding 4 needs"),
         ("### 4. http/001-retry: ", "### 3. http/001-retry: ", "finding 3 needs"),
         ("### 4. http/001-retry: ", "### 4. http/002-retry: ", "different evals"),
-        ("| 1 | basics", "| x | basics", "no number"),
+        ("| 1 | basics", "| x | basics", "lacks cells or a number"),
         ("003-schedule: MODEL_FAULT", "003-schedule: MODEL_FALUT", "'MODEL_FALUT' is not a label"),
         ("- R1 (4, would pass)", "- R1 (99, would pass)", "no finding 99"),
         ("- Cause: plw2901 (lint)", "- Cause: what they do", "`Cause:`"),
