@@ -182,7 +182,7 @@ async def open_grader(
         await require_sandbox()
         if shipped and (missing := [name for name in GRADED_WITH if find_spec(name) is None]):
             raise UnavailableError(
-                f"the sample is graded with {' and '.join(missing)}, which this Python lacks: "
+                f"the sample is graded with {', '.join(missing)}, which this Python lacks: "
                 "pip install 'evalscribe[sample]'"
             )
         with open_command(table, suite_folder() if shipped else settings.root) as grader:
