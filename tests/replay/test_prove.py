@@ -49,6 +49,14 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
     assert "There is no report on this run yet: `evalscribe analyze run` writes one, with these proofs." in told
 
 
+def test_a_run_without_failures_is_no_error(inside: InProcessCommand) -> None:
+    tiny_suite.write(inside.folder, {"sums/004-gone": EVALS["sums/004-gone"]})
+    summary = inside.folder / "run" / "failed_evals.json"
+    whole = json.loads(summary.read_text())
+    summary.write_text(json.dumps({**whole, "passedCount": 1, "failedCount": 0, "failedEvals": []}))
+    assert outcomes(inside.run("prove", "run", "--json").out) == {}
+
+
 def test_only_the_named_evals_are_replayed(inside: InProcessCommand) -> None:
     tiny_suite.write(inside.folder)
     assert outcomes(inside.run("prove", "run", "002-fair", "--json").out) == {"sums/002-fair": "reproduced"}

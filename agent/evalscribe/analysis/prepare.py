@@ -260,9 +260,8 @@ async def prepare(
     seen = tuple(one.sighting for one in gathered if one.sighting)
     grouped = group_failures(gathered)
     first = {group.eval_ids[0] for group in grouped}
-    proofs = known_proofs(workspace, run, [one.digest for one in gathered])
-    failed = {eval.id for eval in run.failures}
-    if unused := sum(one.eval_id in failed - proofs.keys() for one in workspace.store.analyses.proofs(run.id)):
+    proofs, unused = known_proofs(workspace, run, [one.digest for one in gathered])
+    if unused:
         watcher.say(
             f"{pluralise(unused, 'failure')} proved by replay had other evidence then, such as other `tasks`; "
             "these proofs are not used.",
@@ -285,11 +284,15 @@ async def prepare(
     )
 
 
-def known_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> dict[str, Proof]:
-    """Return the stored proofs whose evidence is unchanged, by eval id; `digests` are in the order of the failures."""
+def known_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> tuple[dict[str, Proof], int]:
+    """Return the stored proofs whose evidence is unchanged by eval id, and how many have other evidence.
+
+    `digests` are in the order of the failures. Replays that were inconclusive are not counted.
+    """
     now = {eval.id: digest for eval, digest in zip(run.failures, digests, strict=True)}
-    proofs = workspace.store.analyses.proofs(run.id)
-    return {proof.eval_id: proof for proof in proofs if now.get(proof.eval_id) == proof.evidence}
+    stored = [proof for proof in workspace.store.analyses.proofs(run.id) if proof.eval_id in now]
+    known = {proof.eval_id: proof for proof in stored if now[proof.eval_id] == proof.evidence}
+    return known, sum(proof.eval_id not in known and proof.basis != "judged" for proof in stored)
 
 
 def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) -> JudgeQueue:

@@ -29,7 +29,7 @@ from evalscribe.model.finding import (
     proves,
 )
 from evalscribe.model.report import ProofSummary, Report, summarise_proof
-from evalscribe.reports.reading import find_report, read_page, read_report
+from evalscribe.reports.reading import find_report, read_report
 from evalscribe.workspace import Workspace
 
 NOT_JUDGED = Unclassified(reason="not judged yet: `evalscribe analyze` judges it", judge="rules")
@@ -154,13 +154,12 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
     today = date.today().isoformat()
     place = report_target(prepared.workspace, prepared.run, today)
     standing = place.standing()
-    if not standing or place.where.current is None:
+    if not standing or place.page is None:
         return None, None
-    before = read_page(place.where.current, place.bases()).report
     findings = list(_findings(prepared, standing))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in standing.values()))
     collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
-    return write_collated(replace(collated, kept=()), today, writes=True, judges=judges), before
+    return write_collated(replace(collated, kept=()), today, writes=True, judges=judges), place.page.report
 
 
 def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterator[Finding]:

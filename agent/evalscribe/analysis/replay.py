@@ -69,6 +69,7 @@ async def prove_failures(
             concurrency=workspace.settings.concurrency.value,
             fresh=options.fresh,
             on_proof=proved,
+            known=prepared.proofs,
         )
         found = await replays.prove([partial(load, eval) for eval in evals])
     if missing and not found:
@@ -83,7 +84,7 @@ async def prove_failures(
             "`reference_run`, or name a command that brings its own isolation with `replay_command`",
             fields=("tasks", "reference_run", "replay_command"),
         )
-    proofs = known_proofs(workspace, run, prepared.digests)
+    proofs, _ = known_proofs(workspace, run, prepared.digests)
     return replace(prepared, proofs=proofs, not_replayed=replays.refused)
 
 
@@ -117,7 +118,8 @@ async def prove_change(
         if not isinstance(grader, CommandGrader):
             return ()
         changed = opened.enter_context(_changed_suite(grader, suite, offer))
-        replays = Replays(store=store, run_id=run.id, grader=grader)
+        known = {proof.eval_id: proof for proof in store.proofs(run.id)}
+        replays = Replays(store=store, run_id=run.id, grader=grader, known=known)
         found = []
         for eval in run.failures:
             evidence = store.get_evidence(run.id, eval.id) if eval.path in offer.recommendation.evals else None

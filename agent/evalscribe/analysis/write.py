@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.merge import MergedReport, carry_over, merge_report
 from evalscribe.reports.outline import analysis_document
 from evalscribe.reports.page import render
-from evalscribe.reports.page_edits import UnmergedEdits
+from evalscribe.reports.page_edits import PageEdits, UnmergedEdits
 from evalscribe.reports.placement import ReportPlacement, beside, place_report
 from evalscribe.reports.pull_request_text import commit_message
 from evalscribe.reports.reading import read_page
@@ -134,12 +134,16 @@ class ReportTarget:
             yield self.last_written
         yield from self.versions()
 
+    @cached_property
+    def page(self) -> PageEdits | None:
+        """The existing report; None if there is none, or if it cannot be read."""
+        with suppress(DataError):
+            return None if self.where.current is None else read_page(self.where.current, self.bases())
+        return None
+
     def standing(self) -> dict[str, Verdict]:
         """Return the judges' verdicts in the existing report, by eval path."""
-        if self.where.current is not None:
-            with suppress(DataError):
-                return standing_verdicts(read_page(self.where.current, self.bases()).written)
-        return {}
+        return standing_verdicts(self.page.written) if self.page else {}
 
 
 def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:

@@ -170,7 +170,7 @@ def _more_commands(
     """Return the commands that a report suggests: first to correct a label. `run` is the argument RUN as typed."""
     if not isinstance(outcome, AnalysisResult):
         return ()
-    folder = ["--reports", str(reports)] if reports else []
+    folder = options.repeated_options(None, reports)
     report = run_id_prefix(outcome.run.id)
     more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
     found = recognise_folder(Path(run)) if Path(run).is_dir() else None
@@ -284,9 +284,7 @@ def explain(
                 workspace, run, name, display, rubric=rubric, cascade=cascade, provider=provider, model=model
             )
         again = ["evalscribe", "prove", run, explained.finding.evals[0].path, "--fresh"]
-        again += ["--tasks", str(tasks)] if tasks else []
-        again += ["--reports", str(reports)] if reports else []
-        print_explanation(explained, join(again), as_json=as_json)
+        print_explanation(explained, join([*again, *options.repeated_options(tasks, reports)]), as_json=as_json)
         if transcript and not as_json and isinstance(explained.case, Failure):
             for document in explained.case.evidence.of("transcript"):
                 say(f"\n{document.path}")

@@ -128,6 +128,11 @@ def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:
     return Options(**{name: value for name, value in values.items() if name in names})
 
 
+def repeated_options(tasks: Path | None, reports: Path | None) -> list[str]:
+    """Return the options that the next command needs as well if this one had them."""
+    return [*(["--tasks", str(tasks)] if tasks else []), *(["--reports", str(reports)] if reports else [])]
+
+
 def checked_date(text: str | None) -> str | None:
     """Return the date unchanged. Raises `UsageError` if it is invalid."""
     try:

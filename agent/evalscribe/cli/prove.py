@@ -71,9 +71,8 @@ def prove(
     if as_json:
         print_json(proved)
     else:
-        named = [*(["--tasks", str(tasks)] if tasks else []), *(["--reports", str(reports)] if reports else [])]
-        _print(proved, [run, *named])
-    return 0 if proved.proofs else UnavailableError.exit_code
+        _print(proved, [run, *options.repeated_options(tasks, reports)])
+    return UnavailableError.exit_code if proved.not_replayed and not proved.proofs else 0
 
 
 MOST_NAMED = 5

@@ -9,7 +9,7 @@ from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.subjects import Subject, result_items
 from evalscribe.model.cascade import Stage, Tag
 from evalscribe.model.chat import Usage
-from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, Failure, Unclassified, Verdict
+from evalscribe.model.finding import Failure, Unclassified, Verdict
 from evalscribe.model.protocols import Estimate, Judge, Model
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import JudgeVariant, Rubric
@@ -110,12 +110,9 @@ def _ids(tagged: Mapping[str, Judge]) -> list[str]:
 
 def _undecided(best: Verdict, asked: Unclassified, usage: Usage) -> Verdict:
     """Return the best verdict so far, marked uncertain, and provisional unless the missing answer `asked` is final."""
-    return best.model_copy(
+    return best.doubted(f"Nobody looked closer: {asked.reason.rstrip('.')}.").model_copy(
         update={
             "stage": best.stage or "rules",
-            "confidence": min(best.confidence, UNCERTAIN_CONFIDENCE),
-            "uncertain": True,
-            "reasoning": f"{best.reasoning.rstrip()} Nobody looked closer: {asked.reason.rstrip('.')}.",
             "provisional": not asked.final,
             "gave_up": asked,
             "usage": usage,

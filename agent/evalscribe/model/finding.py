@@ -168,6 +168,16 @@ class Verdict(Frozen):
     before: Usage = Usage()
     """The part of `usage` spent on the stages before the last one that was asked."""
 
+    def doubted(self, why: str) -> "Verdict":
+        """Return the verdict as an uncertain one; `why` is added to the reasoning."""
+        return self.model_copy(
+            update={
+                "reasoning": f"{self.reasoning.rstrip()} {why}",
+                "uncertain": True,
+                "confidence": min(self.confidence, UNCERTAIN_CONFIDENCE),
+            }
+        )
+
 
 def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
     """Return why the judge did not decide, or None if it did.

@@ -131,196 +131,202 @@ def _name_values(values: exp.Values) -> None:
     values.replace(exp.Subquery(this=exp.Select(expressions=shown, from_=exp.From(this=rows)), alias=alias.this))
 
 
+class _PostgresSQL(PostgresGenerator):
+    def round_sql(self, expression: exp.Round) -> str:
+        """Render `round`; Postgres rounds only numeric values to a number of digits."""
+        digits = expression.args.get("decimals")
+        if digits is None:
+            return self.func("ROUND", expression.this)
+        return self.func("ROUND", exp.cast(expression.this, "numeric"), digits)
+
+    def converted(self, node: exp.Cast) -> str:
+        """Render a cast of JSON; older servers cannot cast JSON's null, which becomes NULL."""
+        if isinstance(node.this.unnest(), exp.JSONExtract) and node.args["to"].this.name not in _TEXT_TYPES:
+            part, kind = self.sql(node, "this"), self.sql(node, "to")
+            return f"CAST(NULLIF({part}, 'null'::jsonb) AS {kind})"
+        return self.cast_sql(node)
+
+    def called(self, node: exp.Anonymous) -> str:
+        """Render a function call; aggregates of lists return JSON, so that both engines return the same."""
+        name = node.name.lower()
+        if name not in _LISTS:
+            return self.anonymous_sql(node)
+        parts, distinct, order = arguments(node)
+        called = "string_agg" if name == "string_agg" else "jsonb_agg"
+        listed = ", ".join(map(self.sql, parts))
+        spelled = f" ORDER BY {', '.join(map(self.sql, order))}" if order else ""
+        return f"{called}({'DISTINCT ' if distinct else ''}{listed}{spelled})"
+
+    TRANSFORMS: ClassVar = {
+        **PostgresGenerator.TRANSFORMS,
+        exp.Round: round_sql,
+        exp.Cast: converted,
+        exp.Anonymous: called,
+    }
+
+
 class _Postgres(Postgres):
-    class Generator(PostgresGenerator):
-        def round_sql(self, expression: exp.Round) -> str:
-            """Render `round`; Postgres rounds only numeric values to a number of digits."""
-            digits = expression.args.get("decimals")
-            if digits is None:
-                return self.func("ROUND", expression.this)
-            return self.func("ROUND", exp.cast(expression.this, "numeric"), digits)
+    generator_class = _PostgresSQL
 
-        def converted(self, node: exp.Cast) -> str:
-            """Render a cast of JSON; older servers cannot cast JSON's null, which becomes NULL."""
-            if isinstance(node.this.unnest(), exp.JSONExtract) and node.args["to"].this.name not in _TEXT_TYPES:
-                part, kind = self.sql(node, "this"), self.sql(node, "to")
-                return f"CAST(NULLIF({part}, 'null'::jsonb) AS {kind})"
-            return self.cast_sql(node)
 
-        def called(self, node: exp.Anonymous) -> str:
-            """Render a function call; aggregates of lists return JSON, so that both engines return the same."""
-            name = node.name.lower()
-            if name not in _LISTS:
-                return self.anonymous_sql(node)
-            parts, distinct, order = arguments(node)
-            called = "string_agg" if name == "string_agg" else "jsonb_agg"
-            listed = ", ".join(map(self.sql, parts))
-            spelled = f" ORDER BY {', '.join(map(self.sql, order))}" if order else ""
-            return f"{called}({'DISTINCT ' if distinct else ''}{listed}{spelled})"
+class _SQLiteSQL(SQLiteGenerator):
+    def get(self, node: exp.Expr) -> str:
+        """`->` and `#>`"""
+        document, steps = _chain(node)
+        if steps is not None:
+            return f"({self.sql(document)} -> {self.quoted(_path(steps))})"
+        if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
+            listed = ", ".join(map(self.quoted, array_keys(node.expression)))
+            return f"json_path({self.sql(node, 'this')}{', ' if listed else ''}{listed})"
+        return f"json_get({self.sql(node, 'this')}, {self.sql(node, 'expression')})"
 
-        TRANSFORMS: ClassVar = {
-            **PostgresGenerator.TRANSFORMS,
-            exp.Round: round_sql,
-            exp.Cast: converted,
-            exp.Anonymous: called,
-        }
+    def get_text(self, node: exp.Expr) -> str:
+        """`->>` and `#>>`: SQLite's own would give 1 for true."""
+        document, steps = _chain(node)
+        if steps is not None and isinstance(document, exp.Column):
+            return _TEXT_OF_JSON.format(self.sql(document), self.quoted(_path(steps)))
+        return f"json_text({self.get(node)})"
+
+    def has_key(self, node: exp.Expr) -> str:
+        """Render `?`; SQLite's own functions suffice unless the key may be an element of an array."""
+        document, steps = _chain(node.this)
+        key, named = self.sql(node, "expression"), node.expression
+        plain = isinstance(document, exp.Column) and steps is not None and named.is_string and _is_plain(named.name)
+        if not plain or steps is None:
+            return f"json_has({self.sql(node, 'this')}, {key})"
+        whole = f"{self.sql(document)}"
+        path, inner = self.quoted(_path(steps)), self.quoted(_path([*steps, named.name]))
+        return (
+            f"(CASE WHEN json_type({whole}, {inner}) IS NOT NULL THEN 1 WHEN json_type({whole}, {path}) = 'object'"
+            f" THEN 0 ELSE json_has({whole} -> {path}, {key}) END)"
+        )
+
+    def has_keys(self, node: exp.Expr) -> str:
+        """`?|` and `?&`"""
+        listed = "".join(f", {self.quoted(key)}" for key in array_keys(node.expression))
+        name = "json_has_all" if isinstance(node, exp.JSONBContainsAllTopKeys) else "json_has_any"
+        return f"{name}({self.sql(node, 'this')}{listed})"
+
+    def contains(self, node: exp.Expr) -> str:
+        """`@>` and `<@`"""
+        parts = [self.sql(node, "this"), self.sql(node, "expression")]
+        return f"json_contains({', '.join(parts if isinstance(node, exp.ArrayContainsAll) else parts[::-1])})"
+
+    def matches(self, node: exp.Expr) -> str:
+        pattern = node.expression.name
+        any_case = isinstance(node, exp.RegexpILike) or pattern.startswith("(?i)")
+        python = self.quoted(as_python(pattern.removeprefix("(?i)")))
+        return f"matches({self.sql(node, 'this')}, {python}, {int(any_case)})"
+
+    def like(self, node: exp.Expr) -> str:
+        """Render LIKE with an ESCAPE clause: the default is a backslash in Postgres, no character in SQLite."""
+        text, pattern = self.sql(node, "this"), self.sql(node, "expression")
+        if isinstance(node, exp.ILike):
+            text, pattern = f"lower({text})", f"lower({pattern})"
+        escape = "" if isinstance(node.parent, exp.Escape) else " ESCAPE '\\'"
+        return f"{text} {'NOT LIKE' if node.args.get('negate') else 'LIKE'} {pattern}{escape}"
+
+    def converted(self, node: exp.Expr) -> str:
+        inner, kind = node.this.unnest(), node.args["to"].this.name
+        if isinstance(inner, exp.JSONExtract | exp.JSONBExtract) and kind not in _TEXT_TYPES:
+            text = self.get_text(inner)
+        else:
+            text = self.sql(node, "this")
+        if kind in ("JSON", "JSONB"):
+            return f"json({text})"
+        if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+            return f"{'date' if kind == 'DATE' else 'datetime'}({text})"
+        if kind == "BOOLEAN":
+            return text if node.this.is_type(exp.DType.BOOLEAN) else f"to_boolean({text})"
+        if kind in ("TEXT", "VARCHAR"):
+            return f"CAST({text} AS TEXT)"
+        return f"CAST({text} AS {'REAL' if kind in ('DOUBLE', 'FLOAT', 'DECIMAL') else 'INTEGER'})"
+
+    def moved(self, node: exp.Expr) -> str:
+        """Render `+` and `-`, also for times and dates."""
+        sign = "+" if isinstance(node, exp.Add) else "-"
+        left, right = node.this, node.expression
+        if isinstance(right, exp.Interval):
+            unit = str(right.args["unit"]).lower().removesuffix("s")
+            number = int(right.this.name) * (7 if unit == "week" else 1) * (1 if sign == "+" else -1)
+            return f"datetime({self.sql(left)}, '{number:+} {'day' if unit == 'week' else unit}')"
+        dates = [one.is_type(exp.DType.DATE) for one in (left, right)]
+        if all(dates):
+            return f"CAST(julianday({self.sql(left)}) - julianday({self.sql(right)}) AS INTEGER)"
+        if any(dates):
+            date, days = (left, right) if dates[0] else (right, left)
+            minus = "" if sign == "+" else "-"
+            return f"date({self.sql(date)}, ({minus}({self.sql(days)})) || ' days')"
+        return f"{self.sql(left)} {sign} {self.sql(right)}"
+
+    def extracted(self, node: exp.Expr) -> str:
+        field, time = node.this.name.lower(), node.expression.unnest()
+        if field == "epoch" and isinstance(time, exp.Sub) and not isinstance(time.expression, exp.Interval):
+            return f"(unixepoch({self.sql(time, 'this')}) - unixepoch({self.sql(time, 'expression')}))"
+        return f"date_part('{field}', {self.sql(time)})"
+
+    def called(self, node: exp.Anonymous) -> str:
+        name = node.name.lower()
+        if name in _LISTS:
+            return self.collected(node, name)
+        parts = ", ".join(map(self.sql, node.expressions))
+        if "_build_" in name:
+            parts = ", ".join(map(self.as_json, node.expressions))
+            return f"{_BUILT[name.rpartition('_')[2]]}({parts})"
+        if name in ("to_json", "to_jsonb"):
+            return f"json_quote({self.as_json(node.expressions[0])})"
+        return f"{_KEYWORDS.get(name, name.replace('jsonb_', 'json_'))}({parts})"
+
+    def as_json(self, node: exp.Expr) -> str:
+        """Return an expression that SQLite's functions treat as JSON rather than as text."""
+        if node.is_type(exp.DType.JSONB, exp.DType.JSON):
+            return f"json({self.sql(node)})"
+        return f"json(json_boolean({self.sql(node)}))" if node.is_type(exp.DType.BOOLEAN) else self.sql(node)
+
+    def collected(self, node: exp.Anonymous, name: str) -> str:
+        """Render an aggregate of lists; its arguments are the mode, a separator, the value and the sort keys."""
+        parts, distinct, order = arguments(node)
+        ways = ["distinct"] if distinct else []
+        ways += [
+            f"{'desc' if one.args.get('desc') else 'asc'}{'-first' if one.args.get('nulls_first') else ''}"
+            for one in order
+        ]
+        sorted_by = "".join(f", {self.sql(one, 'this')}" for one in order)
+        if name == "string_agg":
+            return f"string_agg('{' '.join(ways)}', {self.sql(parts[1])}, {self.sql(parts[0])}{sorted_by})"
+        json = parts[0].is_type(exp.DType.JSONB, exp.DType.JSON, exp.DType.BOOLEAN)
+        value = self.as_json(parts[0]) if json else f"json_quote({self.sql(parts[0])})"
+        return f"json_agg('{' '.join(ways)}', {value}{sorted_by})"
+
+    def percentile(self, node: exp.Expr) -> str:
+        order = node.expression.expressions[0]
+        direction = "DESC" if order.args.get("desc") else "ASC"
+        share = self.sql(node.this.expressions[0])
+        return f"{node.this.name.lower()}({share}, {self.sql(order, 'this')}, '{direction}')"
+
+    def quoted(self, text: str) -> str:
+        return self.sql(exp.Literal.string(text))
+
+    TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
+        **SQLiteGenerator.TRANSFORMS,
+        **dict.fromkeys((exp.JSONExtract, exp.JSONBExtract), get),
+        **dict.fromkeys((exp.JSONExtractScalar, exp.JSONBExtractScalar), get_text),
+        **dict.fromkeys((exp.JSONBContainsAnyTopKeys, exp.JSONBContainsAllTopKeys), has_keys),
+        **dict.fromkeys((exp.ArrayContainsAll, exp.ArrayContainedBy), contains),
+        **dict.fromkeys((exp.RegexpLike, exp.RegexpILike), matches),
+        **dict.fromkeys((exp.Like, exp.ILike), like),
+        **dict.fromkeys((exp.Add, exp.Sub), moved),
+        exp.JSONBContainsTopKey: has_key,
+        exp.Cast: converted,
+        exp.Extract: extracted,
+        exp.Anonymous: called,
+        exp.WithinGroup: percentile,
+        exp.Pow: lambda self, node: f"power({self.sql(node, 'this')}, {self.sql(node, 'expression')})",
+    }
 
 
 class _SQLite(SQLite):
-    class Generator(SQLiteGenerator):
-        def get(self, node: exp.Expr) -> str:
-            """`->` and `#>`"""
-            document, steps = _chain(node)
-            if steps is not None:
-                return f"({self.sql(document)} -> {self.quoted(_path(steps))})"
-            if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
-                listed = ", ".join(map(self.quoted, array_keys(node.expression)))
-                return f"json_path({self.sql(node, 'this')}{', ' if listed else ''}{listed})"
-            return f"json_get({self.sql(node, 'this')}, {self.sql(node, 'expression')})"
-
-        def get_text(self, node: exp.Expr) -> str:
-            """`->>` and `#>>`: SQLite's own would give 1 for true."""
-            document, steps = _chain(node)
-            if steps is not None and isinstance(document, exp.Column):
-                return _TEXT_OF_JSON.format(self.sql(document), self.quoted(_path(steps)))
-            return f"json_text({self.get(node)})"
-
-        def has_key(self, node: exp.Expr) -> str:
-            """Render `?`; SQLite's own functions suffice unless the key may be an element of an array."""
-            document, steps = _chain(node.this)
-            key, named = self.sql(node, "expression"), node.expression
-            plain = isinstance(document, exp.Column) and steps is not None and named.is_string and _is_plain(named.name)
-            if not plain or steps is None:
-                return f"json_has({self.sql(node, 'this')}, {key})"
-            whole = f"{self.sql(document)}"
-            path, inner = self.quoted(_path(steps)), self.quoted(_path([*steps, named.name]))
-            return (
-                f"(CASE WHEN json_type({whole}, {inner}) IS NOT NULL THEN 1 WHEN json_type({whole}, {path}) = 'object'"
-                f" THEN 0 ELSE json_has({whole} -> {path}, {key}) END)"
-            )
-
-        def has_keys(self, node: exp.Expr) -> str:
-            """`?|` and `?&`"""
-            listed = "".join(f", {self.quoted(key)}" for key in array_keys(node.expression))
-            name = "json_has_all" if isinstance(node, exp.JSONBContainsAllTopKeys) else "json_has_any"
-            return f"{name}({self.sql(node, 'this')}{listed})"
-
-        def contains(self, node: exp.Expr) -> str:
-            """`@>` and `<@`"""
-            parts = [self.sql(node, "this"), self.sql(node, "expression")]
-            return f"json_contains({', '.join(parts if isinstance(node, exp.ArrayContainsAll) else parts[::-1])})"
-
-        def matches(self, node: exp.Expr) -> str:
-            pattern = node.expression.name
-            any_case = isinstance(node, exp.RegexpILike) or pattern.startswith("(?i)")
-            python = self.quoted(as_python(pattern.removeprefix("(?i)")))
-            return f"matches({self.sql(node, 'this')}, {python}, {int(any_case)})"
-
-        def like(self, node: exp.Expr) -> str:
-            """Render LIKE with an ESCAPE clause: the default is a backslash in Postgres, no character in SQLite."""
-            text, pattern = self.sql(node, "this"), self.sql(node, "expression")
-            if isinstance(node, exp.ILike):
-                text, pattern = f"lower({text})", f"lower({pattern})"
-            escape = "" if isinstance(node.parent, exp.Escape) else " ESCAPE '\\'"
-            return f"{text} {'NOT LIKE' if node.args.get('negate') else 'LIKE'} {pattern}{escape}"
-
-        def converted(self, node: exp.Expr) -> str:
-            inner, kind = node.this.unnest(), node.args["to"].this.name
-            if isinstance(inner, exp.JSONExtract | exp.JSONBExtract) and kind not in _TEXT_TYPES:
-                text = self.get_text(inner)
-            else:
-                text = self.sql(node, "this")
-            if kind in ("JSON", "JSONB"):
-                return f"json({text})"
-            if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
-                return f"{'date' if kind == 'DATE' else 'datetime'}({text})"
-            if kind == "BOOLEAN":
-                return text if node.this.is_type(exp.DType.BOOLEAN) else f"to_boolean({text})"
-            if kind in ("TEXT", "VARCHAR"):
-                return f"CAST({text} AS TEXT)"
-            return f"CAST({text} AS {'REAL' if kind in ('DOUBLE', 'FLOAT', 'DECIMAL') else 'INTEGER'})"
-
-        def moved(self, node: exp.Expr) -> str:
-            """Render `+` and `-`, also for times and dates."""
-            sign = "+" if isinstance(node, exp.Add) else "-"
-            left, right = node.this, node.expression
-            if isinstance(right, exp.Interval):
-                unit = str(right.args["unit"]).lower().removesuffix("s")
-                number = int(right.this.name) * (7 if unit == "week" else 1) * (1 if sign == "+" else -1)
-                return f"datetime({self.sql(left)}, '{number:+} {'day' if unit == 'week' else unit}')"
-            dates = [one.is_type(exp.DType.DATE) for one in (left, right)]
-            if all(dates):
-                return f"CAST(julianday({self.sql(left)}) - julianday({self.sql(right)}) AS INTEGER)"
-            if any(dates):
-                date, days = (left, right) if dates[0] else (right, left)
-                minus = "" if sign == "+" else "-"
-                return f"date({self.sql(date)}, ({minus}({self.sql(days)})) || ' days')"
-            return f"{self.sql(left)} {sign} {self.sql(right)}"
-
-        def extracted(self, node: exp.Expr) -> str:
-            field, time = node.this.name.lower(), node.expression.unnest()
-            if field == "epoch" and isinstance(time, exp.Sub) and not isinstance(time.expression, exp.Interval):
-                return f"(unixepoch({self.sql(time, 'this')}) - unixepoch({self.sql(time, 'expression')}))"
-            return f"date_part('{field}', {self.sql(time)})"
-
-        def called(self, node: exp.Anonymous) -> str:
-            name = node.name.lower()
-            if name in _LISTS:
-                return self.collected(node, name)
-            parts = ", ".join(map(self.sql, node.expressions))
-            if "_build_" in name:
-                parts = ", ".join(map(self.as_json, node.expressions))
-                return f"{_BUILT[name.rpartition('_')[2]]}({parts})"
-            if name in ("to_json", "to_jsonb"):
-                return f"json_quote({self.as_json(node.expressions[0])})"
-            return f"{_KEYWORDS.get(name, name.replace('jsonb_', 'json_'))}({parts})"
-
-        def as_json(self, node: exp.Expr) -> str:
-            """Return an expression that SQLite's functions treat as JSON rather than as text."""
-            if node.is_type(exp.DType.JSONB, exp.DType.JSON):
-                return f"json({self.sql(node)})"
-            return f"json(json_boolean({self.sql(node)}))" if node.is_type(exp.DType.BOOLEAN) else self.sql(node)
-
-        def collected(self, node: exp.Anonymous, name: str) -> str:
-            """Render an aggregate of lists; its arguments are the mode, a separator, the value and the sort keys."""
-            parts, distinct, order = arguments(node)
-            ways = ["distinct"] if distinct else []
-            ways += [
-                f"{'desc' if one.args.get('desc') else 'asc'}{'-first' if one.args.get('nulls_first') else ''}"
-                for one in order
-            ]
-            sorted_by = "".join(f", {self.sql(one, 'this')}" for one in order)
-            if name == "string_agg":
-                return f"string_agg('{' '.join(ways)}', {self.sql(parts[1])}, {self.sql(parts[0])}{sorted_by})"
-            json = parts[0].is_type(exp.DType.JSONB, exp.DType.JSON, exp.DType.BOOLEAN)
-            value = self.as_json(parts[0]) if json else f"json_quote({self.sql(parts[0])})"
-            return f"json_agg('{' '.join(ways)}', {value}{sorted_by})"
-
-        def percentile(self, node: exp.Expr) -> str:
-            order = node.expression.expressions[0]
-            direction = "DESC" if order.args.get("desc") else "ASC"
-            share = self.sql(node.this.expressions[0])
-            return f"{node.this.name.lower()}({share}, {self.sql(order, 'this')}, '{direction}')"
-
-        def quoted(self, text: str) -> str:
-            return self.sql(exp.Literal.string(text))
-
-        TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
-            **SQLiteGenerator.TRANSFORMS,
-            **dict.fromkeys((exp.JSONExtract, exp.JSONBExtract), get),
-            **dict.fromkeys((exp.JSONExtractScalar, exp.JSONBExtractScalar), get_text),
-            **dict.fromkeys((exp.JSONBContainsAnyTopKeys, exp.JSONBContainsAllTopKeys), has_keys),
-            **dict.fromkeys((exp.ArrayContainsAll, exp.ArrayContainedBy), contains),
-            **dict.fromkeys((exp.RegexpLike, exp.RegexpILike), matches),
-            **dict.fromkeys((exp.Like, exp.ILike), like),
-            **dict.fromkeys((exp.Add, exp.Sub), moved),
-            exp.JSONBContainsTopKey: has_key,
-            exp.Cast: converted,
-            exp.Extract: extracted,
-            exp.Anonymous: called,
-            exp.WithinGroup: percentile,
-            exp.Pow: lambda self, node: f"power({self.sql(node, 'this')}, {self.sql(node, 'expression')})",
-        }
+    generator_class = _SQLiteSQL
 
 
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:

@@ -214,10 +214,7 @@ class HarborGrader:
             cut_off: Whether a limit ended the agent's work, so that a pass says nothing about what was graded.
         """
         (folder / VERIFIER_FOLDER).mkdir()
-        left = {Path(path).name: text for path, text in done.files.items()}
-        if "reward.json" in left:  # Harbor reads no other one then, even if this one is unreadable
-            left.pop("reward.txt", None)
-        for path, text in {VERIFIER_OUTPUT: done.output, **left}.items():
+        for path, text in {VERIFIER_OUTPUT: done.output, **done.files}.items():
             (folder / VERIFIER_FOLDER / Path(path).name).write_text(text, "utf-8")
         grading = HarborReader(folder, self._overrides).grading()
         # Like Harbor, ignore the verifier's exit code if it left a reward.

@@ -1,7 +1,7 @@
 """Replay failures, several at a time. Each replay is stored when it ends, so that nothing is run twice."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ class Replays:
     fresh: bool = False
     """Whether to run again what was run before."""
     on_proof: Callable[[Proof], None] = _ignore
+    known: Mapping[str, Proof] = field(default_factory=dict)
+    """Earlier proofs, by eval id."""
     refused: dict[str, str] = field(default_factory=dict)
     """Why nothing could be run of failures without a proof, by eval id."""
     _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(init=False, default_factory=dict)
@@ -61,8 +63,7 @@ class Replays:
                 case = load()
                 proof = await self._proof(case) if case else None
                 if proof is not None:
-                    proof = proof.model_copy(update={"replays": (*proof.replays, *self._tried_before(proof))})
-                    self.store.put_proof(self.run_id, proof)
+                    proof = self._stored(proof)
                     found[number] = proof
                     self.on_proof(proof)
 
@@ -74,12 +75,15 @@ class Replays:
             raise _first(failed) from None
         return tuple(found[number] for number in sorted(found))
 
-    def _tried_before(self, proof: Proof) -> tuple[Replay, ...]:
-        """Return the replays of proposed changes that an earlier proof about the same evidence has."""
-        known = next((one for one in self.store.proofs(self.run_id) if one.eval_id == proof.eval_id), None)
-        if known is None or known.evidence != proof.evidence:
-            return ()
-        return tuple(one for one in known.replays if one.change not in (None, CORRECTED))
+    def _stored(self, proof: Proof, tried: Sequence[Replay] = ()) -> Proof:
+        """Store a proof with the replays of a proposed change, and with those of earlier changes."""
+        known = self.known.get(proof.eval_id)
+        earlier = known.replays if known and known.evidence == proof.evidence else ()
+        now = {None, CORRECTED, *(one.change for one in tried)}
+        kept = (one for one in earlier if one.change not in now)
+        proof = proof.model_copy(update={"replays": (*proof.replays, *kept, *tried)})
+        self.store.put_proof(self.run_id, proof)
+        return proof
 
     async def _proof(self, case: Failure) -> Proof | None:
         evidence = case.evidence
@@ -114,9 +118,7 @@ class Replays:
             tried += await after._run(case.evidence, job._replace(change=change))
         if proof is None or not tried:
             return None
-        proof = proof.model_copy(update={"replays": (*proof.replays, *tried)})
-        self.store.put_proof(self.run_id, proof)
-        return proof
+        return self._stored(proof, tried)
 
     async def _run(self, evidence: Evidence, job: ReplayJob) -> list[Replay]:
         assert self.grader is not None, "only a grader has jobs"

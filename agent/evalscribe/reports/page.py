@@ -382,7 +382,7 @@ def _failures(report: Report) -> Iterator[str]:
     shared = _shared(texts)
     yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
     if report.proofs:
-        yield "- The JSON file beside this page has the logs of replays, at the places named with each"
+        yield "- The JSON file beside this page has the logs of replays; each `Replay:` line names the place."
     yield from _notes(report, "classification")
     yield from _notes(report, "findings")
     for number, (entry, text) in enumerate(zip(report.entries, texts, strict=True), 1):

@@ -239,8 +239,9 @@ class HarborReader(EvalReader):
     def grading(self) -> Grading | None:
         """Read a verifier's result from the folder `verifier`; None if this contains no reward."""
         rewards = self._object(self._path, VERIFIER_FOLDER, "reward.json")
-        document = self._document("log", self._path, VERIFIER_FOLDER, "reward.txt")
-        if not rewards and document:
+        has_json = file_below(self._path, VERIFIER_FOLDER, "reward.json") is not None  # Harbor then reads no other file
+        document = None if has_json else self._document("log", self._path, VERIFIER_FOLDER, "reward.txt")
+        if document:
             with suppress(ValueError):
                 rewards = {"reward": float(document.text)}
         given: dict[str, object] = {"verifier_result": {"rewards": rewards}}

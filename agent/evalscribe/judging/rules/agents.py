@@ -10,7 +10,7 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Citation, Document
-from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, Verdict
+from evalscribe.model.finding import Verdict
 from evalscribe.model.tool_calls import (
     ToolCallDifference,
     compare_calls,
@@ -367,13 +367,7 @@ def unless_passable(verdict: Verdict) -> Verdict:
     """
     if verdict.classification != "MODEL_FAULT" or verdict.rule not in BY_EXPECTATION:
         return verdict
-    return verdict.model_copy(
-        update={
-            "reasoning": f"{verdict.reasoning} No known trial of this task passed, so what it expects may be wrong.",
-            "uncertain": True,
-            "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
-        }
-    )
+    return verdict.doubted("No known trial of this task passed, so what it expects may be wrong.")
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:

@@ -126,10 +126,4 @@ def beside_others(verdict: Verdict, across: CrossModelFailures | None) -> Verdic
     """
     if across is None or not across.most_fail or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
         return verdict
-    return verdict.model_copy(
-        update={
-            "reasoning": f"{verdict.reasoning} {describe_across_models(across)} So the eval itself may be at fault.",
-            "uncertain": True,
-            "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
-        }
-    )
+    return verdict.doubted(f"{describe_across_models(across)} So the eval itself may be at fault.")
