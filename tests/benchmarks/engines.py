@@ -50,20 +50,20 @@ class Nothing:
         yield same
 
 
-async def all_of(engine: Engine, crew_of: Callable[[], object], pieces: Iterator[object], lanes: int) -> int:
-    """How many were done, at most `lanes` at once."""
+async def all_of(engine: Engine, pool_of: Callable[[], object], pieces: Iterator[object], concurrency: int) -> int:
+    """How many were done, at most `concurrency` at once."""
     done = 0
-    async with crew_of() as crew:  # type: ignore[attr-defined]
+    async with pool_of() as pool:  # type: ignore[attr-defined]
 
-        async def lane() -> None:
+        async def worker() -> None:
             nonlocal done
             for piece in pieces:
-                assert not isinstance(await crew(piece), LostWork)
+                assert not isinstance(await pool(piece), LostWork)
                 done += 1
 
-        await crew(next(pieces))
-        with measured(f"{engine.name}, {lanes} lanes", lambda: done):
-            await asyncio.gather(*(lane() for _ in range(lanes)))
+        await pool(next(pieces))
+        with measured(f"{engine.name}, {concurrency} at once", lambda: done):
+            await asyncio.gather(*(worker() for _ in range(concurrency)))
     await engine.close()
     return done
 
@@ -90,42 +90,42 @@ def answering() -> Iterator[str]:
     process.wait()
 
 
-def judged(make: Make, kind: str, cases: int, lanes: int) -> None:
+def judged(make: Make, kind: str, cases: int, concurrency: int) -> None:
     os.chdir(tempfile.mkdtemp())
     settings = load(Options(budget=1_000_000), Path.cwd(), os.environ)
     recipe, budget = JudgeRecipe.of(settings, Prompts()), Budget(usd=1_000_000)
     from evalscribe.judging.rubrics import default_rubric
 
-    seat = (
+    worker_judge = (
         WorkerJudge(kind="rules")
         if kind == "rules"
         else WorkerJudge(kind="judge", model=MODEL, rubric=default_rubric())
     )
-    piece = CasePiece(seat=seat, case=a_case())
-    engine = make(lanes)
-    crew = partial(engine.crew, recipe, partial(serve_budget, budget))
-    asyncio.run(all_of(engine, crew, iter([piece] * cases), lanes))
+    piece = CasePiece(worker_judge=worker_judge, case=a_case())
+    engine = make(concurrency)
+    pool = partial(engine.pool, recipe, partial(serve_budget, budget))
+    asyncio.run(all_of(engine, pool, iter([piece] * cases), concurrency))
 
 
 async def imported(make: Make, place: Path | str, files: list[Path]) -> None:
     collection = import_speed.COLLECTION
-    with closing(open_collections(place)) as shelf:
-        shelf.add_collection(collection)
+    with closing(open_collections(place)) as store:
+        store.add_collection(collection)
     engine = make(4)
     pieces = iter([FilePiece(path=file, overrides=RunOverrides(), collection=collection) for file in files])
-    await all_of(engine, partial(engine.crew, Importer(place)), pieces, 4)
+    await all_of(engine, partial(engine.pool, Importer(place)), pieces, 4)
 
 
 def main(cases: int) -> None:
     engines: list[Make] = [LocalEngine, RayEngine]
     begun = time.perf_counter()
     engine = RayEngine(4)
-    asyncio.run(all_of(engine, partial(engine.crew, Nothing()), iter(range(1)), 1))
+    asyncio.run(all_of(engine, partial(engine.pool, Nothing()), iter(range(1)), 1))
     print(f"Ray started, one worker made, and ended: {time.perf_counter() - begun:.1f} s")
     print("nothing")
     for make in engines:
         engine = make(4)
-        asyncio.run(all_of(engine, partial(engine.crew, Nothing()), iter(range(5 * cases)), 4))
+        asyncio.run(all_of(engine, partial(engine.pool, Nothing()), iter(range(5 * cases)), 4))
     print("rules")
     for make in engines:
         judged(make, "rules", cases, 4)

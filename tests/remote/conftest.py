@@ -33,4 +33,4 @@ def cluster(address: ClusterAddress) -> Callable[[], Engine]:
     from evalscribe.remote.engine import RayEngine
 
     assert address
-    return lambda: RayEngine(lanes=3)
+    return lambda: RayEngine(concurrency=3)

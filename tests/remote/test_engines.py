@@ -21,13 +21,13 @@ Make = Callable[[], Engine]
 @pytest.fixture(params=["local", "ray"])
 def make(request: pytest.FixtureRequest) -> Make:
     if request.param == "local":
-        return lambda: LocalEngine(lanes=3)
+        return lambda: LocalEngine(concurrency=3)
     if find_spec("ray") is None:
         skip_or_fail("ray")
     request.getfixturevalue("cluster")
     from evalscribe.remote.engine import RayEngine
 
-    return lambda: RayEngine(lanes=3)
+    return lambda: RayEngine(concurrency=3)
 
 
 async def test_it_does_all_pieces_some_at_once(make: Make, tmp_path: Path) -> None:
@@ -51,18 +51,18 @@ async def test_what_a_worker_raises_is_raised_here_as_itself(
     make: Make, tmp_path: Path, number: int, kind: type[Exception], words: str
 ) -> None:
     engine = make()
-    async with engine.crew(Doubler(tmp_path)) as crew:
+    async with engine.pool(Doubler(tmp_path)) as pool:
         with pytest.raises(kind, match=words) as caught:
-            await crew(number)
+            await pool(number)
         assert type(caught.value) is kind
-        assert await crew(4) == 8
+        assert await pool(4) == 8
 
 
 async def test_questions_are_answered_where_the_work_is_handed_out(make: Make, tmp_path: Path) -> None:
     open_clerks: list[str] = []
 
     @asynccontextmanager
-    async def clerk() -> AsyncIterator[AskParent]:
+    async def question_handler() -> AsyncIterator[AskParent]:
         async def ask(question: object) -> object:
             await asyncio.sleep(0.01)
             return f"{question}" == "100" and 7
@@ -73,15 +73,15 @@ async def test_questions_are_answered_where_the_work_is_handed_out(make: Make, t
         finally:
             open_clerks.append("closed")
 
-    async with make().crew(Doubler(tmp_path), clerk) as crew:
-        assert await crew(100) == 7
+    async with make().pool(Doubler(tmp_path), question_handler) as pool:
+        assert await pool(100) == 7
     assert open_clerks == ["open", "closed"]
 
 
 async def test_a_cancelled_piece_is_cancelled_where_it_is_done(make: Make, tmp_path: Path) -> None:
     worker = Doubler(tmp_path)
-    async with make().crew(worker) as crew:
-        piece = asyncio.ensure_future(crew(200))
+    async with make().pool(worker) as pool:
+        piece = asyncio.ensure_future(pool(200))
         await _noted(worker, "began")
         piece.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -94,9 +94,9 @@ async def _noted(worker: Doubler, what: str) -> None:
 
 
 async def test_what_nobody_can_unpickle_is_told_in_words(cluster: Make, tmp_path: Path) -> None:
-    async with cluster().crew(Doubler(tmp_path)) as crew:
+    async with cluster().pool(Doubler(tmp_path)) as pool:
         with pytest.raises(RuntimeError, match="_Odd: odd 1"):
-            await crew(42)
+            await pool(42)
 
 
 async def test_a_dead_worker_is_replaced_and_its_piece_tried_again(cluster: Make, tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ async def test_a_dead_worker_is_replaced_and_its_piece_tried_again(cluster: Make
 
 async def test_a_piece_that_kills_every_worker_is_lost(cluster: Make, tmp_path: Path) -> None:
     worker = Doubler(tmp_path)
-    async with cluster().crew(worker) as crew:
-        lost = await crew(13)
+    async with cluster().pool(worker) as pool:
+        lost = await pool(13)
         assert isinstance(lost, LostWork)
         assert lost.reason.startswith("its worker died 3 times")
         assert worker.times("began", 13) == 3
-        assert await crew(4) == 8
+        assert await pool(4) == 8

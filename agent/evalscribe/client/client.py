@@ -171,19 +171,25 @@ def _usage(result: Result) -> Usage:
 
 
 def submit_requests(
-    service: BaseLLMService, workspace: Workspace, collection_id: str | None, fields: dict[str, Any], lanes: int | None
+    service: BaseLLMService,
+    workspace: Workspace,
+    collection_id: str | None,
+    fields: dict[str, Any],
+    concurrency: int | None,
 ) -> dict[str, Any]:
-    """Submit requests; `fields` are the fields of `RequestOptions`, `lanes` is the concurrency."""
+    """Submit requests; `fields` are the fields of `RequestOptions`, `concurrency` is the number of concurrent calls."""
     if fields["model"] is None:
         raise UsageError(f"model_string is missing: give provider/model, such as {EXAMPLE}")
-    if lanes is not None and lanes < 1:
-        raise UsageError(f"max_concurrency must be at least 1, not {lanes}")
+    if concurrency is not None and concurrency < 1:
+        raise UsageError(f"max_concurrency must be at least 1, not {concurrency}")
     submission = RequestOptions(**fields)
     collection = choose_collection(workspace, collection_id, ARGUMENT)
 
     with RequestProgress() as bar:
         done = service.wait(
-            lambda models: answer_requests(workspace, models, collection, submission, bar.begun, concurrency=lanes)
+            lambda models: answer_requests(
+                workspace, models, collection, submission, bar.begun, concurrency=concurrency
+            )
         )
         bar.ended(done)
     return submission_dict(done)

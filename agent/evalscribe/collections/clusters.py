@@ -63,7 +63,9 @@ class Clustering:
     usage: Usage = field(default_factory=Usage)
 
 
-async def cluster_observations(ask: Ask, observations: Sequence[Observation], room: int, lanes: int) -> Clustering:
+async def cluster_observations(
+    ask: Ask, observations: Sequence[Observation], room: int, concurrency: int
+) -> Clustering:
     """Put every observation into one cluster or into `other`.
 
     If the model does not answer a question, the question's observations stay unclustered, with a note. Raises
@@ -77,7 +79,7 @@ async def cluster_observations(ask: Ask, observations: Sequence[Observation], ro
     for _ in range(ROUNDS):
         chunks = tuple(_chunks(made.clusters, room))
         before = len(made.clusters)
-        made = await _round(ask, chunks, made, lanes)
+        made = await _round(ask, chunks, made, concurrency)
         if len(chunks) == 1:
             made = _settled(made)
             if len(made.clusters) <= MOST_CLUSTERS:
@@ -87,14 +89,14 @@ async def cluster_observations(ask: Ask, observations: Sequence[Observation], ro
     return _settled(replace(made, clusters=_by_name(made.clusters)))
 
 
-async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clustering, lanes: int) -> Clustering:
+async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clustering, concurrency: int) -> Clustering:
     found: dict[int, JudgeResult] = {}
 
     async def one(numbered: tuple[int, Sequence[ClusterNode]]) -> None:
         number, nodes = numbered
         found[number] = await ask(_subject(nodes))
 
-    await run_concurrently(enumerate(chunks), one, max(1, min(lanes, len(chunks))))
+    await run_concurrently(enumerate(chunks), one, max(1, min(concurrency, len(chunks))))
     nodes, notes, usage = list[ClusterNode](), list(before.notes), before.usage
     for number, chunk in enumerate(chunks):
         result = found[number]

@@ -69,7 +69,7 @@ class ExploreJudges:
     answerer: RubricJudge
     window: int
     """Context window in tokens, for prompt and answer."""
-    lanes: int
+    concurrency: int
     knew: Callable[[JudgeResult], bool]
     """Returns True if a result was cached before this command."""
     notes: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
         clusterer=clusterer,
         answerer=answerer,
         window=models.open(name, "observe").context_tokens,
-        lanes=workspace.settings.concurrency.value,
+        concurrency=workspace.settings.concurrency.value,
         knew=made.knew,
         notes=(OWN_PROMPTS,) if prompts.own(observing.FOLDER) else (),
     )
@@ -162,7 +162,7 @@ async def explore_by_model(
     """
     seen = await _observed(judges, plan, read, watcher)
     found = await cluster_observations(
-        judges.clusterer.judge, seen.observations, observing.batch_tokens(judges.window), judges.lanes
+        judges.clusterer.judge, seen.observations, observing.batch_tokens(judges.window), judges.concurrency
     )
     clusters = build_clusters(found.clusters, members)
     watcher.say(f"{pluralise(len(seen.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
@@ -200,7 +200,7 @@ async def _observed(
         watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {said}{known}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
-    await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
+    await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.concurrency, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, found))
     if plan.batches and all(isinstance(told, str) for told in found.values()):
         cause = main_cause(causes)

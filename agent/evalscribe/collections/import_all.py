@@ -93,11 +93,11 @@ async def import_all(
     )
     async with _readers(workspace, dry_run=dry_run) as readers:
         given = [one for path in paths for one in _given(workspace, path, overrides, readers, dry_run=dry_run)]
-        shelf = workspace.store.collections if workspace.has_store or not dry_run else None
+        collection_store = workspace.store.collections if workspace.has_store or not dry_run else None
         passed_over: dict[str, str] = {}
         opened = _opened(given, passed_over)
         into = _collection(
-            shelf.collections() if shelf else (),
+            collection_store.collections() if collection_store else (),
             collection,
             collection_id,
             configured=workspace.settings.collection.value,
@@ -204,8 +204,8 @@ def _file(
 
     async def bring(collection: Collection, show: ShowImport) -> FileImport:
         if readers is None:
-            archive, shelf = _parts(workspace, dry_run=dry_run)
-            done = await import_file(archive, shelf, opened.records, collection, show, said=overrides.said)
+            archive, collection_store = _parts(workspace, dry_run=dry_run)
+            done = await import_file(archive, collection_store, opened.records, collection, show, said=overrides.said)
             return done.model_copy(update={"recognised_by": opened.why})
         piece = FilePiece(path=whole_path, overrides=opened.overrides, collection=collection)
         done = await _read_apart(readers, piece)
@@ -219,10 +219,10 @@ def _run(workspace: Workspace, path: str, *, overrides: RunOverrides, dry_run: b
     overrides.require_used((), f"{path} is a run")
 
     async def bring(collection: Collection, show: ShowImport) -> FileImport:
-        archive, shelf = _parts(workspace, dry_run=dry_run)
+        archive, collection_store = _parts(workspace, dry_run=dry_run)
         try:
             async with open_source(workspace, path) as source:
-                return await import_source(archive, shelf, source, collection, show)
+                return await import_source(archive, collection_store, source, collection, show)
         except NotFoundError as error:
             raise NotFoundError(f"{error} (and file {path!r} not found)", fields=error.fields) from None
 
@@ -255,15 +255,15 @@ class Importer:
 
         with ExitStack() as opened:
             opened.enter_context(rare_garbage_collection())
-            archive, shelf = None, None
+            archive, collection_store = None, None
             if self.place is not None:
                 store = opened.enter_context(closing(open_storage(self.place)))
-                archive, shelf = store.runs, store.collections
+                archive, collection_store = store.runs, store.collections
 
             async def bring(piece: FilePiece) -> FileImport:
                 opened = open_file(archive, piece.path, piece.overrides, in_folder=True)  # checked by the sender
                 return await import_file(
-                    archive, shelf, opened.records, piece.collection, show_nothing, said=piece.overrides.said
+                    archive, collection_store, opened.records, piece.collection, show_nothing, said=piece.overrides.said
                 )
 
             yield bring
@@ -288,7 +288,7 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
     if isinstance(place, Path) and settings.ray_address.value is not None:
         raise UsageError("workers on other machines need a store that all of them reach: set EVALSCRIBE_STORE_URL")
     try:
-        async with engine.crew(Importer(place)) as readers:
+        async with engine.pool(Importer(place)) as readers:
             yield readers
     finally:
         await engine.close()

@@ -53,7 +53,7 @@ class OpenedFile(NamedTuple):
 
 
 def open_file(
-    archive: "RunStore | None", path: Path, overrides: RunOverrides, name: str = "", *, in_folder: bool = False
+    run_store: "RunStore | None", path: Path, overrides: RunOverrides, name: str = "", *, in_folder: bool = False
 ) -> OpenedFile:
     """Open a file or folder. Uses columns and threshold of its last import unless the user gives others.
 
@@ -63,18 +63,18 @@ def open_file(
         found = recognise(path, overrides, in_folder=in_folder)
         is_table = "map" in found.format.used
     except DataError:  # a table may only be recognised with the columns of its last import
-        if archive is None or overrides.columns or path.is_dir() or not _may_be_table(path):
+        if run_store is None or overrides.columns or path.is_dir() or not _may_be_table(path):
             raise
         found, is_table = None, True
-    known = archive.run(first_run_id(path)) if archive and is_table and not overrides.columns else None
+    known = run_store.run(first_run_id(path)) if run_store and is_table and not overrides.columns else None
     if known is not None:
         threshold = known.threshold if overrides.threshold is None else overrides.threshold
         overrides = overrides.model_copy(update={"columns": dict(known.columns), "threshold": threshold})
     if found is None or known is not None:
         found = recognise(path, overrides, in_folder=in_folder)
     records = found.format.open(path, overrides)
-    if archive and isinstance(records, EvalReader):
-        records.known = archive.run
+    if run_store and isinstance(records, EvalReader):
+        records.known = run_store.run
     return OpenedFile(name or path.name, records, found.why, overrides)
 
 
@@ -116,8 +116,8 @@ class _Batch(Frozen):
 
 
 async def import_file(
-    archive: "RunStore | None",
-    shelf: "CollectionStore | None",
+    run_store: "RunStore | None",
+    collection_store: "CollectionStore | None",
     records: Records,
     collection: Collection | None,
     show: ShowImport,
@@ -127,8 +127,8 @@ async def import_file(
     """Import a file batch by batch. Complete batches stay stored even if the import fails or is killed.
 
     Args:
-        archive: Store for the runs; None to only count.
-        shelf: Store for a new collection, added with the first batch; None if it exists.
+        run_store: Store for the runs; None to only count.
+        collection_store: Store for a new collection, added with the first batch; None if it exists.
         records: The file's runs and records.
         collection: Collection of the runs; None to store them without one.
         show: Receives progress.
@@ -138,10 +138,10 @@ async def import_file(
         EvalscribeError: The file contains no readable run, or the store cannot be used.
     """
     tally = _Tally()
-    batches = _batches(_read(archive, records, said), tally, records)
+    batches = _batches(_read(run_store, records, said), tally, records)
     first = True
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-        tally.added += _stored(archive, shelf if first else None, collection, batch.runs, batch.records)
+        tally.added += _stored(run_store, collection_store if first else None, collection, batch.runs, batch.records)
         first = False
         show(tally.evals, records.progress)
     if tally.stopped is not None and not tally.evals:
@@ -151,24 +151,24 @@ async def import_file(
 
 
 def _stored(
-    archive: "RunStore | None",
-    shelf: "CollectionStore | None",
+    run_store: "RunStore | None",
+    collection_store: "CollectionStore | None",
     collection: Collection | None,
     runs: Sequence[Run],
     records: Sequence[Record],
 ) -> AddedCounts:
     """Store a batch. Raises `EvalscribeError` for the store, `UsageError` if the collection's id is taken."""
-    if archive is None:
+    if run_store is None:
         return AddedCounts()
-    if shelf is not None and collection is not None:
-        shelf.add_collection(collection)
-    return archive.add(collection.id if collection else None, runs, records)
+    if collection_store is not None and collection is not None:
+        collection_store.add_collection(collection)
+    return run_store.add(collection.id if collection else None, runs, records)
 
 
-def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
-    if archive is None or records.format == EXPLICIT:
+def _read(run_store: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+    if run_store is None or records.format == EXPLICIT:
         return records.read()
-    return _keep_stated_models(records.read(), archive.run, said)
+    return _keep_stated_models(records.read(), run_store.run, said)
 
 
 def _keep_stated_models(
@@ -201,8 +201,8 @@ def _of(record: Record, read: Run, kept: Run) -> Record:
 
 
 async def import_source(
-    archive: "RunStore | None",
-    shelf: "CollectionStore | None",
+    run_store: "RunStore | None",
+    collection_store: "CollectionStore | None",
     source: RunSource,
     collection: Collection,
     show: ShowImport,
@@ -221,7 +221,7 @@ async def import_source(
             tally.saw(record)
         last = start + FETCHES >= len(run.failures)
         runs = (run,) if last else (run.as_importing,) if start == 0 else ()
-        tally.added += _stored(archive, shelf if start == 0 else None, collection, runs, records)
+        tally.added += _stored(run_store, collection_store if start == 0 else None, collection, runs, records)
         show(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
     return tally.told("convex", left_out, collection)
 

@@ -114,17 +114,17 @@ def _told(there: Iterable[Collection]) -> str:
     return join_first(told, MOST_NAMED)
 
 
-def export_run_lines(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
+def export_run_lines(run_store: "RunStore", collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
     """Yield the named runs, or all runs of the collection, and their evals as JSON lines.
 
     Raises `NotFoundError` before the first line if the collection lacks a named run.
     """
-    return _lines(archive, find_runs(archive, collection, wanted))
+    return _lines(run_store, find_runs(run_store, collection, wanted))
 
 
-def find_runs(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
+def find_runs(run_store: "RunStore", collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
     """Find runs by id or the beginning of an id; without any, return all of them."""
-    there = archive.runs(collection.id)
+    there = run_store.runs(collection.id)
     return tuple(find_run(there, name, collection) for name in wanted) if wanted else there
 
 
@@ -138,10 +138,10 @@ def find_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
     return there[ids.index(id)]
 
 
-def _lines(archive: "RunStore", runs: Sequence[Run]) -> Iterator[str]:
+def _lines(run_store: "RunStore", runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         yield render_line(run)
-        for record in archive.records(run.id):
+        for record in run_store.records(run.id):
             yield render_line(record)
 
 
@@ -155,7 +155,7 @@ class DeletedCounts(Frozen):
     """Bytes by which the files on disk shrank."""
 
 
-def collect_garbage(archive: "RunStore", *, dry_run: bool) -> DeletedCounts:
+def collect_garbage(run_store: "RunStore", *, dry_run: bool) -> DeletedCounts:
     """Delete stored data that nothing refers to. Raises `EvalscribeError` if the store cannot be used."""
-    forgotten = archive.sweep(dry_run=dry_run)
-    return DeletedCounts(dry_run=dry_run, forgotten=forgotten, given_back=0 if dry_run else archive.give_back())
+    forgotten = run_store.sweep(dry_run=dry_run)
+    return DeletedCounts(dry_run=dry_run, forgotten=forgotten, given_back=0 if dry_run else run_store.give_back())

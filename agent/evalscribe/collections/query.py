@@ -304,12 +304,12 @@ def list_evals(
     return EvalList(total=int(str(total)), evals=evals)
 
 
-def eval_text(archive: "RunStore", store: "AnalysisStore", collection: Collection | None, eval_id: str) -> Subject:
+def eval_text(run_store: "RunStore", store: "AnalysisStore", collection: Collection | None, eval_id: str) -> Subject:
     """Return an eval as a judge sees it, with delimiters.
 
     `eval_id` is the eval's id, or `run id/name` if the run was analysed. Raises `NotFoundError`.
     """
-    record = archive.record(eval_id, collection.id if collection else None)
+    record = run_store.record(eval_id, collection.id if collection else None)
     if record is not None:
         ref = AgentRunRef(id=eval_id)
         return RequestPrompt.of([ref], {ref: record}).subject

@@ -240,7 +240,7 @@ class CompareJudges:
     """Judge that explains a single regressed eval."""
     behaviours: RubricJudge
     """Judge that groups explanations by what they have in common."""
-    lanes: int
+    concurrency: int
     knew: Callable[[JudgeResult], bool]
     """Returns True if a result was cached before this command."""
 
@@ -327,7 +327,7 @@ async def explain_by_judge(
         watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
-    await run_concurrently(todo, one, min(judges.lanes, len(todo) or 1))
+    await run_concurrently(todo, one, min(judges.concurrency, len(todo) or 1))
     if failed and not answers:
         cause = main_cause(one.failure_cause for one in failed)
         message = f"no regressed eval could be judged: {failed[0].reason}"

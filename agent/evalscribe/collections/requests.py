@@ -55,8 +55,8 @@ KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "resu
 class References:
     """Checks and loads the objects of one collection to which prompts refer."""
 
-    def __init__(self, archive: "RunStore", sets: "ResultSetStore", collection: Collection) -> None:
-        self._archive = archive
+    def __init__(self, run_store: "RunStore", sets: "ResultSetStore", collection: Collection) -> None:
+        self._run_store = run_store
         self._sets = sets
         self._collection = collection
         self._kept = lru_cache(KEPT)(self._found)
@@ -121,9 +121,9 @@ class References:
 
     def _found(self, ref: Ref) -> Record | Result | None:
         if isinstance(ref, AgentRunRef):
-            return self._archive.record(ref.id, self._collection.id)
+            return self._run_store.record(ref.id, self._collection.id)
         if isinstance(ref, TranscriptRef):
-            return self._archive.transcript(ref.id, self._collection.id)
+            return self._run_store.transcript(ref.id, self._collection.id)
         made = self._sets.find(self._collection.id, ref.result_set_id)
         return self._sets.result(made.id, ref.id) if made else None
 

@@ -62,9 +62,9 @@ def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] 
     return next(iter(found), None)
 
 
-def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
+def whole_run(store: "AnalysisStore", run_store: "RunStore", name: str) -> str | None:
     """Find a run as `stored_run` does, but only among imported runs."""
-    return name if is_whole(archive, name) else stored_run(store, name, lambda id: is_whole(archive, id))
+    return name if is_whole(run_store, name) else stored_run(store, name, lambda id: is_whole(run_store, id))
 
 
 def analysed_run(store: "AnalysisStore", name: str) -> str:
@@ -91,7 +91,7 @@ def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
 
 
 async def import_run(
-    archive: "RunStore",
+    run_store: "RunStore",
     files: Sequence[OpenedFile],
     called: str,
     watcher: AnalysisWatcher,
@@ -108,7 +108,7 @@ async def import_run(
     await asyncio.to_thread(_refuse_several, opened, called)
     runs: dict[str, Run] = {}
     for file, records in opened:
-        done = await import_file(archive, None, records, None, watcher.imported, said=file.overrides.said)
+        done = await import_file(run_store, None, records, None, watcher.imported, said=file.overrides.said)
         watcher.say(_told(file.name, done))
         if done.table:
             watcher.say(f"{file.name}: {done.table.text}", ("map",))
@@ -205,14 +205,14 @@ def _told(file: str, done: FileImport) -> str:
     return f"{file} ({done.format}): {evals}, {done.added.new} new{left_out}"
 
 
-def is_whole(archive: "RunStore", run_id: str) -> bool:
+def is_whole(run_store: "RunStore", run_id: str) -> bool:
     """Return whether at least one eval of the run was imported."""
-    return next(archive.records(run_id), None) is not None
+    return next(run_store.records(run_id), None) is not None
 
 
-def load_record(archive: "RunStore", store: "AnalysisStore", run_id: str, eval_id: str) -> Record | None:
+def load_record(run_store: "RunStore", store: "AnalysisStore", run_id: str, eval_id: str) -> Record | None:
     """Load an eval's record, or build it from stored evidence; None if neither is stored and readable."""
-    record = archive.record(eval_id, run_id=run_id)
+    record = run_store.record(eval_id, run_id=run_id)
     if record is not None:
         return record
     evidence = store.get_evidence(run_id, eval_id)
@@ -435,17 +435,17 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
     return describe_other_id(workspace, named)
 
 
-def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[OpenedFile, ...]:
+def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[OpenedFile, ...]:
     """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
-        return (open_file(archive, path, overrides),)
+        return (open_file(run_store, path, overrides),)
     there: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # the folder has no files
         there = run_files(path)
     found, reasons = [], []
     for one in there:
         try:
-            found.append(open_file(archive, one, overrides, str(one), in_folder=True))
+            found.append(open_file(run_store, one, overrides, str(one), in_folder=True))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:

@@ -74,8 +74,8 @@ class ReachedSubject:
 
     def imported(self, run_id: str) -> RunSource | None:
         """Return a source for a run if it was imported; None if it was only analysed."""
-        archive = self._workspace.store.runs
-        return StoredSource(self._workspace.store.analyses, archive, run_id) if is_whole(archive, run_id) else None
+        run_store = self._workspace.store.runs
+        return StoredSource(self._workspace.store.analyses, run_store, run_id) if is_whole(run_store, run_id) else None
 
 
 @dataclass(frozen=True)
@@ -260,19 +260,19 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
 
 
 def pending_subjects(
-    members: Iterable[Member], archive: "RunStore", store: "AnalysisStore"
+    members: Iterable[Member], run_store: "RunStore", store: "AnalysisStore"
 ) -> dict[str, PendingSubject]:
     """Return pending subjects by id. The judge sees the evidence of a failed eval, but any other as an agent run."""
-    return {member.id: _waiting(member, archive, store) for member in members}
+    return {member.id: _waiting(member, run_store, store) for member in members}
 
 
-def _waiting(member: Member, archive: "RunStore", store: "AnalysisStore") -> PendingSubject:
+def _waiting(member: Member, run_store: "RunStore", store: "AnalysisStore") -> PendingSubject:
     name = f"{member.run_id}/{member.eval}" if member.failed else member.id
-    return PendingSubject(name=name, load=partial(_loaded, member, archive, store), is_eval=member.failed)
+    return PendingSubject(name=name, load=partial(_loaded, member, run_store, store), is_eval=member.failed)
 
 
-def _loaded(member: Member, archive: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
-    record = load_record(archive, store, member.run_id, member.id)
+def _loaded(member: Member, run_store: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
+    record = load_record(run_store, store, member.run_id, member.id)
     if record is None:
         return "the agent run is not stored: import its run again"
     if not member.failed:

@@ -63,11 +63,11 @@ class ChildCall:
 
 
 class Child:
-    def __init__(self, channel: socket.socket, folder: Path, lanes: int) -> None:
+    def __init__(self, channel: socket.socket, folder: Path, concurrency: int) -> None:
         self.loop = asyncio.new_event_loop()
         self._channel = channel
         self._folder = folder
-        self._pool = ThreadPoolExecutor(lanes + SPARE)
+        self._pool = ThreadPoolExecutor(concurrency + SPARE)
         self._wishes: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._loaded: dict[tuple[str, str], Loaded] = {}
         self._running: dict[int, ChildCall] = {}
@@ -219,13 +219,13 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
-def main(fd: str, folder: str, lanes: str) -> None:
+def main(fd: str, folder: str, concurrency: str) -> None:
     channel = socket.socket(fileno=int(fd))
     os.set_inheritable(int(fd), False)
     sys.path.insert(0, folder)
     sys.argv = [""]
     route_output()
-    Child(channel, Path(folder), int(lanes)).serve()
+    Child(channel, Path(folder), int(concurrency)).serve()
 
 
 if __name__ == "__main__":

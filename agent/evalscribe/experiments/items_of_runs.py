@@ -224,9 +224,9 @@ def _attempts(workspace: Workspace, run: ExperimentRun) -> Iterator[ItemParts]:
         yield of_attempt(attempt, workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key))
 
 
-def _records(archive: "RunStore", run_id: str) -> Iterator[ItemParts]:
-    for record in archive.records(run_id):
-        yield of_record(record, archive.documents(run_id, record.eval.id))
+def _records(run_store: "RunStore", run_id: str) -> Iterator[ItemParts]:
+    for record in run_store.records(run_id):
+        yield of_record(record, run_store.documents(run_id, record.eval.id))
 
 
 def _failures(store: "AnalysisStore", run_id: str) -> Iterator[ItemParts]:
@@ -392,7 +392,7 @@ class _Chosen:
     """Builds items from labelled failures, and counts the failures that are left out."""
 
     store: "AnalysisStore"
-    archive: "RunStore"
+    run_store: "RunStore"
     shares: Mapping[str, float]
     """Share of the items in each split; they sum to 1."""
     seed: int
@@ -435,7 +435,7 @@ class _Chosen:
         eval = evals.get(printed(one.eval))
         if run is None or eval is None:
             return None
-        record = load_record(self.archive, self.store, run.id, eval.id)
+        record = load_record(self.run_store, self.store, run.id, eval.id)
         return (run, evidence_of(record)) if record else None
 
 

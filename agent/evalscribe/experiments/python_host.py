@@ -53,10 +53,10 @@ class ChildProcess:
         self._listener = asyncio.create_task(self._listen(reader))
 
     @classmethod
-    async def started(cls, folder: Path, lanes: int, env: Mapping[str, str]) -> "ChildProcess":
+    async def started(cls, folder: Path, concurrency: int, env: Mapping[str, str]) -> "ChildProcess":
         """Start the process in a process group of its own. Raises `UsageError` if it cannot be started."""
         ours, theirs = socket.socketpair()
-        options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(lanes))
+        options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(concurrency))
         try:
             group = await ProcessGroup.started(
                 (sys.executable, *options), folder, env=env, pass_fds=(theirs.fileno(),), merged=True
@@ -239,17 +239,18 @@ class HostReply(Frozen):
 
 
 class PythonHost:
-    """Host that imports functions from `folder` and calls up to `lanes` plain functions at a time; async functions have
-    no limit.
+    """Host that imports functions from `folder` and calls up to `concurrency` plain functions at a time.
+
+    Async functions have no limit.
 
     If its process dies, each pending call is retried once in its own process, so that only the call that crashed the
     process fails. An async function that never yields blocks all others until it times out.
     """
 
-    def __init__(self, folder: Path, lanes: int) -> None:
+    def __init__(self, folder: Path, concurrency: int) -> None:
         self._folder = folder
         self._mark = new_mark()
-        self._lanes = lanes
+        self._concurrency = concurrency
         self._shared: ChildProcess | None = None
         self._all: set[ChildProcess] = set()
         self._starting = asyncio.Lock()
@@ -348,15 +349,15 @@ class PythonHost:
             now = self._shared
             if now is not None and now.alive and len(now.abandoned) < MOST_ABANDONED:
                 return now
-            self._shared = await self._new(self._lanes)
+            self._shared = await self._new(self._concurrency)
         if now is not None and (now.idle or not now.alive):
             await self._end(now)
         return self._shared
 
-    async def _new(self, lanes: int) -> ChildProcess:
+    async def _new(self, concurrency: int) -> ChildProcess:
         if self._closed:
             raise EvalscribeError("the process of a Python function was ended")
-        child = await ChildProcess.started(self._folder, lanes, user_environment(self._mark))
+        child = await ChildProcess.started(self._folder, concurrency, user_environment(self._mark))
         self._all.add(child)
         return child
 

@@ -137,14 +137,14 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
     return FailedItem(run.id, failures, made, 0 if run_item_ids else len(broken))
 
 
-def of_stored(store: "AnalysisStore", archive: "RunStore", named: str) -> FailedItem:
+def of_stored(store: "AnalysisStore", run_store: "RunStore", named: str) -> FailedItem:
     """Collect every failed eval of an imported or analysed run. Raises `NotFoundError`, `UsageError`."""
-    if (run_id := whole_run(store, archive, named)) is not None:
+    if (run_id := whole_run(store, run_store, named)) is not None:
         told = {
-            record.eval.id: of_record(record, archive.documents(run_id, record.eval.id))
-            for record in archive.records(run_id, "failed")
+            record.eval.id: of_record(record, run_store.documents(run_id, record.eval.id))
+            for record in run_store.records(run_id, "failed")
         }
-        evals = [one.eval for one in archive.graded(run_id) if one.eval.id in told]
+        evals = [one.eval for one in run_store.graded(run_id) if one.eval.id in told]
     else:
         run_id = analysed_run(store, named)
         run = store.get_run(run_id)

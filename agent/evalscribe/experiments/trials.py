@@ -321,15 +321,15 @@ class TrialRunner:
 
 
 async def run_trials(
-    bench: TrialRunner, tries: Iterator[TrialRequest], lanes: int, keep: Callable[[CompletedTrial], None]
+    bench: TrialRunner, tries: Iterator[TrialRequest], concurrency: int, keep: Callable[[CompletedTrial], None]
 ) -> None:
-    """Run every trial, `lanes` at a time. `keep` is called with each trial before its worker takes the next.
+    """Run every trial, `concurrency` at a time. `keep` is called with each trial before its worker takes the next.
 
     An `EvalscribeError` that concerns all trials is raised after running trials finish, since they were paid for.
     """
     stopped: list[EvalscribeError] = []
 
-    async def lane() -> None:
+    async def worker() -> None:
         while not stopped and (one := next(tries, None)):
             try:
                 keep(await bench.tried(one))
@@ -338,8 +338,8 @@ async def run_trials(
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(lanes):
-                group.create_task(lane())
+            for _ in range(concurrency):
+                group.create_task(worker())
     except ExceptionGroup as bugs:
         raise bugs.exceptions[0] from None
     if stopped:

@@ -526,10 +526,10 @@ class _Job:
         return RescoreResult(run=self.run, tries=tries, scores=scores, changed=changed)
 
     async def _scored(self, batch: Sequence[StoredTrial]) -> list[_New]:
-        lanes = asyncio.Semaphore(self.run.concurrency)
+        free = asyncio.Semaphore(self.run.concurrency)
 
         async def one(each: StoredTrial) -> _New:
-            async with lanes:
+            async with free:
                 return await self._again(each)
 
         return list(await asyncio.gather(*map(one, batch)))

@@ -55,12 +55,12 @@ class WorkerJudge(Frozen):
 
 
 class CasePiece(Frozen):
-    seat: WorkerJudge
+    worker_judge: WorkerJudge
     case: Failure
 
 
 class SubjectPiece(Frozen):
-    seat: WorkerJudge
+    worker_judge: WorkerJudge
     subject: Subject
     max_tokens: int
     timeout_s: float | None
@@ -133,49 +133,49 @@ class WorkerStore:
     _rubric_judges: dict[str, RubricJudge] = field(default_factory=dict)
 
     async def decide(self, piece: Piece) -> WorkerAnswer:
-        seat = content_id(piece.seat)
+        worker_judge = content_id(piece.worker_judge)
         if isinstance(piece, CasePiece):
-            if seat not in self._judges:
-                self._judges[seat] = self._judge(piece.seat)
-            return await self._judges[seat].judge(piece.case)
-        if seat not in self._rubric_judges:
+            if worker_judge not in self._judges:
+                self._judges[worker_judge] = self._judge(piece.worker_judge)
+            return await self._judges[worker_judge].judge(piece.case)
+        if worker_judge not in self._rubric_judges:
             maker = JudgeMaker(self.models, self.prompts)
-            self._rubric_judges[seat] = maker.by_model(piece.seat.question, piece.seat.model)
-        return await self._rubric_judges[seat].hear(piece.subject, piece.max_tokens, piece.timeout_s)
+            self._rubric_judges[worker_judge] = maker.by_model(piece.worker_judge.question, piece.worker_judge.model)
+        return await self._rubric_judges[worker_judge].panel_decision(piece.subject, piece.max_tokens, piece.timeout_s)
 
-    def _judge(self, seat: WorkerJudge) -> Judge:
-        if seat.kind == "rules":
+    def _judge(self, worker_judge: WorkerJudge) -> Judge:
+        if worker_judge.kind == "rules":
             return RulesJudge()
-        model = self.models.open(seat.model, "tag" if seat.kind == "tag" else "judge")
-        if seat.kind == "tag":
-            return FirstPass(model, self.prompts, seat.question, seat.tags, cost=cost_of(model))
-        return ModelJudge(model, self.prompts, rubric=seat.question, cost=cost_of(model))
+        model = self.models.open(worker_judge.model, "tag" if worker_judge.kind == "tag" else "judge")
+        if worker_judge.kind == "tag":
+            return FirstPass(model, self.prompts, worker_judge.question, worker_judge.tags, cost=cost_of(model))
+        return ModelJudge(model, self.prompts, rubric=worker_judge.question, cost=cost_of(model))
 
 
 @dataclass(frozen=True)
 class EngineJudge:
     """Creates judges that run on an engine's workers."""
 
-    crew: WorkerPool[Piece, WorkerAnswer]
+    pool: WorkerPool[Piece, WorkerAnswer]
 
-    def judge(self, near: Judge, seat: WorkerJudge) -> Judge:
+    def judge(self, near: Judge, worker_judge: WorkerJudge) -> Judge:
         """Return a judge with the keys and estimates of `near` that sends failures to a worker."""
-        return RemoteJudge(near, self._decide(seat))
+        return RemoteJudge(near, self._decide(worker_judge))
 
-    def hear(self, rubric: Rubric, model: Model) -> DecideRemotely:
+    def decide_remotely(self, rubric: Rubric, model: Model) -> DecideRemotely:
         """Return a function that sends the subjects of a `RubricJudge` with this rubric and model to a worker."""
-        seat = WorkerJudge(kind="rubric", model=model.id, rubric=rubric)
+        worker_judge = WorkerJudge(kind="rubric", model=model.id, rubric=rubric)
 
-        async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
-            piece = SubjectPiece(seat=seat, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
-            answer = await self.crew(piece)
+        async def decide_remotely(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
+            piece = SubjectPiece(worker_judge=worker_judge, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
+            answer = await self.pool(piece)
             return no_decision(subject, answer.reason) if isinstance(answer, LostWork) else cast(PanelDecision, answer)
 
-        return hear
+        return decide_remotely
 
-    def _decide(self, seat: WorkerJudge) -> JudgeRemotely:
+    def _decide(self, worker_judge: WorkerJudge) -> JudgeRemotely:
         def decide(case: Failure) -> Awaitable[Verdict | Unclassified | LostWork]:
-            doing = self.crew(CasePiece(seat=seat, case=case))
+            doing = self.pool(CasePiece(worker_judge=worker_judge, case=case))
             return cast("Awaitable[Verdict | Unclassified | LostWork]", doing)
 
         return decide
@@ -199,8 +199,8 @@ async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge |
         )
     try:
         recipe = JudgeRecipe.of(workspace.settings, workspace.prompts)
-        async with engine.crew(recipe, partial(serve_budget, workspace.budget)) as crew:
-            yield EngineJudge(crew)
+        async with engine.pool(recipe, partial(serve_budget, workspace.budget)) as pool:
+            yield EngineJudge(pool)
     finally:
         await engine.close()
 
@@ -322,7 +322,7 @@ class JudgeBuilder:
             self.results,
             fresh=fresh,
             batch=self._batch,
-            hear=self._workers.hear if self._workers else None,
+            decide_remotely=self._workers.decide_remotely if self._workers else None,
         )
         if name != CASCADE:
             return LoadedRubricJudge(maker.by_model(rubric, name))
@@ -395,8 +395,8 @@ class JudgeBuilder:
         near = FirstPass(model, self._workspace.prompts, rubric, tags, cost=cost, seconds=seconds)
         return self._led(near, WorkerJudge(kind="tag", model=model.id, rubric=rubric, tags=tags))
 
-    def _led(self, near: Judge, seat: WorkerJudge) -> Judge:
-        return self._workers.judge(near, seat) if self._workers else near
+    def _led(self, near: Judge, worker_judge: WorkerJudge) -> Judge:
+        return self._workers.judge(near, worker_judge) if self._workers else near
 
     def _described(
         self, judge: Judge, models: tuple[Model, ...], cascade: FailureCascade | None = None

@@ -63,7 +63,7 @@ class JudgeMaker:
     """Ignore stored results."""
     batch: bool = False
     """Send calls in batches, at the batch price and without a time limit."""
-    hear: Callable[[Rubric, Model], DecideRemotely] | None = None
+    decide_remotely: Callable[[Rubric, Model], DecideRemotely] | None = None
     """Returns a function that judges subjects remotely; None to judge in this process."""
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
@@ -76,7 +76,7 @@ class JudgeMaker:
             timeout_s=None if self.batch else TIMEOUT_S,
             fresh=self.fresh,
             prompts=self.prompts,
-            afar=self.hear(rubric, model) if self.hear else None,
+            remote=self.decide_remotely(rubric, model) if self.decide_remotely else None,
         )
 
     def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:

@@ -199,7 +199,7 @@ class RubricJudge:
         max_tokens: int = 16384,
         fresh: bool = False,
         prompts: Prompts | None = None,
-        afar: DecideRemotely | None = None,
+        remote: DecideRemotely | None = None,
     ) -> None:
         """Initialise without asking anything.
 
@@ -213,7 +213,7 @@ class RubricJudge:
             max_tokens: Maximum tokens of one answer.
             fresh: Ignore stored results.
             prompts: Templates for reading in parts.
-            afar: Judges subjects remotely; None for this process.
+            remote: Judges subjects remotely; None for this process.
         """
         self.id = f"{model.id} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
@@ -224,7 +224,7 @@ class RubricJudge:
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self._fresh = fresh
-        self._afar = afar
+        self._remote = remote
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
         """Locks by key, so that concurrent callers with the same question wait for one answer."""
         self._estimated: dict[str, tuple[Request, int]] = {}
@@ -273,7 +273,7 @@ class RubricJudge:
         subject = redacted_run_subject(agent_run) if isinstance(agent_run, AgentRun) else agent_run
         return await self._judge(subject, max_new_tokens, timeout)
 
-    async def hear(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
+    async def panel_decision(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
         """Judge the subject without reading or storing results."""
         return await self._decide(subject, self._request(subject, max_tokens), timeout_s)
 
@@ -294,10 +294,10 @@ class RubricJudge:
         async with self._alone(key):
             if known := self._known(key, subject):
                 return known
-            if self._afar is None:
+            if self._remote is None:
                 decision = await self._decide(subject, request, timeout_s)
             else:
-                decision = await self._afar(subject, max_tokens, timeout_s)
+                decision = await self._remote(subject, max_tokens, timeout_s)
             result = self._result(key, decision)
             if self._results is not None and (decision.election or decision.final):
                 self._results.put_result(key, result)

@@ -223,28 +223,28 @@ class ValidatedRubric(Frozen):
 
 
 def create_rubric(
-    shelf: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION
+    store: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION
 ) -> CreatedRubric:
     """Store the next version of a rubric, from the file at path `name`, or from `prompts/rubrics/NAME.yaml`.
 
     Raises `RubricError` for an invalid file, `NotFoundError` for a missing file or an unknown collection.
     """
     rubric = load_rubric(name, prompts)
-    before = _latest(shelf, rubric.id, collection)
-    stored = shelf.add_rubric(collection, rubric)
+    before = _latest(store, rubric.id, collection)
+    stored = store.add_rubric(collection, rubric)
     return CreatedRubric(rubric=stored, new=before is None or before.version != stored.version)
 
 
-def store_rubric(shelf: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
+def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
     """Return the stored rubric `NAME@2`, or the latest version of `NAME`. If none is stored, first store the file.
 
     Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
     """
     rubric_id, version = parse_rubric_name(name)
-    latest = _latest(shelf, rubric_id, DEFAULT_COLLECTION)
+    latest = _latest(store, rubric_id, DEFAULT_COLLECTION)
     if version is not None:
-        return shelf.rubric(DEFAULT_COLLECTION, rubric_id, version)
-    return latest or shelf.add_rubric(DEFAULT_COLLECTION, load_rubric(name, prompts))
+        return store.rubric(DEFAULT_COLLECTION, rubric_id, version)
+    return latest or store.add_rubric(DEFAULT_COLLECTION, load_rubric(name, prompts))
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
@@ -263,10 +263,10 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
     )
 
 
-def list_rubrics(shelf: "CollectionStore", prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> RubricListing:
+def list_rubrics(store: "CollectionStore", prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> RubricListing:
     """Return every shipped, workspace or stored rubric by name. Raises `NotFoundError` for an unknown collection."""
-    _make_default(shelf, collection)
-    versions = {rubric.id: rubric for rubric in shelf.rubrics(collection)}
+    _make_default(store, collection)
+    versions = {rubric.id: rubric for rubric in store.rubrics(collection)}
     own = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.own(FOLDER)}
     rows = {name: _of_file(prompts, name, "workspace" if name in own else "shipped") for name in rubric_names(prompts)}
     for name, latest in versions.items():
@@ -274,13 +274,13 @@ def list_rubrics(shelf: "CollectionStore", prompts: Prompts, collection: str = D
     return RubricListing(collection=collection, rubrics=tuple(rows[name] for name in sorted(rows)))
 
 
-def find_rubric(shelf: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
+def find_rubric(store: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
     """Return the rubric `NAME`, `NAME@2` or of a file, without storing it. Raises the errors of `store_rubric`."""
     rubric_id, version = parse_rubric_name(name)
     if version is not None:
-        _make_default(shelf, collection)
-        return shelf.rubric(collection, rubric_id, version)
-    return _latest(shelf, rubric_id, collection) or load_rubric(name, prompts)
+        _make_default(store, collection)
+        return store.rubric(collection, rubric_id, version)
+    return _latest(store, rubric_id, collection) or load_rubric(name, prompts)
 
 
 def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedRubric, ...]:
@@ -289,15 +289,15 @@ def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedR
 
 
 def diff_rubrics(
-    shelf: "CollectionStore", prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
+    store: "CollectionStore", prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
 ) -> str:
     """Return the unified diff of two rubrics as YAML, by default of the latest version and the file; empty if equal."""
-    before = find_rubric(shelf, prompts, old, collection)
-    after = find_rubric(shelf, prompts, new, collection) if new else load_rubric(before.id, prompts)
+    before = find_rubric(store, prompts, old, collection)
+    after = find_rubric(store, prompts, new, collection) if new else load_rubric(before.id, prompts)
     old_lines, new_lines = (to_yaml(rubric).splitlines(keepends=True) for rubric in (before, after))
     names = (
-        _title(shelf, before, old, collection),
-        _title(shelf, after, new, collection) if new else f"{after.id} (file)",
+        _title(store, before, old, collection),
+        _title(store, after, new, collection) if new else f"{after.id} (file)",
     )
     return "".join(unified_diff(old_lines, new_lines, *names))
 
@@ -320,9 +320,9 @@ def _with_version(row: ListedRubric, latest: Rubric) -> ListedRubric:
     return row.model_copy(update={"version": latest.version, "digest": latest.digest, "changed": changed})
 
 
-def _title(shelf: "CollectionStore", rubric: Rubric, name: str, collection: str) -> str:
+def _title(store: "CollectionStore", rubric: Rubric, name: str, collection: str) -> str:
     """Return the title in a diff: `polite@2` for a stored version, else the file's name."""
-    latest = _latest(shelf, rubric.id, collection) if name == rubric.id else None
+    latest = _latest(store, rubric.id, collection) if name == rubric.id else None
     return f"{name}@{latest.version}" if latest else name
 
 
@@ -334,16 +334,16 @@ def _problem(prompts: Prompts, file: str) -> str | None:
     return None
 
 
-def _latest(shelf: "CollectionStore", rubric_id: str, collection: str) -> Rubric | None:
-    _make_default(shelf, collection)
+def _latest(store: "CollectionStore", rubric_id: str, collection: str) -> Rubric | None:
+    _make_default(store, collection)
     try:
-        return shelf.rubric(collection, rubric_id)
+        return store.rubric(collection, rubric_id)
     except NotFoundError:
-        if any(there.id == collection for there in shelf.collections()):
+        if any(there.id == collection for there in store.collections()):
             return None
         raise
 
 
-def _make_default(shelf: "CollectionStore", collection: str) -> None:
+def _make_default(store: "CollectionStore", collection: str) -> None:
     if collection == DEFAULT_COLLECTION:
-        shelf.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))
+        store.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))

@@ -7,18 +7,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def run_concurrently(todo: Iterable[T], work: Callable[[T], Awaitable[None]], lanes: int) -> None:
-    """Run `work` for each item of `todo`, for at most `lanes` items at once.
+async def run_concurrently(todo: Iterable[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
+    """Run `work` for each item of `todo`, for at most `concurrency` items at once.
 
     The first error is raised and cancels the other tasks, as does a cancellation of this call.
     """
     waiting = iter(todo)
 
-    async def lane() -> None:
+    async def worker() -> None:
         for one in waiting:
             await work(one)
 
-    tasks = [asyncio.ensure_future(lane()) for _ in range(lanes)]
+    tasks = [asyncio.ensure_future(worker()) for _ in range(concurrency)]
     try:
         await asyncio.gather(*tasks)
     finally:

@@ -166,13 +166,13 @@ class Engine(Protocol):
 
     name: str
     """`local` or `ray`."""
-    lanes: int
+    concurrency: int
     """Maximum number of work items that are processed at the same time."""
 
-    def crew(
-        self, factory: "WorkerFactory[T, R]", clerk: QuestionHandler | None = None
+    def pool(
+        self, factory: "WorkerFactory[T, R]", question_handler: QuestionHandler | None = None
     ) -> AbstractAsyncContextManager[WorkerPool[T, R]]:
-        """Open a pool of workers that `factory` creates. Without `clerk`, the workers cannot ask questions.
+        """Open a pool of workers that `factory` creates. Without `question_handler`, the workers cannot ask questions.
 
         Raises `UnavailableError` if no workers can be started.
         """

@@ -28,9 +28,9 @@ _Result = TypeVar("_Result")
 
 
 async def map_work(
-    crew: WorkerPool[_Piece, _Result], work: Iterable[_Piece], lanes: int
+    pool: WorkerPool[_Piece, _Result], work: Iterable[_Piece], concurrency: int
 ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
-    """Do pieces of work, at most `lanes` at a time, and yield each with its result.
+    """Do pieces of work, at most `concurrency` at a time, and yield each with its result.
 
     Closing the iterator cancels the rest.
     """
@@ -39,8 +39,8 @@ async def map_work(
     try:
         while True:
             for piece in waiting:
-                under_way[asyncio.ensure_future(crew(piece))] = piece
-                if len(under_way) >= lanes:
+                under_way[asyncio.ensure_future(pool(piece))] = piece
+                if len(under_way) >= concurrency:
                     break
             if not under_way:
                 return
@@ -62,19 +62,19 @@ class LocalEngine:
 
     name = "local"
 
-    def __init__(self, lanes: int = 4) -> None:
-        self.lanes = lanes
+    def __init__(self, concurrency: int = 4) -> None:
+        self.concurrency = concurrency
 
     @asynccontextmanager
-    async def crew(
-        self, factory: WorkerFactory[T, R], clerk: QuestionHandler | None = None
+    async def pool(
+        self, factory: WorkerFactory[T, R], question_handler: QuestionHandler | None = None
     ) -> AsyncIterator[WorkerPool[T, R]]:
-        async with (clerk or no_questions)() as ask, factory(ask) as worker:
+        async with (question_handler or no_questions)() as ask, factory(ask) as worker:
             yield worker
 
     async def map(self, factory: WorkerFactory[T, R], work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
-        async with self.crew(factory) as crew:
-            async for done in map_work(crew, work, self.lanes):
+        async with self.pool(factory) as pool:
+            async for done in map_work(pool, work, self.concurrency):
                 yield done
 
     async def close(self) -> None:
@@ -202,16 +202,16 @@ class RayPool(Generic[T, R]):
         self,
         ready: Callable[[], Awaitable[int]],
         factory: WorkerFactory[T, R],
-        clerk: QuestionHandler | None,
+        question_handler: QuestionHandler | None,
         *,
-        lanes: int,
+        concurrency: int,
         tries: int,
     ) -> None:
         """Store the arguments; `ready` joins the cluster and returns its number of processors."""
         self._ready = ready
         self._factory = factory
-        self._clerk = clerk or no_questions
-        self._lanes = lanes
+        self._question_handler = question_handler or no_questions
+        self._lanes = concurrency
         self._tries = tries
         self._starting = asyncio.Lock()
         self._stations: list[RayWorker] = []
@@ -237,14 +237,14 @@ class RayPool(Generic[T, R]):
             wanted = min(self._lanes, await self._ready())
             idle = [station for station in self._stations if not station.pieces]
             if not idle and len(self._stations) < wanted:
-                self._stations.append(RayWorker(self._factory, self._clerk))
+                self._stations.append(RayWorker(self._factory, self._question_handler))
         return min(self._stations, key=lambda station: station.pieces)
 
 
 class RayWorker:
     """Local handle of one remote worker."""
 
-    def __init__(self, factory: WorkerFactory[Any, Any], clerk: QuestionHandler) -> None:
+    def __init__(self, factory: WorkerFactory[Any, Any], question_handler: QuestionHandler) -> None:
         import ray
 
         actor = ray.remote(WorkerHost).options(scheduling_strategy="SPREAD", max_restarts=0)
@@ -253,7 +253,7 @@ class RayWorker:
         self.pieces = 0
         self._numbers = count()
         self._opened = asyncio.ensure_future(self._open(factory))
-        self._line = asyncio.ensure_future(self._serve(clerk))
+        self._line = asyncio.ensure_future(self._serve(question_handler))
 
     async def do(self, piece: object) -> Any:
         """Do one piece of work. Raises `WorkerDied` and the worker's own errors."""
@@ -291,10 +291,10 @@ class RayWorker:
             raise UnavailableError(f"a worker could not start on the Ray cluster: {said}\n{VERSION_HINT}") from None
         opened.result()
 
-    async def _serve(self, clerk: QuestionHandler) -> None:
+    async def _serve(self, question_handler: QuestionHandler) -> None:
         """Answer the worker's questions concurrently until the worker ends."""
         answering: set[asyncio.Task[None]] = set()
-        async with clerk() as ask:
+        async with question_handler() as ask:
             try:
                 while True:
                     question = await self._call(self._actor.question.remote())
@@ -339,7 +339,7 @@ class RayEngine:
 
     name = "ray"
 
-    def __init__(self, lanes: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
+    def __init__(self, concurrency: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
         """Check the arguments. `address`: `HOST:PORT` of the head of this machine's cluster; None for a local one.
 
         Raises `UsageError` if the package `ray` is missing or the address is invalid.
@@ -352,26 +352,28 @@ class RayEngine:
                 f"`ray_address` {address}: use HOST:PORT of the cluster's head, from one of its machines",
                 fields=("ray_address",),
             )
-        self.lanes = lanes
+        self.concurrency = concurrency
         self._address = address
         self._tries = tries
         self._joined: asyncio.Task[bool] | None = None
 
     @asynccontextmanager
-    async def crew(
-        self, factory: WorkerFactory[_Piece, _Result], clerk: QuestionHandler | None = None
+    async def pool(
+        self, factory: WorkerFactory[_Piece, _Result], question_handler: QuestionHandler | None = None
     ) -> AsyncIterator[WorkerPool[_Piece, _Result]]:
-        crew = RayPool[_Piece, _Result](self._ready, factory, clerk, lanes=self.lanes, tries=self._tries)
+        pool = RayPool[_Piece, _Result](
+            self._ready, factory, question_handler, concurrency=self.concurrency, tries=self._tries
+        )
         try:
-            yield crew.do
+            yield pool.do
         finally:
-            await crew.close()
+            await pool.close()
 
     async def map(
         self, factory: WorkerFactory[_Piece, _Result], work: Iterable[_Piece]
     ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
-        async with self.crew(factory) as crew:
-            async for done in map_work(crew, work, self.lanes):
+        async with self.pool(factory) as pool:
+            async for done in map_work(pool, work, self.concurrency):
                 yield done
 
     async def close(self) -> None:
@@ -456,14 +458,14 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
     Raises `UsageError` if it does not exist or its package is missing.
     """
     chosen = name or settings.engine.value
-    lanes = settings.concurrency.value
+    concurrency = settings.concurrency.value
     if chosen == RAY:
         _check_cluster(settings.ray_address.origin)
-        return RayEngine(lanes, settings.ray_address.value)
+        return RayEngine(concurrency, settings.ray_address.value)
     if chosen != LOCAL:
         raise UsageError(f"`engine` {chosen} is unknown; use {LOCAL} or {RAY}", fields=("engine",))
 
-    return LocalEngine(lanes)
+    return LocalEngine(concurrency)
 
 
 def _check_cluster(address: Origin) -> None:

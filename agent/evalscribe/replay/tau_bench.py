@@ -76,7 +76,7 @@ class TauGrader:
 
     def __init__(
         self,
-        archive: "RunStore",
+        run_store: "RunStore",
         run_id: str,
         evals: Sequence[Eval],
         toolset: Toolset,
@@ -85,13 +85,13 @@ class TauGrader:
         """Run nothing yet.
 
         Args:
-            archive: Has the imported run.
+            run_store: Has the imported run.
             run_id: Its id.
             evals: Failures that are replayed together.
             toolset: What executes the calls.
             corrections: Corrected expectations, by task.
         """
-        self._archive = archive
+        self._run_store = run_store
         self._run_id = run_id
         self._waiting = [eval.id for eval in evals]
         self._toolset = toolset
@@ -139,7 +139,7 @@ class TauGrader:
         return replay.model_copy(update={"alike": replay.answer == "output"})
 
     def _trial(self, eval_id: str) -> RecordedTrial | None:
-        record = self._archive.record(eval_id, run_id=self._run_id)
+        record = self._run_store.record(eval_id, run_id=self._run_id)
         return read_trajectory(record) if record else None
 
     def _key(self, trial: RecordedTrial | None, expected: Expectation) -> str:
@@ -310,20 +310,20 @@ def _differences(made: Json, wanted: Json) -> Iterator[str]:
             yield f"{path}: {ours.get(path, 'unchanged')}, expected {theirs.get(path, 'unchanged')}"
 
 
-def is_of_tau_bench(archive: "RunStore", run: Run) -> bool:
+def is_of_tau_bench(run_store: "RunStore", run: Run) -> bool:
     """Return whether the run is one of tau-bench or tau2-bench, by its first failure."""
-    first = archive.record(run.failures[0].id, run_id=run.id) if run.failures else None
+    first = run_store.record(run.failures[0].id, run_id=run.id) if run.failures else None
     return first is not None and is_trial(first)
 
 
 @contextmanager
 def open_tau_bench(
-    archive: "RunStore", run: Run, evals: Sequence[Eval], tasks: Path | None, expectations: Path | None
+    run_store: "RunStore", run: Run, evals: Sequence[Eval], tasks: Path | None, expectations: Path | None
 ) -> Iterator[TauGrader]:
     """Open the grader of a run.
 
     Args:
-        archive: Has the imported run.
+        run_store: Has the imported run.
         run: The run.
         evals: Its failures that are replayed.
         tasks: A checkout of tau-bench or tau2-bench, or a folder with the files of the database.
@@ -337,10 +337,10 @@ def open_tau_bench(
     """
     corrections = {}
     if expectations is not None:
-        trials = (trial for record in archive.records(run.id) if (trial := read_trajectory(record)) is not None)
+        trials = (trial for record in run_store.records(run.id) if (trial := read_trajectory(record)) is not None)
         corrections = read_corrections(expectations, trials)
     with _toolset(run, tasks) as toolset:
-        yield TauGrader(archive, run.id, evals, toolset, corrections)
+        yield TauGrader(run_store, run.id, evals, toolset, corrections)
 
 
 @contextmanager

@@ -79,7 +79,7 @@ class RunEvidence:
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
         """Return a warning if the report was made from evidence with another content id."""
-        if not digest or self._from_afar or len(self.run.failures) > MANY:
+        if not digest or self._read_from_elsewhere or len(self.run.failures) > MANY:
             return ()
         try:
             found = [await self._found(eval) for eval in self.run.failures]
@@ -102,7 +102,7 @@ class RunEvidence:
         return fetched
 
     @property
-    def _from_afar(self) -> bool:
+    def _read_from_elsewhere(self) -> bool:
         return self._source is not None and self._store is not None
 
     @cached_property

@@ -145,10 +145,10 @@ def _reason(error: Exception) -> str:
 class StoredSource:
     """Reads a run from the store only; stored content is already redacted."""
 
-    def __init__(self, store: "AnalysisStore", archive: "RunStore", run_id: str) -> None:
-        """Store the arguments; the caller closes the store and the archive."""
+    def __init__(self, store: "AnalysisStore", run_store: "RunStore", run_id: str) -> None:
+        """Store the arguments; the caller closes the store and the run_store."""
         self._store = store
-        self._archive = archive
+        self._run_store = run_store
         self._run_id = run_id
 
     async def run(self) -> Run:
@@ -159,7 +159,7 @@ class StoredSource:
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
         """Return the evidence of an imported eval, else the evidence that an earlier analysis stored."""
-        record = self._archive.record(eval.id, run_id=self._run_id)
+        record = self._run_store.record(eval.id, run_id=self._run_id)
         if record is not None:
             return evidence_of(record)
         kept = self._store.get_evidence(self._run_id, eval.id)

@@ -44,9 +44,9 @@ class CreatedScorer(Frozen):
     """False if the scorer's latest version has the same content."""
 
 
-def rulebook(shelf: "CollectionStore", prompts: Prompts) -> RubricSources:
+def rulebook(store: "CollectionStore", prompts: Prompts) -> RubricSources:
     """Return the same stored rubrics and prompts that `evalscribe judge` uses."""
-    return RubricSources(prompts, lambda name: store_rubric(shelf, prompts, name))
+    return RubricSources(prompts, lambda name: store_rubric(store, prompts, name))
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
