@@ -670,7 +670,7 @@ class _Runner(NamedTuple):
 
 _RUNNERS = (
     _Runner(_VITEST, _vitest, re.compile(r"\s*(?:Test Files|Tests|Errors|Start at|Duration)\s{2}")),
-    _Runner(_PYTEST, _pytest, _PYTEST_COUNTS),
+    _Runner(_PYTEST, _pytest, re.compile(rf"{_PYTEST_COUNTS.pattern}|(?:FAILED|ERROR) \S+\.py")),
     _Runner(_JEST, _jest, re.compile(r"(?:Test Suites|Tests|Snapshots|Time):\s")),
     _Runner(_GO, _go, re.compile(r"(?:FAIL|ok)\s+\S+\s+(?:\(cached\)|[\d.]+s)|FAIL$|PASS$|exit status \d")),
     _Runner(_UNITTEST, _unittest, re.compile(r"Ran \d+ tests? in |FAILED \(|OK(?: \(|$)")),

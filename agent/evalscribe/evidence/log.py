@@ -159,14 +159,15 @@ REFERENCE = "(answer) "
 """Prefix of the Convex runner's headings about the reference answer."""
 _WORD = re.compile(r"[a-z]+")
 _TEST_WORDS = frozenset({"test", "tests", "vitest", "jest", "pytest", "unittest", "mocha"})
-_ALIASES: tuple[frozenset[str], ...] = (
-    _TEST_WORDS,
+_LINT_WORDS = frozenset({"lint", "linting", "eslint", "ruff", "flake", "pylint", "biome"})
+_BUILDS: tuple[frozenset[str], ...] = (
     frozenset({"deploy", "deploying", "deployment", "dev", "push"}),
-    frozenset({"lint", "linting", "eslint", "ruff", "flake", "pylint", "biome"}),
     frozenset({"tsc", "types", "typecheck", "typechecking", "mypy", "pyright"}),
     frozenset({"install", "installing", "pip", "npm", "bun", "yarn", "pnpm", "dependencies"}),
     frozenset({"build", "building", "compile", "compiling", "bundle"}),
 )
+_BUILD_WORDS = frozenset().union(*_BUILDS)
+_ALIASES = (_TEST_WORDS, _LINT_WORDS, *_BUILDS)
 
 
 class LogLine(NamedTuple):
@@ -258,6 +259,16 @@ def failed_log(evidence: Evidence) -> Excerpt | None:
 def names_tests(step: str | None) -> bool:
     """Return whether a step's name indicates that it runs the tests."""
     return bool(step) and bool(_TEST_WORDS & _words(step or ""))
+
+
+def names_build(step: str | None) -> bool:
+    """Return whether a step's name indicates that it installs, checks types, builds or deploys."""
+    return bool(_BUILD_WORDS & _words(step or ""))
+
+
+def names_lint(step: str | None) -> bool:
+    """Return whether a step's name indicates that it runs a linter."""
+    return bool(_LINT_WORDS & _words(step or ""))
 
 
 def _line(number: int, text: str) -> LogLine:
