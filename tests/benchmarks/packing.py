@@ -2,8 +2,8 @@
 
     python tests/benchmarks/packing.py          with EVALSCRIBE_REAL_DATA set
 
-Prints the share of the raw payload's tokens, per run and overall, and every quoted line that is in the payload and
-not in the packed prompt.
+Prints the share of the raw payload's tokens, per run and overall, every quoted line that is in the payload and not in
+the packed prompt, and the tokens of a judge's whole first request: system prompt, tools and question.
 """
 
 import json
@@ -17,10 +17,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.agreement import failures as known_failures
+from evalscribe.ids import canonical_json
 from evalscribe.judging import prompt_text
-from evalscribe.judging.pack import pack
+from evalscribe.judging.classifier import evidence_delimiter, render_instructions, render_question
+from evalscribe.judging.classifier_tools import READING_TOOLS, submit_tool
+from evalscribe.judging.pack import case_of, pack
+from evalscribe.judging.rubrics import default_rubric, failure_labels
 from evalscribe.model.evidence import Evidence, PackedEvidence
-from support.real_runs import gold, payloads, run_folders
+from evalscribe.prompts.templates import Prompts
+from support.real_runs import CURRENT, RECORDED, gold, payloads, run_folders
 
 
 def folded(text: str) -> str:
@@ -44,7 +50,7 @@ def texts(evidence: Evidence) -> str:
 
 def without_marks(text: str) -> str:
     """Packed text with line marks and numbers of the differences removed, so that lines compare."""
-    return re.sub(r"^[-+ ] \d+ ", "", text, flags=re.MULTILINE)
+    return re.sub(r"^(?:[-+]\d+|\d+=\d+)\| ", "", text, flags=re.MULTILINE)
 
 
 def missing(evidence: Evidence, packed: PackedEvidence, verdict: dict[str, Any]) -> tuple[int, list[str]]:
@@ -75,6 +81,17 @@ def measure(data: Path) -> dict[str, Any]:
     return rows
 
 
+def first_requests(data: Path, shape: str = RECORDED) -> list[int]:
+    """Tokens of the first request about each failure, ascending; failures that ended alike before any output once."""
+    rubric, prompts = default_rubric(), Prompts()
+    tools = (*READING_TOOLS, submit_tool(labels=failure_labels(rubric)))
+    instructions = (render_instructions(prompts, rubric), canonical_json(tools))
+    fixed = sum(prompt_text.estimate_tokens(text) for text in instructions)
+    cases = [case_of(evidence) for folder in run_folders(data, shape) for evidence, _ in known_failures(folder)]
+    questions = (render_question(prompts, case, evidence_delimiter(case)) for case in cases)
+    return sorted(fixed + prompt_text.estimate_tokens(question) for question in questions)
+
+
 def main() -> None:
     rows = measure(Path(os.environ["EVALSCRIBE_REAL_DATA"]))
     for name, (count, mean, total, most) in rows["runs"].items():
@@ -84,6 +101,11 @@ def main() -> None:
     print(f"mean of failures {sum(n * mean for n, mean, _, _ in runs) / sum(n for n, *_ in runs):.3f}")
     print(f"{rows['quoted']} quoted lines in the payloads, {len(rows['missing'])} missing from the prompts")
     print(*rows["missing"], sep="\n")
+    for shape in (RECORDED, CURRENT):
+        sizes = first_requests(Path(os.environ["EVALSCRIBE_REAL_DATA"]), shape)
+        last = sizes[max(0, -(-95 * len(sizes) // 100) - 1)]
+        mean = sum(sizes) / len(sizes)
+        print(f"first request, {shape}: {len(sizes)} failures, mean {mean:.0f} tokens, 95th percentile {last}")
     print(f"{rows['seconds'] * 1000 / sum(n for n, *_ in runs):.1f} ms a failure")
 
 

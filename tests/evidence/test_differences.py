@@ -1,5 +1,7 @@
 """Output against reference: pairing, hunks, and bounds."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,9 +89,21 @@ def test_a_hunk_has_numbers_of_both_sides_and_five_lines_of_context():
             output=("value_10 = compute(99)",),
         ),
     )
-    assert hunk.lines[0] == "  6 value_5 = compute(5)"
-    assert hunk.lines[5:7] == ("- 11 value_10 = compute(10)", "+ 11 value_10 = compute(99)")
+    assert hunk.lines[0] == "6=6| value_5 = compute(5)"
+    assert hunk.lines[5:7] == ("-11| value_10 = compute(10)", "+11| value_10 = compute(99)")
     assert len(hunk.lines) == 12
+
+
+def test_an_unchanged_line_has_the_numbers_of_both_sides():
+    new = CODE.replace("value_3 = compute(3)\n", "").replace("value_10 = compute(10)", "a = 1\nb = 2")
+    (hunk,) = differences.diff_hunks(one_pair(CODE, new))
+    shown = [line for line in hunk.lines if line[0] not in "-+"]
+    assert "5=4| value_4 = compute(4)" in shown
+    assert "12=12| value_11 = compute(11)" in shown
+    for line in shown:
+        numbers, _, text = line.partition("| ")
+        old_number, _, new_number = numbers.partition("=")
+        assert CODE.split("\n")[int(old_number) - 1] == new.split("\n")[int(new_number) - 1] == text
 
 
 def test_far_changes_are_two_hunks_and_near_ones_are_one():
@@ -99,7 +113,9 @@ def test_far_changes_are_two_hunks_and_near_ones_are_one():
     assert len(differences.diff_hunks(one_pair(CODE, near))) == 1
 
 
-@pytest.mark.parametrize(("old", "new"), [("a\r\nb\r\n", "a\nb\n"), ("a  \nb", "a\nb"), ("same", "same")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("a\r\nb\r\n", "a\nb\n"), ("a  \nb", "a\nb"), ("same", "same"), ("a\nb", "a\nb\n")]
+)
 def test_line_ends_are_no_difference(old: str, new: str):
     assert differences.diff_hunks(one_pair(old, new)) == ()
 
@@ -126,9 +142,9 @@ def test_changes_turn_the_reference_into_the_output(old: list[str], new: list[st
         assert len(rebuilt) == change.output_first - 1
         rebuilt += change.output
         at = change.expected_first - 1 + len(change.expected)
-    assert "\n".join(rebuilt + source[at:]) == "\n".join(new)
+    assert "\n".join(rebuilt + source[at:]).removesuffix("\n") == "\n".join(new).removesuffix("\n")
     for hunk in found:
-        numbers = [int(line[2:].split(" ")[0]) for line in hunk.lines if line[0] != "-"]
+        numbers = [int(re.split("[=+]", line.partition("|")[0])[-1]) for line in hunk.lines if line[0] != "-"]
         assert numbers == list(range(hunk.output_first, hunk.output_first + len(numbers)))
 
 

@@ -6,7 +6,22 @@ from evalscribe.evidence import locate
 from evalscribe.evidence import log as errors
 from evalscribe.evidence.log import failed_log
 from evalscribe.judging import quotations
-from support.tool_output import ESLINT, GO, JEST, PYTEST, RUFF_FULL, TRACEBACK, TSC, UNITTEST, VITEST, evidence
+from support.tool_output import (
+    CARGO,
+    ESLINT,
+    GO,
+    JEST,
+    MOCHA,
+    NODE,
+    PYTEST,
+    RUFF_FULL,
+    TAP,
+    TRACEBACK,
+    TSC,
+    UNITTEST,
+    VITEST,
+    evidence,
+)
 
 CODE_THAT_IS_NONE = """\
 ast.py:50: in parse
@@ -91,6 +106,42 @@ CASES = [
     ),
     pytest.param(UNITTEST, "tests", "test_sum: AssertionError: 1 != 2", "unittest", None, 4, id="unittest"),
     pytest.param(GO, "tests", "sum_test.go:9: wrong sum", "go test", None, None, id="go"),
+    pytest.param(
+        MOCHA,
+        "tests",
+        "orders > pages: AssertionError [ERR_ASSERTION]: Expected values to be strictly equal: 1 !== 2 -1 +2",
+        "mocha",
+        None,
+        5,
+        id="mocha",
+    ),
+    pytest.param(
+        TAP,
+        "tests",
+        "rejects empty input: Expected values to be strictly equal: '' !== 'x'",
+        "TAP",
+        None,
+        None,
+        id="TAP",
+    ),
+    pytest.param(
+        NODE,
+        "tests",
+        "rejects empty input: AssertionError [ERR_ASSERTION]: Expected values to be strictly equal: '' !== 'x'",
+        "node:test",
+        None,
+        3,
+        id="node:test",
+    ),
+    pytest.param(
+        CARGO,
+        "tests",
+        "called `Option::unwrap()` on a `None` value",
+        "cargo test",
+        None,
+        None,
+        id="cargo",
+    ),
     pytest.param(TRACEBACK, "run", "KeyError: 'name'", "python", None, 3, id="traceback"),
     pytest.param(
         "ERROR: No matching distribution found for left-pad==9",
@@ -246,3 +297,73 @@ def test_a_line_beyond_the_file_is_no_place() -> None:
     found = locate.locate(evidence("src/app.py:4000:1: E501 too long", "lint"))
     assert found is not None
     assert found.places == ()
+
+
+def test_an_error_of_many_lines_is_quoted_from_its_first_line() -> None:
+    log = (
+        "[error] deploy: Error: Failed to deploy:\n"
+        f"src/app.ts:43:3 - error TS2322: Type '{'A' * 300}' is not assignable to type 'B'.\n"
+        f"  Type '{'A' * 500}' is not assignable to type '{{ success: false; }}'.\n"
+        "    Types of property 'success' are incompatible.\n"
+        "      Type 'boolean' is not assignable to type 'false'.\n\n43   handler: async () => {\n"
+    )
+    found = locate.locate(evidence(log, "deploy"))
+    assert found is not None
+    assert (
+        found.error
+        == "TS2322: Types of property 'success' are incompatible. Type 'boolean' is not assignable to type 'false'."
+    )
+    assert found.citation
+    assert (found.citation.first, found.citation.last) == (2, 5)
+
+
+ANNOUNCED = [
+    (
+        "✖ Error: Hit an error while pushing:\nLoading the pushed modules encountered the following\n    error:\n"
+        "Couldn't find default export in module `http.js`",
+        "Couldn't find default export in module `http.js`",
+        (1, 4),
+    ),
+    ("Hit an error while evaluating your schema:\n\nA bad index name\n    at x (a.js:1:2)", "A bad index name", (1, 3)),
+    ("Error: Cannot find module from:\n\n  src/app.ts", "Cannot find module from: src/app.ts", (1, 3)),
+    ("TypeError: not a function:\n    at f (src/app.ts:3:1)", "TypeError: not a function:", (1, 1)),
+]
+
+
+@pytest.mark.parametrize(("log", "error", "lines"), ANNOUNCED)
+def test_an_error_that_ends_in_a_colon_goes_on_to_its_reason(log: str, error: str, lines: tuple[int, int]) -> None:
+    found = locate.locate_all(evidence(log, "deploy"))
+    assert [one.error for one in found] == [error]
+    assert found[0].citation
+    assert (found[0].citation.first, found[0].citation.last) == lines
+
+
+@pytest.mark.parametrize(
+    ("log", "names", "counts", "summary"),
+    [
+        (VITEST, ["rejects empty input", "counts rows"], (1, 2), "Tests  2 failed | 1 passed (3)"),
+        (PYTEST, ["test_range"], (7, 1), "1 failed, 7 passed in 0.12s"),
+        (JEST, ["adds › two numbers"], (2, 1), "Tests:       1 failed"),
+        (UNITTEST, ["test_sum"], (1, 1), "Ran 2 tests in 0.001s\n\nFAILED (failures=1)"),
+        (GO, ["TestSum"], (1, 1), "FAIL"),
+        (MOCHA, ["orders > pages"], (1, 1), "1 passing (5ms)\n  1 failing"),
+        (TAP, ["rejects empty input", "pages"], (1, 2), "# fail 2\n# duration_ms 370"),
+        (NODE, ["rejects empty input"], (1, 1), "ℹ fail 1\nℹ duration_ms 504"),
+        (CARGO, ["tests::raises", "tests::adds"], (1, 2), "1 passed; 2 failed"),
+    ],
+    ids=["vitest", "pytest", "jest", "unittest", "go", "mocha", "TAP", "node:test", "cargo"],
+)
+def test_failed_tests_and_counts_are_read(log: str, names: list[str], counts: tuple[int, int], summary: str) -> None:
+    outcome = locate.tests(evidence(log, "tests"))
+    assert [failure.name for failure in outcome.failures] == names
+    assert (outcome.passed, outcome.failed) == counts
+    assert outcome.summary
+    assert summary in outcome.summary.text
+
+
+@pytest.mark.parametrize(
+    "banner", [" RUN  v4.0.18 /x\n", "TAP version 13\n", "running 3 tests\n", "=== RUN   TestSum\n", "ℹ tests 3\n"]
+)
+def test_the_banner_of_a_test_runner_is_no_error(banner: str) -> None:
+    given = evidence(f"[error] tests: Error: Tests failed (ratio: 0.0)\n[cmd] run tests\n{banner}", "tests")
+    assert locate.locate(given) is None

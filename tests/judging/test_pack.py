@@ -1,5 +1,6 @@
 """Packed evidence: what matters is in it, within the budget, and what is not is named."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,16 @@ import pytest
 from evalscribe.evidence import locate
 from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.judging import prompt_text
-from evalscribe.judging.pack import merge_ranges, pack
-from evalscribe.model.evidence import Document, Evidence, Role
+from evalscribe.judging.pack import merge_ranges, pack, prepare
+from evalscribe.model.evidence import Document, Evidence, PackedEvidence, Role
+from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.run import Eval, Step
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
+from support import tool_output
 from support.machine_speed import cpu_below
-from support.real_runs import failures
+from support.real_runs import CURRENT, failures, payloads
+from support.tool_output import CARGO, GO, JEST, MOCHA, NODE, PYTEST, TAP, VITEST
 
 CODE = "\n".join(f"value_{n} = compute({n})" for n in range(40))
 GRADER = """\
@@ -46,6 +52,16 @@ test_grader.py:13: AssertionError
 """
 
 
+def lines_of(packed: PackedEvidence, path: str, role: Role | None = None) -> dict[int, str]:
+    """The lines that are shown of a document, by their numbers."""
+    return {
+        number: line
+        for excerpt in packed.excerpts
+        if excerpt.path == path and role in (None, excerpt.role)
+        for number, line in enumerate(excerpt.text.split("\n"), excerpt.first)
+    }
+
+
 def evidence(*documents: tuple[Role, str, str], step: str = "tests") -> Evidence:
     return Evidence(
         eval=Eval(id="e1", category="c", name="n", failed_step=step, reason=f"{step} failed"),
@@ -70,17 +86,19 @@ USUAL: tuple[tuple[Role, str, str], ...] = (
 
 def test_what_matters_is_in_it() -> None:
     packed = pack(evidence(*USUAL))
+    assert lines_of(packed, "run.log") == {
+        6: "E       AssertionError: assert ['d'] == ['e']",
+        8: "1 failed, 2 passed in 0.12s",
+    }
     said = {(e.role, e.path): e for e in packed.excerpts}
-    assert "AssertionError: assert ['d'] == ['e']" in said["log", "run.log"].text
-    assert said["log", "run.log"].first == 6
     assert said["known_gaps", "GAPS.txt"].text == "- last page is short"
     assert said["task", "TASK.txt"].text == "Write page()."
     assert said["output", "extra.py"].text == "only_mine = True"
     grader = said["grader", "test_grader.py"]
     assert (grader.first, grader.text) == (11, "\n".join(GRADER.split("\n")[10:13]))
-    assert "- 21 value_20 = compute(20)\n+ 21 value_20 = compute(99)" in packed.differences
-    assert "  16 value_15" in packed.differences
-    assert "  15 value_14" not in packed.differences
+    assert "-21| value_20 = compute(20)\n+21| value_20 = compute(99)" in packed.differences
+    assert "\n16=16| value_15" in packed.differences
+    assert "15=15| value_14" not in packed.differences
 
 
 def test_a_file_that_the_model_lacks_is_named_not_printed() -> None:
@@ -92,7 +110,8 @@ def test_a_file_that_the_model_lacks_is_named_not_printed() -> None:
 def test_what_is_left_out_is_named() -> None:
     left_out = pack(evidence(*USUAL)).left_out
     assert "boilerplate: README.md" in left_out
-    assert "grader test_grader.py: 15 lines" in left_out
+    assert "grader test_grader.py: 14 of 17 lines not shown" in left_out
+    assert "log run.log: 7 of 9 lines not shown" in left_out
 
 
 def test_each_excerpt_stands_where_it_says(real_data: Path) -> None:
@@ -102,7 +121,8 @@ def test_each_excerpt_stands_where_it_says(real_data: Path) -> None:
             assert document is not None
             lines = excerpt.text.split("\n")
             there = document.lines[excerpt.first - 1 : excerpt.first - 1 + len(lines)]
-            assert [line[:500] for line in lines] == [line[:500] for line in there]
+            for line, whole in zip(lines, there, strict=True):
+                assert line == whole or whole.startswith(line.rpartition("… [")[0])
 
 
 def test_the_code_an_error_points_to_is_in_it_even_where_it_equals_the_reference() -> None:
@@ -121,11 +141,194 @@ def test_a_log_without_a_reason_gives_its_end() -> None:
     assert excerpt.text == "[error] Deploying: Error: Failed to deploy:"
 
 
-def test_a_message_repeated_by_many_tests_is_shown_twice() -> None:
-    failed = "".join(f"   × test {n} 1ms\n     → [x] Error: boom {n}\n" for n in range(50))
-    log = f"[cmd] vitest\n RUN  v3.0.4 /x\n{failed}\n      Tests  50 failed (50)\n[error] tests: vitest failed"
-    packed = pack(evidence(("log", "run.log", log)))
-    assert "\n".join(e.text for e in packed.excerpts).count("boom") == 2
+def test_a_message_repeated_by_many_tests_is_shown_once_and_each_test_has_its_line() -> None:
+    failed = "".join(f"   × test {n} 1ms\n     → [x] Error: boom {n}\n" for n in range(10))
+    log = f"[cmd] vitest\n RUN  v4.0.18 /x\n{failed}\n      Tests  10 failed (10)\n[error] tests: vitest failed"
+    text = "\n".join(lines_of(pack(evidence(("log", "run.log", log))), "run.log").values())
+    assert text.count("boom") == 1
+    assert [f"× test {n} 1ms" in text for n in range(10)] == [True] * 10
+    assert "Tests  10 failed (10)" in text
+
+
+@pytest.mark.parametrize(
+    ("log", "shown", "hidden"),
+    [
+        (VITEST, ["× rejects empty input 16ms", "extra field", "Tests  2 failed | 1 passed (3)"], ["RUN  v", "✓"]),
+        (PYTEST, ["assert [1, 2] == [1, 2, 3]", "FAILED test_grader.py::test_range", "in 0.12s"], ["test session"]),
+        (JEST, ["● adds › two numbers", "Expected: 4", "Tests:       1 failed, 2 passed"], []),
+        (GO, ["--- FAIL: TestSum (0.00s)", "wrong sum", "FAIL"], ["=== RUN"]),
+        (MOCHA, ["1) orders", "1 !== 2", "1 passing (5ms)", "1 failing"], ["✔ works"]),
+        (
+            TAP,
+            ["not ok 2 - rejects", "duration_ms: 1.379205", "'' !== 'x'", "# fail 2"],
+            ["TAP version", "ok 1 - adds"],
+        ),
+        (NODE, ["✖ rejects empty input (1.15275ms)", "'' !== 'x'", "ℹ fail 1"], ["✔ adds numbers"]),
+        (CARGO, ["---- tests::adds stdout", "left: 4", "test result: FAILED. 1 passed; 2 failed"], ["running 3"]),
+    ],
+    ids=["vitest", "pytest", "jest", "go", "mocha", "TAP", "node:test", "cargo"],
+)
+def test_failed_tests_are_shown_with_message_and_counts_but_no_banner(
+    log: str, shown: list[str], hidden: list[str]
+) -> None:
+    text = "\n".join(lines_of(pack(tool_output.evidence(log, "tests")), "run.log").values())
+    assert [part for part in shown if part not in text] == []
+    assert [part for part in hidden if part in text] == []
+
+
+LONG_ERROR = (
+    "[error] deploy: Error: Failed to deploy:\n"
+    f"app.ts:43:3 - error TS2322: Type '{{ first: {'A' * 300} }}' is not assignable to type 'B'.\n"
+    f"  Type '{{ second: {'A' * 500} }}' is not assignable to type 'B'.\n"
+    f"    Type '{{ third: {'A' * 500} }}' is not assignable to type 'B'.\n"
+    "      Types of property 'success' are incompatible.\n"
+    "        Type 'boolean' is not assignable to type 'false'.\n\n43   handler: async () => {\n"
+)
+
+
+def test_a_long_error_is_shown_from_its_first_line_without_the_middle() -> None:
+    shown = lines_of(pack(evidence(("log", "run.log", LONG_ERROR), step="deploy")), "run.log")
+    assert list(shown) == [2, 4, 5, 6]
+    assert shown[2].startswith("app.ts:43:3 - error TS2322: Type '{ first: AAAA")
+    assert shown[2].endswith(" more characters]")
+    assert shown[6].endswith("Type 'boolean' is not assignable to type 'false'.")
+
+
+def test_every_log_excerpt_of_a_real_compiler_error_names_file_and_code(real_data: Path) -> None:
+    """As in run jn7062ch, eval 000-fundamentals/009-returns_validator, whose excerpt began in the middle."""
+    checked = 0
+    for given in failures(real_data):
+        prepared = prepare(given)
+        located = [e for e in prepared.diagnosis.errors if e.tool == "tsc" and e.citation]
+        shown = lines_of(prepared.packed, "run.log")
+        for error in located[:2]:
+            assert error.citation
+            assert re.match(r"\S+:\d+:\d+ - error TS\d+: ", shown[error.citation.first])
+            assert shown[error.citation.last] == given.of("log")[0].lines[error.citation.last - 1]
+            checked += 1
+    assert checked > 5
+
+
+def test_a_heading_goes_on_to_the_reason_below_it(real_data: Path) -> None:
+    found = [
+        lines_of(pack(given), "run.log")
+        for _, given in payloads(real_data / CURRENT / "odd" / "deploy")
+        if any("Hit an error" in document.text for document in given.of("log"))
+    ]
+    assert len(found) == 2
+    for shown in found:
+        texts = list(shown.values())
+        assert "Hit an error" in "\n".join(texts)
+        assert "Uncaught Error: " in texts[-1]
+
+
+def test_each_failed_step_has_its_lines() -> None:
+    log = (
+        "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/app.ts\n"
+        "  3:7  error  'a' is never reassigned. Use 'const' instead  prefer-const\n\n✖ 1 problem\n"
+        "[error] vitest: Error: Tests failed (ratio: 0.5)\n[cmd] bunx vitest run\n"
+        "[vitest]  RUN  v4.0.18 /x\n[vitest]    × counts rows 2ms\n[vitest]      → expected 400 to be 200\n"
+        "[vitest]       Tests  1 failed (1)\n"
+    )
+    given = evidence(("output", "app.ts", CODE), ("log", "run.log", log)).model_copy(
+        update={
+            "steps": (
+                Step(name="eslint", status="failed", error="eslint failed"),
+                Step(name="tests", status="failed", error="tests failed"),
+            )
+        }
+    )
+    shown = "\n".join(lines_of(pack(given), "run.log").values())
+    assert "prefer-const" in shown
+    assert "× counts rows 2ms" in shown
+
+
+MANIFEST = """\
+{
+  "name": "orders",
+  "version": "1.0.0",
+  "type": "module",
+  "dependencies": {
+    "convex": "^1.31.2"
+  }
+}
+"""
+TSCONFIG = """\
+{
+  "compilerOptions": {
+    "target": "ESNext",
+    "module": "ESNext",
+    "strict": true,
+    "noUnusedLocals": true,
+    "types": ["node"],
+    "isolatedModules": true
+  },
+  "include": ["src"]
+}
+"""
+BUILT: tuple[tuple[Role, str, str], ...] = (
+    ("expected", "package.json", MANIFEST),
+    ("expected", "src/a.ts", "const a = 1"),
+    ("output", "package.json", MANIFEST.replace('"orders"', '"mine"').replace("^1.31.2", "^1.20.0")),
+    ("output", "tsconfig.json", TSCONFIG),
+    ("output", "src/a.ts", "const a: string = 1"),
+    ("log", "run.log", "src/a.ts(1,7): error TS2322: Type 'number' is not assignable to type 'string'.\n"),
+)
+
+
+def test_manifests_are_whole_and_checks_are_shown_where_types_fail() -> None:
+    packed = pack(evidence(*BUILT, step="tsc"))
+    assert '4=4|   "type": "module",' in packed.differences
+    assert '-6|     "convex": "^1.31.2"\n+6|     "convex": "^1.20.0"' in packed.differences
+    shown = lines_of(packed, "tsconfig.json")
+    assert list(shown) == [5, 6, 7]
+    packed = pack(evidence(*BUILT))
+    assert '"type": "module"' not in packed.differences
+    assert '+6|     "convex": "^1.20.0"' in packed.differences
+    assert lines_of(packed, "tsconfig.json") == {}
+
+
+def test_a_manifest_that_differs_only_in_its_name_is_not_shown_where_tests_fail() -> None:
+    renamed = MANIFEST.replace('"orders"', '"mine"')
+    documents = (("expected", "package.json", MANIFEST), ("output", "package.json", renamed))
+    assert '"mine"' not in pack(evidence(*documents)).differences
+    assert '"mine"' in pack(evidence(*documents, step="install")).differences
+
+
+@pytest.mark.parametrize("role", ["output", "expected"])
+def test_a_manifest_without_differences_is_an_excerpt_where_the_build_fails(role: Role) -> None:
+    both: tuple[tuple[Role, str, str], ...] = (
+        ("expected", "package.json", MANIFEST),
+        *((("output", "package.json", MANIFEST),) if role == "output" else ()),
+    )
+    (excerpt,) = pack(evidence(*both, step="install")).excerpts
+    assert (excerpt.role, excerpt.path, excerpt.text) == (role, "package.json", MANIFEST.rstrip("\n"))
+
+
+def test_a_readme_beside_the_grader_is_excerpted() -> None:
+    readme = "# Grading\n\nUsing collect() counts as a mistake.\n" + "More about it.\n" * 500
+    packed = pack(evidence(*USUAL, ("grader", "README.md", readme)))
+    shown = lines_of(packed, "README.md", "grader")
+    assert shown[3] == "Using collect() counts as a mistake."
+    assert len(shown) < 100
+    assert lines_of(packed, "test_grader.py")
+
+
+def test_a_moved_import_is_one_line_and_blank_lines_are_not_shown() -> None:
+    old = "import a\nimport b\n\nx = 1\n"
+    new = "import b\nimport a\n\n\nx = 2\n"
+    lines = pack(evidence(("expected", "m.py", old), ("output", "m.py", new))).differences.split("\n")
+    assert lines[0] == "=== m.py"
+    assert sorted(lines[1:3]) == ["1=2| import a", "2=1| import b"]
+    assert lines[3:] == ["-4| x = 1", "+5| x = 2"]
+
+
+def test_what_the_model_was_told_is_shown_of_a_long_conversation(real_data: Path) -> None:
+    """tau-bench's policy is the system turn of the transcript."""
+    opened = open_records(real_data / "tau-bench" / "gpt-4o-airline-tasks-0-24.json", RunOverrides())
+    record = next(one for one in opened.read() if isinstance(one, Record) and one.eval.status == "failed")
+    packed = pack(evidence_of(record))
+    assert "Airline Agent Policy" in "\n".join(one.text for one in packed.excerpts if one.role == "transcript")
 
 
 @pytest.mark.parametrize("budget", [50, 300, 2000, 6000])

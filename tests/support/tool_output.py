@@ -78,6 +78,138 @@ GO = """\
 --- PASS: TestOther (0.00s)
 FAIL
 """
+# MOCHA follows mocha's spec reporter; the next three are shortened output of node 20 and cargo.
+MOCHA = """\
+  orders
+    ✔ works
+    1) pages
+
+
+  1 passing (5ms)
+  1 failing
+
+  1) orders
+       pages:
+
+      AssertionError [ERR_ASSERTION]: Expected values to be strictly equal:
+
+1 !== 2
+
+      + expected - actual
+
+      -1
+      +2
+
+      at Context.<anonymous> (src/app.ts:5:10)
+"""
+TAP = """\
+TAP version 13
+# Subtest: adds numbers
+ok 1 - adds numbers
+  ---
+  duration_ms: 6.814684
+  ...
+# Subtest: rejects empty input
+not ok 2 - rejects empty input
+  ---
+  duration_ms: 1.379205
+  location: '/tmp/runners/a.test.js:3:1'
+  failureType: 'testCodeFailure'
+  error: |-
+    Expected values to be strictly equal:
+
+    '' !== 'x'
+
+  code: 'ERR_ASSERTION'
+  name: 'AssertionError'
+  ...
+# Subtest: orders
+    # Subtest: pages
+    not ok 1 - pages
+      ---
+      duration_ms: 1.416653
+      failureType: 'testCodeFailure'
+      error: 'The page is empty'
+      ...
+    1..1
+not ok 3 - orders
+  ---
+  duration_ms: 1.676353
+  type: 'suite'
+  failureType: 'subtestsFailed'
+  error: '1 subtest failed'
+  ...
+1..3
+# tests 3
+# suites 1
+# pass 1
+# fail 2
+# duration_ms 370.223565
+"""
+NODE = """\
+✔ adds numbers (1.096836ms)
+✖ rejects empty input (1.15275ms)
+  AssertionError [ERR_ASSERTION]: Expected values to be strictly equal:
+
+  '' !== 'x'
+
+      at TestContext.<anonymous> (/tmp/runners/a.test.js:3:44)
+
+ℹ tests 2
+ℹ suites 0
+ℹ pass 1
+ℹ fail 1
+ℹ duration_ms 504.175254
+
+✖ failing tests:
+
+test at a.test.js:3:1
+✖ rejects empty input (1.15275ms)
+  AssertionError [ERR_ASSERTION]: Expected values to be strictly equal:
+
+  '' !== 'x'
+
+      at TestContext.<anonymous> (/tmp/runners/src/app.ts:3:44)
+      at Test.runInAsyncScope (node:async_hooks:206:9) {
+    generatedMessage: true,
+    code: 'ERR_ASSERTION'
+  }
+"""
+CARGO = """\
+   Compiling orders v0.1.0 (/tmp/runners/crate)
+     Running unittests src/lib.rs (target/debug/deps/orders-300cfb589640ba2b)
+
+running 3 tests
+test tests::raises ... FAILED
+test tests::adds ... FAILED
+test tests::works ... ok
+
+failures:
+
+---- tests::raises stdout ----
+
+thread 'tests::raises' (7276) panicked at src/lib.rs:6:52:
+called `Option::unwrap()` on a `None` value
+stack backtrace:
+   0: __rustc::rust_begin_unwind
+             at /rustc/59807616e1fa/library/std/src/panicking.rs:689:5
+
+---- tests::adds stdout ----
+
+thread 'tests::adds' (7275) panicked at src/lib.rs:4:21:
+assertion `left == right` failed
+  left: 4
+ right: 3
+
+
+failures:
+    tests::adds
+    tests::raises
+
+test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.28s
+
+error: test failed, to rerun pass `--lib`
+"""
 TSC = """\
 [error] Deploying backend on port 33229: Error: Failed to deploy:
 src/app.ts:34:16 - error TS2339: Property 'index' does not exist on type '{}'.

@@ -1,13 +1,21 @@
-"""Work that the code of commit 29486c6 paid models for is found by today's code, which asks nothing again."""
+"""Work that the code of commit 29486c6 paid models for is found by today's code, which asks nothing again.
+
+The exception are verdicts on failures: a judge is now shown other evidence in other words, so that it is another
+question, which is asked once. What was paid for before stays in the store and can be read.
+"""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evalscribe.model.finding import Unclassified, Verdict
+from evalscribe.store.analyses import open_store
 from support import paid_work
 from support.batches_server import BatchesServer
 from support.command import InProcessCommand
@@ -43,29 +51,61 @@ def by_models(results: Any) -> Any:
     }
 
 
+def stored_verdicts(folder: Path) -> dict[str, Verdict | Unclassified | None]:
+    state = folder / ".evalscribe"
+    with closing(sqlite3.connect(state / "store.db")) as raw:
+        keys = [key for (key,) in raw.execute("SELECT key FROM verdicts")]
+    with closing(open_store(state)) as store:
+        return {key: store.get_verdict(key) for key in keys}
+
+
 def test_answers_that_were_paid_for_are_not_asked_for_again(paid: InProcessCommand, run: Callable[..., str]) -> None:
     before = reports(paid.folder)
     expected = paid_work.expected()
     with MessagesServer(failure(400, "invalid_request_error")) as server:
-        for name, results in paid_work.work(run, server.url):
+        for name, results in paid_work.work(run, server.url, without=tuple(paid_work.JUDGED)):
             asked = [call.body["messages"][-1] for call in server.calls]
             assert asked == [], f"`{name}` asked a model again: an answer in the store is no longer found by its key"
             assert by_models(json.loads(json.dumps(results))) == by_models(expected.pop(name)), name
-    assert expected.keys() == {f"analyze {name} --batch" for name in paid_work.BATCHED}
+    judged = {f"analyze {name}" for name in paid_work.JUDGED}
+    assert expected.keys() == judged | {f"analyze {name} --batch" for name in paid_work.BATCHED}
+    assert reports(paid.folder).keys() == before.keys()
+
+
+def test_verdicts_that_were_paid_for_are_read_and_a_changed_question_is_asked_once(
+    paid: InProcessCommand, run: Callable[..., str]
+) -> None:
+    old, before, expected = stored_verdicts(paid.folder), reports(paid.folder), paid_work.expected()
+    causes = {verdict.cause for verdict in old.values() if isinstance(verdict, Verdict)}
+    paid_for = [one for name in paid_work.JUDGED for one in by_models(expected[f"analyze {name}"]).values()]
+    assert {one["cause"] for one in paid_for} <= causes
+    done: dict[str, Any] = {}
+    with MessagesServer(paid_work.model) as server:
+        access = {"ANTHROPIC_API_KEY": paid_work.KEY, "ANTHROPIC_BASE_URL": server.url}
+        for name, judge in paid_work.JUDGED.items():
+            command = ("analyze", f"runs/{name}", *judge, *paid_work.DATE, "--json")
+            done[name] = paid_work.analyze_runs(run(*command, **access))
+            assert by_models(done[name]) == by_models(expected[f"analyze {name}"]), name
+            assert server.calls, "the evidence in the question changed"
+            asked = len(server.calls)
+            assert by_models(paid_work.analyze_runs(run(*command, **access))) == by_models(done[name]), name
+            assert len(server.calls) == asked, f"`{name}` asked the same question twice"
+    kept = stored_verdicts(paid.folder)
+    assert {key: kept[key] for key in old} == old
     after = reports(paid.folder)
-    assert not [name for name, text in after.items() if "kind: evalscribe-report/1" in text and name not in before]
     assert len(after) == len(before) + 1, "the analysis that was killed has its report now"
 
 
-def test_batches_that_were_paid_for_are_not_sent_again(paid: InProcessCommand, run: Callable[..., str]) -> None:
+def test_batches_of_changed_questions_are_sent_once(paid: InProcessCommand, run: Callable[..., str]) -> None:
     """One whose answers were read, and one that was sent by a process that was killed before it read any."""
     expected = paid_work.expected()
     with BatchesServer(paid_work.submits, looks=1) as server:
         server.batches.append(paid_work.sent_batch(datetime.now(UTC)))
-        for name in paid_work.BATCHED:
-            found = paid_work.analyze_batched(run, server.url, name)
-            assert found == expected[f"analyze {name} --batch"], name
-        assert len(server.batches) == 1, "a batch was sent again"
+        for _ in range(2):
+            for name in paid_work.BATCHED:
+                found = paid_work.analyze_batched(run, server.url, name)
+                assert found == expected[f"analyze {name} --batch"], name
+            assert len(server.batches) == 1 + len(paid_work.BATCHED), "a batch was sent twice"
         assert server.singles == []
 
 

@@ -42,7 +42,7 @@ class DiffHunk(Frozen):
     output_first: int
     changes: tuple[LineChange, ...]
     lines: tuple[str, ...]
-    """`- 12 text` of the reference, `+ 14 text` of the output, `  14 text` of both, with their line numbers."""
+    """`-12| text` of the reference, `+14| text` of the output, and `12=14| text` of both, with their line numbers."""
 
     @property
     def text(self) -> str:
@@ -86,10 +86,13 @@ def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | No
 
 
 def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ...]:
-    """Return the differences of the two documents, ignoring white space at line ends; empty unless both exist."""
+    """Return the differences of the two documents, ignoring white space at line ends and a final line break.
+
+    Empty unless both documents exist.
+    """
     if pair.output is None or pair.expected is None or pair.output.text == pair.expected.text:
         return ()
-    old, new = pair.expected.lines, pair.output.lines
+    old, new = (document.lines[: document.line_count] for document in (pair.expected, pair.output))
     opcodes = _opcodes([line.rstrip() for line in old], [line.rstrip() for line in new])
     return tuple(_hunk(group, old, new, context) for group in _grouped(opcodes, context))
 
@@ -227,17 +230,25 @@ def _hunk(group: Sequence[Opcode], old: Sequence[str], new: Sequence[str], conte
     expected_first, output_first = group[0][1] - lead, group[0][3] - lead
     changes: list[LineChange] = []
     lines: list[str] = []
-    at = output_first
+    old_at, new_at = expected_first, output_first
     for _, i1, i2, j1, j2 in group:
-        lines += _numbered(" ", new, at, j1) + _numbered("-", old, i1, i2) + _numbered("+", new, j1, j2)
+        lines += [
+            *_unchanged(new, old_at, new_at, j1),
+            *(f"-{number}| {line}" for number, line in enumerate(old[i1:i2], i1 + 1)),
+            *(f"+{number}| {line}" for number, line in enumerate(new[j1:j2], j1 + 1)),
+        ]
         gone, come = tuple(old[i1:i2]), tuple(new[j1:j2])
         changes.append(LineChange(expected_first=i1 + 1, expected=gone, output_first=j1 + 1, output=come))
-        at = j2
-    lines += _numbered(" ", new, at, min(at + context, len(new)))
+        old_at, new_at = i2, j2
+    lines += _unchanged(new, old_at, new_at, min(new_at + context, len(new)))
     return DiffHunk(
         expected_first=expected_first + 1, output_first=output_first + 1, changes=tuple(changes), lines=tuple(lines)
     )
 
 
-def _numbered(mark: str, lines: Sequence[str], start: int, end: int) -> list[str]:
-    return [f"{mark} {number} {line}" for number, line in enumerate(lines[start:end], start + 1)]
+def _unchanged(new: Sequence[str], old_at: int, new_at: int, end: int) -> list[str]:
+    """Return the output's lines from index `new_at` to `end` with the numbers of both sides."""
+    return [
+        f"{old_number}={number}| {line}"
+        for old_number, (number, line) in enumerate(enumerate(new[new_at:end], new_at + 1), old_at + 1)
+    ]

@@ -5,11 +5,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from evalscribe.evidence.log import PATH_LINE, LogLine, ParsedError, is_refused_push, is_stock, place_in, strip_prefixes
+from evalscribe.evidence.log import (
+    PATH_LINE,
+    LogLine,
+    ParsedError,
+    is_announcement,
+    is_refused_push,
+    is_stock,
+    place_in,
+    strip_prefixes,
+)
 from evalscribe.model.evidence import Severity
 
 CHAIN_LINES = 16
 """Maximum indented lines that explain one error."""
+HEADING_LINES = 8
+"""Maximum lines between a heading such as `Hit an error while pushing:` and the reason below it."""
 LONG = 240
 """Maximum length of an error line. Longer ones spell out a type; their innermost explanation is more useful."""
 SHORT = 170
@@ -93,7 +104,7 @@ def _one_line(lines: Sequence[LogLine], at: int) -> ParsedError | None:
             code = group["code"]
             error = f"{code}: {message}" if tool == "tsc" else _with_code(message, code)
             places = ((group["path"], int(group["line"] or group["line2"])),)
-            numbers = _cited(lines, at, last)
+            numbers = lines[at].number, lines[last].number
             return ParsedError(tool, error, *numbers, code, _severity(group.get("severity")), places)
     return None
 
@@ -112,15 +123,6 @@ def _chain(lines: Sequence[LogLine], at: int, message: str) -> tuple[str, int]:
 
 def _explains(text: str) -> bool:
     return text.startswith("  ") and not _FRAME.match(text)
-
-
-def _cited(lines: Sequence[LogLine], at: int, last: int) -> tuple[int, int]:
-    """Return the first and last line to quote: all of a short explanation, or the end of a long one."""
-    first, size = last, len(lines[last].text)
-    while first > at and size + len(lines[first - 1].text) <= 3 * LONG:
-        first -= 1
-        size += len(lines[first].text)
-    return lines[first].number, lines[last].number
 
 
 def _headed(lines: Sequence[LogLine], at: int) -> ParsedError | None:
@@ -241,20 +243,44 @@ def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
         below = list(takewhile(lambda one: one.text.strip() and not one.mark, lines[at + 1 : at + 41]))
         said = [n for n, one in enumerate(below, at + 1) if not _AT.match(one.text[:1000]) and not is_stock(one.text)]
         if said:
-            number = lines[said[-1]].number
-            yield ParsedError("", strip_prefixes(lines[said[-1]].text), number, number, places=_stack(lines, said[-1]))
+            reason = lines[said[-1]]
+            places = _stack(lines, said[-1])
+            yield ParsedError("", strip_prefixes(reason.text), line.number, reason.number, places=places)
 
 
 def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield lines that contain both a word such as `Error` and a message."""
+    """Yield lines that contain both a word such as `Error` and a message.
+
+    A line that ends in a colon is a heading, such as `Hit an error while pushing:`; its error is the reason below it.
+    """
+    reason = -1
     for at, line in enumerate(lines):
         text = line.text[:4000]
-        if not text.strip() or _PASSED_OVER.search(text) or is_stock(text):
+        if at <= reason or not text.strip() or _PASSED_OVER.search(text):
             continue
-        if _RAISED.fullmatch(strip_prefixes(text)) or _ERROR_LINE.match(text):
-            yield ParsedError(
-                "", strip_prefixes(_unlabelled(line, text)), line.number, line.number, places=_stack(lines, at)
-            )
+        below = _reason_below(lines, at)
+        if is_stock(text) and not (below > at and is_announcement(text)):
+            continue
+        if _RAISED.fullmatch(strip_prefixes(text)) or _ERROR_LINE.match(text) or is_announcement(text):
+            reason = below
+            error = strip_prefixes(_unlabelled(line, text))
+            if below > at:
+                why = strip_prefixes(lines[below].text)
+                error = why if is_announcement(text) else f"{error} {why}"
+            yield ParsedError("", error, line.number, lines[below].number, places=_stack(lines, below))
+
+
+def _reason_below(lines: Sequence[LogLine], at: int) -> int:
+    """Return the index of the line with the reason of an error: the line itself, unless it ends in a colon."""
+    if lines[at].mark or not lines[at].text.rstrip().endswith(":"):
+        return at
+    for below in range(at + 1, min(len(lines), at + 1 + HEADING_LINES)):
+        text = lines[below].text
+        if lines[below].mark or _AT.match(text[:1000]):
+            break
+        if text.strip() and not text.rstrip().endswith(":") and not is_stock(text) and not is_announcement(text):
+            return below
+    return at
 
 
 def _unlabelled(line: LogLine, text: str) -> str:
@@ -289,11 +315,12 @@ def _stack(lines: Sequence[LogLine], at: int) -> tuple[tuple[str, int], ...]:
 
 MAX_NAME = 1000
 MESSAGE_LINES = 12
+SUMMARY_LINES = 8
 QUOTED_LINES = 6
 QUOTED_LINE = 400
 """Maximum characters of a quoted line. The quotation ends before a longer line, such as a printed value."""
 _COUNT = re.compile(r"(\d+) (failed|passed|skipped|errors?)\b")
-_DURATION = re.compile(r"\s+(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)$")
+_DURATION = re.compile(r"\s+\(?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)\)?$")
 
 
 class ReportedFailure(NamedTuple):
@@ -315,15 +342,32 @@ class RunnerOutput(NamedTuple):
     skipped: int = 0
     unstarted: ReportedFailure | None = None
     """The reason why no test finished, as a failed test without a name; None if one did."""
+    summary: tuple[int, int] | None = None
+    """First and last line of the counts at the end; None if the output has none."""
 
 
 def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
     """Parse the output of the known test runner whose header comes first; None without such a header."""
-    headed = [(at, read) for header, read in _RUNNERS if (at := _first(lines, header)) is not None]
+    headed = [(at, runner) for runner in _RUNNERS if (at := _first(lines, runner.header)) is not None]
     if not headed:
         return None
-    at, read = min(headed, key=lambda pair: pair[0])
-    return read(lines[at:])
+    at, runner = min(headed, key=lambda pair: pair[0])
+    told = runner.read(lines[at:])
+    return told._replace(summary=_summary(lines[at:], runner.summary)) if told else None
+
+
+def _summary(lines: Sequence[LogLine], pattern: re.Pattern[str]) -> tuple[int, int] | None:
+    """Return the first and last of the adjacent lines that match, at the end of the output."""
+    last = next((at for at in range(len(lines) - 1, -1, -1) if pattern.match(lines[at].text[:MAX_NAME])), None)
+    if last is None:
+        return None
+    first = last
+    for at in range(last - 1, max(-1, last - SUMMARY_LINES), -1):
+        if pattern.match(lines[at].text[:MAX_NAME]):
+            first = at
+        elif lines[at].text.strip():
+            break
+    return lines[first].number, lines[last].number
 
 
 def _first(lines: Iterable[LogLine], pattern: re.Pattern[str]) -> int | None:
@@ -527,10 +571,111 @@ def _jest(lines: Sequence[LogLine]) -> RunnerOutput:
     return RunnerOutput("jest", passed, counts.get("failed", 0) if counts else None, failures)
 
 
-_RUNNERS: tuple[tuple[re.Pattern[str], Callable[[Sequence[LogLine]], RunnerOutput | None]], ...] = (
-    (_VITEST, _vitest),
-    (_PYTEST, _pytest),
-    (_JEST, _jest),
-    (_GO, _go),
-    (_UNITTEST, _unittest),
+_MOCHA = re.compile(r"\s+\d+ (?:passing|failing)\b")
+_MOCHA_COUNT = re.compile(r"\s+(?P<number>\d+) (?P<result>passing|failing)\b")
+_MOCHA_FAILED = re.compile(r"\s{2,}\d+\) (?P<name>\S.*)")
+
+
+def _mocha(lines: Sequence[LogLine]) -> RunnerOutput:
+    counted = [match for line in lines if (match := _MOCHA_COUNT.match(line.text))]
+    counts = {match["result"]: int(match["number"]) for match in counted}
+    failures = tuple(_mocha_failures(lines))
+    return RunnerOutput("mocha", counts.get("passing", 0), counts.get("failing", 0), failures)
+
+
+def _mocha_failures(lines: Sequence[LogLine]) -> Iterator[ReportedFailure]:
+    """Yield the failures below the counts. The name has a line for each suite, and the last of them ends in a colon."""
+    for at, line in enumerate(lines):
+        match = _MOCHA_FAILED.match(line.text)
+        if not match:
+            continue
+        body = _body(lines, at, lambda text: bool(_MOCHA_FAILED.match(text)))[:40]
+        names, rest = [match["name"][:MAX_NAME].strip()], body
+        while rest and not names[-1].endswith(":") and rest[0].text.strip():
+            names, rest = [*names, rest[0].text.strip()], rest[1:]
+        yield _failure(" > ".join(names).removesuffix(":"), line, rest)
+
+
+_TAP = re.compile(r"TAP version \d+")
+_TAP_RESULT = re.compile(
+    r"\s*(?P<result>ok|not ok) \d+(?: - (?P<name>[^#]*))?(?:# (?P<directive>TODO|SKIP))?", re.IGNORECASE
+)
+_TAP_SAID = re.compile(r"\s*(?:error|message): (?P<text>\S.*)")
+_TAP_TIME = re.compile(r"\s*duration_ms: (?P<number>\d+(?:\.\d+)?)")
+_TAP_SUITE = re.compile(r"\s*failureType: 'subtestsFailed'")
+
+
+def _tap(lines: Sequence[LogLine]) -> RunnerOutput:
+    passed, failed = 0, []
+    for at, line in enumerate(lines):
+        match = _TAP_RESULT.match(line.text[:MAX_NAME])
+        if not match or match["directive"]:
+            continue
+        body = _body(lines, at, lambda text: bool(_TAP_RESULT.match(text) or text.lstrip().startswith("# ")))[:60]
+        if match["result"].lower() == "ok":
+            passed += not any("type: 'suite'" in below.text for below in body[:4])
+        elif not any(_TAP_SUITE.match(below.text) for below in body):
+            took = next((float(m["number"]) for below in body if (m := _TAP_TIME.match(below.text))), None)
+            name = (match["name"] or "").strip() or "(unnamed)"
+            failed.append(_failure(name, line, _tap_message(body))._replace(milliseconds=took))
+    return RunnerOutput("TAP", passed, len(failed), tuple(failed))
+
+
+def _tap_message(body: Sequence[LogLine]) -> list[LogLine]:
+    """Return the lines of `error: …` in the YAML below a result; the text may be in deeper indented lines below."""
+    at = next((n for n, line in enumerate(body) if _TAP_SAID.match(line.text)), None)
+    if at is None:
+        return []
+    said = _TAP_SAID.sub(r"\g<text>", body[at].text)
+    if said.strip(" -+") not in ("|", ">"):
+        return [body[at]._replace(text=said.strip().strip("'\""))]
+    depth = len(body[at].text) - len(body[at].text.lstrip())
+    deeper = takewhile(lambda b: not b.text.strip() or len(b.text) - len(b.text.lstrip()) > depth, body[at + 1 :])
+    return list(deeper)
+
+
+_NODE = re.compile(r"ℹ tests \d+$")
+_NODE_COUNT = re.compile(r"ℹ (?P<result>pass|fail) (?P<number>\d+)$")
+_NODE_FAILED = re.compile(r"✖ (?!failing tests:)(?P<name>\S.*)")
+_NODE_NEXT = re.compile(r"test at \S")
+
+
+def _node(lines: Sequence[LogLine]) -> RunnerOutput:
+    counts = {match["result"]: int(match["number"]) for line in lines if (match := _NODE_COUNT.match(line.text))}
+    failures = tuple(_marked(lines, _NODE_FAILED, _NODE_NEXT))
+    return RunnerOutput("node:test", counts.get("pass"), counts.get("fail"), failures)
+
+
+_CARGO = re.compile(r"running \d+ tests?$")
+_CARGO_RESULT = re.compile(r"test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed")
+_CARGO_FAILED = re.compile(r"---- (?P<name>\S.*?) stdout ----$")
+_CARGO_NAMED = re.compile(r"test (?P<name>\S.*) \.\.\. FAILED$")
+_CARGO_NEXT = re.compile(r"stack backtrace:|note: |failures:$|error: |test result: ")
+
+
+def _cargo(lines: Sequence[LogLine]) -> RunnerOutput:
+    results = [match for line in lines if (match := _CARGO_RESULT.match(line.text))]
+    failures = tuple(_marked(lines, _CARGO_FAILED, _CARGO_NEXT)) or tuple(_marked(lines, _CARGO_NAMED, _CARGO_NEXT))
+    passed, failed = (sum(int(match[result]) for match in results) for result in ("passed", "failed"))
+    return RunnerOutput("cargo test", passed if results else None, failed if results else None, failures)
+
+
+class _Runner(NamedTuple):
+    header: re.Pattern[str]
+    """Matches the first line that shows which test runner wrote the output."""
+    read: Callable[[Sequence[LogLine]], RunnerOutput | None]
+    summary: re.Pattern[str]
+    """Matches the lines with the counts and the duration at the end."""
+
+
+_RUNNERS = (
+    _Runner(_VITEST, _vitest, re.compile(r"\s*(?:Test Files|Tests|Errors|Start at|Duration)\s{2}")),
+    _Runner(_PYTEST, _pytest, re.compile(rf"{_PYTEST_COUNTS.pattern}|(?:FAILED|ERROR) \S+\.py")),
+    _Runner(_JEST, _jest, re.compile(r"(?:Test Suites|Tests|Snapshots|Time):\s")),
+    _Runner(_GO, _go, re.compile(r"(?:FAIL|ok)\s+\S+\s+(?:\(cached\)|[\d.]+s)|FAIL$|PASS$|exit status \d")),
+    _Runner(_UNITTEST, _unittest, re.compile(r"Ran \d+ tests? in |FAILED \(|OK(?: \(|$)")),
+    _Runner(_MOCHA, _mocha, re.compile(r"\s+\d+ (?:passing|pending|failing)\b")),
+    _Runner(_TAP, _tap, re.compile(r"# (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) ")),
+    _Runner(_NODE, _node, re.compile(r"ℹ (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) ")),
+    _Runner(_CARGO, _cargo, _CARGO_RESULT),
 )

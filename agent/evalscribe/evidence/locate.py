@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from evalscribe.evidence.error_formats import (
     ReportedFailure,
@@ -44,6 +45,17 @@ _SAYS_FAILED = re.compile(r"\W{0,3}(?:FAIL(?:ED|URE)?|not ok)\b[: ]\s*(?=\S)", r
 _ASSERTION = re.compile(
     r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
 )
+
+
+_PANICKED = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at ")
+"""Matches the line in which Rust names the place of a failed assertion; the message is on the next line."""
+
+
+_LEGEND = re.compile(r"[+-] (?:actual|expected) [+-] (?:actual|expected)$")
+"""Matches the legend above a comparison of values."""
+_FRAME = re.compile(r"at \S")
+MAX_BELOW = 4
+"""Maximum lines of a failed test's message that complete a first line that ends in a colon."""
 
 
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
@@ -116,6 +128,7 @@ def tests(evidence: Evidence) -> TestOutcome:
         failures=failures,
         skipped=outcome.skipped,
         step=step,
+        summary=_cited(log, *outcome.summary) if outcome.summary else None,
     )
 
 
@@ -184,8 +197,13 @@ def _of_tests(told: RunnerOutput) -> Iterator[ParsedError]:
 
 
 def _reason(failure: ReportedFailure) -> str | None:
-    """Return the first line of the message that is not a stock message."""
-    message = next((strip_prefixes(line) for line in failure.message if not is_stock(line)), None)
+    """Return the first line of the message that is not a stock message; with the lines below if it ends in a colon."""
+    lines = [line for line in failure.message if not is_stock(line)]
+    message = strip_prefixes(lines[0]) if lines else None
+    said = takewhile(lambda line: not _FRAME.match(line), lines[1:])
+    below = [line for line in said if not _LEGEND.match(line)][:MAX_BELOW]
+    if message and message.endswith(":") and below:
+        return strip_prefixes(below[0]) if _PANICKED.match(message) else " ".join([message, *below])
     values = [line for line in failure.message if line.startswith(("Expected", "Received"))]
     if not message or not message.startswith("expect(") or not values:
         return message

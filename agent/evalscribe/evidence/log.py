@@ -56,6 +56,13 @@ _STOCK = re.compile(
 )
 _REFUSED = re.compile(r"error fetching \w+ {1,2}\S+ 4\d\d [\w ]{1,40}: ", re.IGNORECASE)
 """Prefix of the Convex CLI before a deployment's reason for refusing a push."""
+_ANNOUNCES = re.compile(
+    r"(?:.{0,80}\b)?(?:hit|got|met|encountered|found|reported|raised)\s"
+    r"(?:(?:an|the|these|some|\d+|(?:the\s)?following)\s(?:errors?|problems?)\b.{0,80}:|(?:the\s)?following)",
+    re.IGNORECASE,
+)
+"""Matches a line that only says that an error follows, such as `Hit an error while pushing:`, and the first half of one
+that the tool wrapped: `Loading the pushed modules encountered the following`."""
 _ASIDE = re.compile(r" \([^()]*\)")
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
 _ABSOLUTE = re.compile(
@@ -91,6 +98,11 @@ def is_stock(text: str) -> bool:
         return True  # the reason is in the lines below
     parts = [part.strip(" .:!,;-") for part in re.split(r":\s|:$", bare)]
     return all(not part or _STOCK.fullmatch(part) or _topic(part) for part in parts) and _says_failure(parts)
+
+
+def is_announcement(text: str) -> bool:
+    """Return whether a line only says that an error follows below, such as `Hit an error while pushing:`."""
+    return _ANNOUNCES.fullmatch(_PREFIX.sub("", text[:400]).strip()) is not None
 
 
 def is_refused_push(text: str) -> bool:
@@ -147,14 +159,15 @@ REFERENCE = "(answer) "
 """Prefix of the Convex runner's headings about the reference answer."""
 _WORD = re.compile(r"[a-z]+")
 _TEST_WORDS = frozenset({"test", "tests", "vitest", "jest", "pytest", "unittest", "mocha"})
-_ALIASES: tuple[frozenset[str], ...] = (
-    _TEST_WORDS,
+_LINT_WORDS = frozenset({"lint", "linting", "eslint", "ruff", "flake", "pylint", "biome"})
+_BUILDS: tuple[frozenset[str], ...] = (
     frozenset({"deploy", "deploying", "deployment", "dev", "push"}),
-    frozenset({"lint", "linting", "eslint", "ruff", "flake", "pylint", "biome"}),
     frozenset({"tsc", "types", "typecheck", "typechecking", "mypy", "pyright"}),
     frozenset({"install", "installing", "pip", "npm", "bun", "yarn", "pnpm", "dependencies"}),
     frozenset({"build", "building", "compile", "compiling", "bundle"}),
 )
+_BUILD_WORDS = frozenset().union(*_BUILDS)
+_ALIASES = (_TEST_WORDS, _LINT_WORDS, *_BUILDS)
 
 
 class LogLine(NamedTuple):
@@ -246,6 +259,16 @@ def failed_log(evidence: Evidence) -> Excerpt | None:
 def names_tests(step: str | None) -> bool:
     """Return whether a step's name indicates that it runs the tests."""
     return bool(step) and bool(_TEST_WORDS & _words(step or ""))
+
+
+def names_build(step: str | None) -> bool:
+    """Return whether a step's name indicates that it installs, checks types, builds or deploys."""
+    return bool(_BUILD_WORDS & _words(step or ""))
+
+
+def names_lint(step: str | None) -> bool:
+    """Return whether a step's name indicates that it runs a linter."""
+    return bool(_LINT_WORDS & _words(step or ""))
 
 
 def _line(number: int, text: str) -> LogLine:

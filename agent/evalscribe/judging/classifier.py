@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from evalscribe.evidence.log import is_stock
 from evalscribe.evidence.same_failure import describe_across_models
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier_tools import (
@@ -19,13 +20,13 @@ from evalscribe.judging.classifier_tools import (
     to_verdict,
     verify_quotations,
 )
-from evalscribe.judging.prompt_text import Delimiter, bar_lines, estimate_tokens, number_lines, one_line, quote_json
+from evalscribe.judging.prompt_text import Delimiter, estimate_tokens, number_lines, one_line, quote_json
 from evalscribe.judging.rubrics import default_rubric, failure_labels, judge_id
 from evalscribe.judging.subjects import select_precedents
 from evalscribe.judging.tool_loop import TurnBounds, Turns, answer_calls, estimate_conversation, reply_messages
 from evalscribe.model.cascade import Tag
 from evalscribe.model.chat import CallFailed, Effort, Message, Reply, Request, ToolCall, ToolResult, Usage
-from evalscribe.model.evidence import Evidence
+from evalscribe.model.evidence import Evidence, Excerpt
 from evalscribe.model.finding import (
     UNCERTAIN_CONFIDENCE,
     Classification,
@@ -80,22 +81,50 @@ def _failure(case: Failure) -> str:
         "Failed step": judged.failed_step
         or ("none: grading never began" if case.evidence.never_graded else "not recorded"),
         "Steps": steps,
-        "Recorded reason": judged.reason or "none",
+        "Recorded reason": _beside_log(judged.reason or "none", case.evidence),
+        **{
+            f"Error of {one_line(step.name)}": _beside_log(step.error, case.evidence)
+            for step in case.evidence.steps
+            if step.status == "failed" and step.name != judged.failed_step and step.error and not is_stock(step.error)
+        },
     }
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
 
 
+def _beside_log(reason: str, evidence: Evidence) -> str:
+    """Return only the first line of a recorded reason whose other lines are all in a log."""
+    first, *others = [line.strip() for line in reason.split("\n") if line.strip()] or [""]
+    logs = {line.strip() for log in evidence.of("log") for line in log.lines} if others else set()
+    if not others or not logs.issuperset(others):
+        return reason
+    return f"{first} … ({len(others)} more lines, as in the log)"
+
+
 def _excerpts(case: Failure, fence: Delimiter) -> list[str]:
+    """Render one block for each document, with `…` where lines are left out between its excerpts."""
+    by_document: dict[tuple[str, str], list[Excerpt]] = {}
+    for excerpt in case.packed.excerpts:
+        by_document.setdefault((excerpt.role, excerpt.path), []).append(excerpt)
     return [
-        fence.block(f"{excerpt.role} {quote_json(excerpt.path)}", number_lines(excerpt.first, excerpt.text))
-        for excerpt in case.packed.excerpts
+        fence.block(f"{role} {quote_json(path)}", "\n".join(_numbered(sorted(those, key=lambda one: one.first))))
+        for (role, path), those in by_document.items()
     ]
+
+
+def _numbered(those: Sequence[Excerpt]) -> Iterator[str]:
+    following = None
+    for excerpt in those:
+        if following is not None and excerpt.first > following:
+            yield "…"
+        yield number_lines(excerpt.first, excerpt.text)
+        following = excerpt.first + excerpt.text.count("\n") + 1
 
 
 def _differences(case: Failure, fence: Delimiter) -> str:
     if not case.packed.differences:
         return ""
-    return fence.block("differences between output and reference", bar_lines(case.packed.differences))
+    lines = (one_line(line) for line in case.packed.differences.split("\n"))
+    return fence.block("differences between output and reference", "\n".join(lines))
 
 
 def _precedents(case: Failure, fence: Delimiter, *, by_person: bool) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from evalscribe.evidence.differences import DocumentPair, diff_hunks, pair_documents
-from evalscribe.judging.prompt_text import Delimiter, bar_lines, number_lines, one_line, quote_json
+from evalscribe.judging.prompt_text import Delimiter, number_lines, one_line, quote_json
 from evalscribe.judging.quotations import verify_citation
 from evalscribe.judging.tool_loop import ToolFields, describe_misuse, limit_lines, tool_of
 from evalscribe.model.chat import Tool, ToolCall, ToolResult, Usage
@@ -241,19 +241,23 @@ class EvidenceTools:
     def _list(self) -> Iterator[str]:
         documents = self._evidence.documents
         for document in documents[:MOST_DOCUMENTS]:
-            yield f"{document.role} {quote_json(document.path)} {len(document.lines)} lines"
+            yield f"{document.role} {quote_json(document.path)} {document.line_count} lines"
         if len(documents) > MOST_DOCUMENTS:
             yield f"and {len(documents) - MOST_DOCUMENTS} more"
 
     def _read(self, asked: ReadLines) -> tuple[str, Iterable[str]]:
         document = self._document(asked.role, asked.path)
-        total = len(document.lines)
-        if not asked.first <= min(asked.last, total):
-            raise ToolCallRefused(f"It has {total} lines; ask for first to last among them.")
+        total = document.line_count
+        about = f"{document.role} {quote_json(document.path)}"
+        if asked.last < asked.first:
+            raise ToolCallRefused(f"`last` comes before `first`. The document has {total} lines.")
+        if asked.first > total:
+            return about, [f"[no line {asked.first}: the document has only {total} lines]"]
         last = min(asked.last, total, asked.first + MOST_LINES - 1)
-        lines = document.lines[asked.first - 1 : last]
-        about = f"{document.role} {quote_json(document.path)} lines {asked.first} to {last} of {total}"
-        return about, (number_lines(number, line) for number, line in enumerate(lines, asked.first))
+        lines = [number_lines(number, document.lines[number - 1]) for number in range(asked.first, last + 1)]
+        if asked.last > total:
+            lines.append(f"[the document ends here: it has {total} lines]")
+        return f"{about} lines {asked.first} to {last} of {total}", lines
 
     def _search(self, asked: SearchLines) -> tuple[str, Iterable[str]]:
         role = None if asked.role == "any" else asked.role
@@ -270,9 +274,12 @@ class EvidenceTools:
             )
         if pair.output is None or pair.expected is None:
             raise ToolCallRefused("The other side has no file like it.")
-        about = f"output {quote_json(pair.output.path)} (+) against reference {quote_json(pair.expected.path)} (-)"
-        found = [line for hunk in diff_hunks(pair) for line in ("…", *hunk.lines)]
-        return about, (bar_lines(line) for line in found or ["no difference"])
+        about = (
+            f"output {quote_json(pair.output.path)} (+) against reference {quote_json(pair.expected.path)} (-), "
+            "equal lines as reference=output"
+        )
+        found = [line for n, hunk in enumerate(diff_hunks(pair)) for line in (*(["…"] if n else []), *hunk.lines)]
+        return about, (one_line(line) for line in found or ["no difference"])
 
     @cached_property
     def _pairs(self) -> tuple[DocumentPair, ...]:

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from evalscribe.evidence import log as errors
 from evalscribe.evidence.differences import DiffHunk, DocumentPair, at_positions, diff_hunks, pair_documents, positions
 from evalscribe.evidence.locate import locate_all, tests
-from evalscribe.evidence.log import failed_log, names_tests
+from evalscribe.evidence.log import failed_log, names_build, names_lint, names_tests
 from evalscribe.judging import prompt_text
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
-from evalscribe.model import evidence
 from evalscribe.model.evidence import (
     Diagnosis,
     Document,
@@ -49,27 +48,27 @@ def printable_path(path: str) -> str:
     return cut(printable(path[: LONGEST_PATH + 1]), LONGEST_PATH)
 
 
-def clip_line(line: str) -> str:
-    if len(line) <= MAX_LINE:
+def clip_line(line: str, longest: int = MAX_LINE) -> str:
+    if len(line) <= longest:
         return line
-    return f"{line[:MAX_LINE]}… [{len(line) - MAX_LINE} more characters]"
+    return f"{line[:longest]}… [{len(line) - longest} more characters]"
 
 
-def excerpts(document: Document, ranges: Iterable[Range]) -> Iterator[Excerpt]:
-    """Yield excerpts for the ranges in order; ranges that are close become one excerpt."""
-    for first, last in merge_ranges(ranges, len(document.lines)):
+def excerpts(document: Document, ranges: Iterable[Range], *, near: int = NEAR) -> Iterator[Excerpt]:
+    """Yield excerpts for the ranges in order; ranges at most `near` lines apart become one excerpt."""
+    for first, last in merge_ranges(ranges, document.line_count, near):
         text = "\n".join(clip_line(line) for line in document.lines[first - 1 : last])
         if text.strip():
             yield Excerpt(role=document.role, path=document.path, first=first, text=text)
 
 
-def merge_ranges(ranges: Iterable[Range], length: int) -> list[Range]:
+def merge_ranges(ranges: Iterable[Range], length: int, near: int = NEAR) -> list[Range]:
     """Clip the ranges to a document of `length` lines, sort them, and join ranges that are close."""
     joined: list[Range] = []
     for first, last in sorted((max(1, first), min(length, last)) for first, last in ranges):
         if last < first:
             continue
-        if joined and first <= joined[-1][1] + NEAR + 1:
+        if joined and first <= joined[-1][1] + near + 1:
             joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
         else:
             joined.append((first, last))
@@ -94,12 +93,21 @@ def fitting_lines(lines: Sequence[str], budget: int) -> int:
 AROUND = 4
 """Context lines around a place that an error points to."""
 MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", "cargo.toml", "go.mod")
+MANIFEST_CONTEXT = 40
+"""Context lines in the difference of two manifests if the build failed, which are then whole unless they are long."""
+MANIFEST_BUDGET = 600
+"""Maximum tokens of a manifest that has no difference to show."""
+IMPORTS = ("import ", "from ", "use ", "#include ")
+_LABELS = re.compile(r"""\s*["']?(?:name|version|description|author|license|keywords|private)["']?\s*[:=].*|\W*""")
+"""Matches a line of a manifest that decides neither what is installed nor what is checked."""
 FILE_BUDGET = 1500
 """Maximum tokens of an output file that has no reference file."""
 BOILERPLATE_BUDGET = 200
 """Maximum tokens of the list of boilerplate files."""
 MANY_FILES = 60
 """Maximum number of output files with excerpts."""
+MANY_LINES = 500
+"""Maximum lines of a configuration that are read."""
 
 
 class CodeDifferences(NamedTuple):
@@ -109,10 +117,19 @@ class CodeDifferences(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int) -> CodeDifferences:
+def code_differences(
+    both: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int, *, building: bool = False
+) -> CodeDifferences:
     """Render the differences between output and reference: files with errors first, then code, then manifests.
 
     Files that only one side has, and files that exceed the budget, are only named.
+
+    Args:
+        both: Pairs of output and reference.
+        located: Errors, whose files come first.
+        budget: Maximum tokens.
+        building: Whether installation, type check or build failed: manifests are then shown whole. Otherwise, a
+            manifest is shown with little context, and only if more than names and descriptions differ.
     """
     pointed = {place.path for error in located for place in error.places}
     names = list(_named(both, budget // 10))
@@ -123,7 +140,7 @@ def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedErro
     for pair in sorted(both, key=lambda pair: _rank(pair, pointed)):
         if pair.output is None or pair.expected is None or is_boilerplate(pair.output.path):
             continue
-        found = diff_hunks(pair)
+        found = _hunks(pair, building)
         texts, kept = _fitting(pair, found, budget)
         budget -= sum(prompt_text.estimate_tokens(text) + 1 for text in texts)
         printed += texts
@@ -131,6 +148,17 @@ def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedErro
         if kept < len(found):
             left_out.append(f"{len(found) - kept} of {len(found)} differences in {printable_path(pair.output.path)}")
     return CodeDifferences("\n".join([*printed, *names]), covered, (*left_out, *_boilerplate(both)))
+
+
+def _hunks(pair: DocumentPair, building: bool) -> Sequence[DiffHunk]:
+    """Return the differences of two files that are worth showing."""
+    if pair.output is None or not _is_manifest(pair.output.path):
+        return diff_hunks(pair)
+    if building:
+        return diff_hunks(pair, context=MANIFEST_CONTEXT)
+    found = diff_hunks(pair, context=1)
+    changed = (line for hunk in found for change in hunk.changes for line in (*change.expected, *change.output))
+    return found if any(not _LABELS.fullmatch(line[:MAX_LINE]) for line in changed) else ()
 
 
 def code_excerpts(
@@ -148,6 +176,63 @@ def code_excerpts(
     return found
 
 
+MOST_CONFIGURATIONS = 2
+_CONFIGURATION = re.compile(
+    r"(?:[jt]sconfig[\w.-]*\.json|\.?eslint(?:rc|\.config)[\w.]*|biome\.jsonc?|deno\.jsonc?|\.?ruff\.toml|\.?mypy\.ini"
+    r"|pyrightconfig\.json|pyproject\.toml|setup\.cfg|tox\.ini|\.flake8|\.pylintrc|clippy\.toml|\.golangci\.ya?ml)",
+    re.IGNORECASE,
+)
+"""Matches the names of files that decide what type checkers and linters check."""
+_DECIDES = re.compile(
+    r"""\s*["']?(?:strict\w*|noUnused\w+|noImplicit\w+|noUnchecked\w+|noProperty\w+|noFallthrough\w+|noUncalled\w+
+    |exactOptional\w+|useUnknown\w+|allowUn\w+|checkJs|types|extends|disallow_\w+|warn_\w+
+    |no_implicit\w+|select|extend-select|ignore|extend-ignore|plugins|typeCheckingMode|report\w+)["']?\s*[:=]""",
+    re.VERBOSE,
+)
+"""Matches a line of such a file that decides what counts as an error."""
+
+
+def manifest_excerpts(both: Sequence[DocumentPair]) -> Iterator[Excerpt]:
+    """Yield the manifests that the differences do not show: equal ones once, and those that only one side has."""
+    for pair in both:
+        document = pair.output or pair.expected
+        if document is None or not _is_manifest(document.path):
+            continue
+        if pair.output is None or _equal(pair):
+            yield from excerpts(document, [head_range(document, MANIFEST_BUDGET)])
+
+
+def configuration_excerpts(evidence: Evidence, located: Sequence[LocatedError]) -> Iterator[Excerpt]:
+    """Yield the lines that decide what is checked, of the configurations nearest to the files with errors.
+
+    A reference's configuration counts only where the output has none of its path.
+    """
+    output = {document.path for document in evidence.of("output")}
+    documents = [
+        document
+        for document in evidence.of("output", "grader", "task", "expected")
+        if _CONFIGURATION.fullmatch(document.path.rpartition("/")[2])
+        and not (document.role == "expected" and document.path in output)
+    ]
+    folders = {place.path.rpartition("/")[0] for error in located for place in error.places}
+    names = {error.code for error in located if error.code and error.tool != "tsc"}
+    if any(place.path.endswith(("tsx", "jsx")) for error in located for place in error.places):
+        names.add('"jsx"')
+
+    def distance(document: Document) -> tuple[bool, int]:
+        folder = document.path.rpartition("/")[0]
+        holds = any(one == folder or one.startswith(f"{folder}/") or not folder for one in folders)
+        return not holds, -len(folder)
+
+    for document in sorted(documents, key=distance)[:MOST_CONFIGURATIONS]:
+        deciding = (
+            number
+            for number, line in enumerate(document.lines[:MANY_LINES], 1)
+            if _DECIDES.match(line[:MAX_LINE]) or any(name in line[:MAX_LINE] for name in names)
+        )
+        yield from excerpts(document, ((number, number) for number in deciding), near=1)
+
+
 def _rank(pair: DocumentPair, pointed: set[str]) -> tuple[bool, bool, int]:
     path = pair.output.path if pair.output else ""
     return path not in pointed, _is_manifest(path), path.count("/")
@@ -161,15 +246,30 @@ def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tupl
     """Return the names of the two files and the hunks that fit, as texts, and the number of these hunks."""
     if not found or pair.output is None or pair.expected is None:
         return [], 0
-    texts = [f"--- {printable_path(pair.expected.path)}\n+++ {printable_path(pair.output.path)}"]
+    expected, output = printable_path(pair.expected.path), printable_path(pair.output.path)
+    texts = [f"=== {output}" if output == expected else f"--- {expected}\n+++ {output}"]
     spent = prompt_text.estimate_tokens(texts[0]) + 1
     for at, hunk in enumerate(found):
-        text = "\n".join(["@@", *(clip_line(line) for line in hunk.lines)])
+        text = "\n".join([*(["…"] if at else []), *(clip_line(line) for line in _worth_printing(hunk))])
         spent += prompt_text.estimate_tokens(text) + 1
         if spent > budget:
             return (texts if at else []), at
         texts.append(text)
     return texts, len(found)
+
+
+def _worth_printing(hunk: DiffHunk) -> Iterator[str]:
+    """Yield the lines of a hunk without blank ones, whose numbers are missing then; each moved import only once."""
+    gone = {text: (change.expected_first + n) for change in hunk.changes for n, text in enumerate(change.expected)}
+    come = {text: (change.output_first + n) for change in hunk.changes for n, text in enumerate(change.output)}
+    moved = {text for text in gone.keys() & come.keys() if text.startswith(IMPORTS)}
+    for line in hunk.lines:
+        number, _, text = line.partition("| ")
+        if text in moved and line[0] in "-+":
+            if line[0] == "+":
+                yield f"{gone[text]}={number[1:]}| {text}"
+        elif text.strip():
+            yield line
 
 
 def _lines(hunk: DiffHunk) -> Range:
@@ -194,8 +294,20 @@ def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
     )
     added = [p.output for p in both if p.expected is None and p.output and not is_boilerplate(p.output.path)]
     yield from _list("Only in the output", [f"{printable_path(d.path)} ({_size(d)})" for d in added], budget)
-    equal = [p.output for p in both if p.output and p.expected and p.output.text == p.expected.text]
+    equal = [p.output for p in both if p.output and _equal(p)]
     yield from _list("Equal in both", [printable_path(d.path) for d in equal if not is_boilerplate(d.path)], budget)
+
+
+def _equal(pair: DocumentPair) -> bool:
+    if pair.output is None or pair.expected is None:
+        return False
+    return pair.output.text == pair.expected.text or [line.rstrip() for line in _written_lines(pair.output)] == [
+        line.rstrip() for line in _written_lines(pair.expected)
+    ]
+
+
+def _written_lines(document: Document) -> Sequence[str]:
+    return document.lines[: document.line_count]
 
 
 def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
@@ -228,13 +340,19 @@ _CLOSER = re.compile(r"\s*[)\]}]")
 
 def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
     """Return the source of the named tests, each once; if no test is found, the beginning of the grader."""
-    graders = evidence.of("grader")
+    graders = [document for document in evidence.of("grader") if not _is_prose(document)]
     found: list[Excerpt] = []
     for grader in graders:
         found += excerpts(grader, _blocks(grader, names))
     if not found and graders:
         found += excerpts(graders[0], [head_range(graders[0], UNNAMED_BUDGET)])
     return found
+
+
+def _is_prose(document: Document) -> bool:
+    """Return whether a document is written for people, such as a readme beside the grader."""
+    name = document.path.rpartition("/")[2].lower()
+    return name.startswith("readme") or name.endswith((".md", ".rst"))
 
 
 def _blocks(grader: Document, names: Sequence[str]) -> Iterator[Range]:
@@ -280,31 +398,102 @@ def _indent(line: str) -> int:
 
 TAIL = 8
 """Number of lines shown from the end of the failed step's log if no error is located in the log."""
+TAIL_OF_OTHERS = 4
+"""The same for each other step that failed."""
 ALIKE = 2
 """Maximum errors shown that differ only in numbers and ids."""
 ERRORS = 12
+FIRST_LINE = 240
+"""Maximum characters shown of the first line of an error that goes on below it; the end explains more."""
+EXPLANATION = 720
+"""Maximum characters shown of the end of an error with many lines."""
 
 
-def log_excerpts(evidence: Evidence, located: Sequence[evidence.LocatedError]) -> list[Excerpt]:
-    """Return the located errors' lines; without any, the end of the failed step's log."""
+def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
+    """Return the located errors' lines, or the failed tests and the runner's counts; without any, the end of the log.
+
+    Each other failed step adds its errors, or the end of its log.
+    """
+    found = _step_excerpts(evidence, diagnosis, TAIL)
+    for step in evidence.steps:
+        if step.status == "failed" and step.name != evidence.eval.failed_step:
+            other = evidence.eval.model_copy(update={"failed_step": step.name, "reason": step.error})
+            alone = evidence.model_copy(update={"eval": other})
+            own = _step_excerpts(alone, Diagnosis(errors=locate_all(alone)), TAIL_OF_OTHERS)
+            found += _unseen(own, found)
+    return found
+
+
+def _step_excerpts(evidence: Evidence, diagnosis: Diagnosis, tail: int) -> list[Excerpt]:
     part = failed_log(evidence)
     log = evidence.document("log", part.path) if part else None
     if part is None or log is None:
         return []
-    ranges = list(_errors(located))
-    if not ranges:
+    at_tests = names_tests(evidence.eval.failed_step) and any(error.test for error in diagnosis.errors)
+    spans = list(_tests(diagnosis) if at_tests else _errors(diagnosis.errors))
+    if not spans:
         last = part.first + len(part.text.rstrip().split("\n")) - 1
-        ranges = [(max(part.first, last - TAIL + 1), last)]
-    return list(excerpts(log, ranges))
+        spans = [(max(part.first, last - tail + 1), last)]
+    headings = {first for first, last in spans if _too_long(log.lines[first - 1 : last])}
+    ranges = [one for first, last in spans for one in _parts(log, first, last)]
+    found = []
+    for first, last in merge_ranges(ranges, len(log.lines), 0):
+        lines = [
+            clip_line(log.lines[number - 1], FIRST_LINE if number in headings else MAX_LINE)
+            for number in range(first, last + 1)
+        ]
+        found.append(Excerpt(role=log.role, path=log.path, first=first, text="\n".join(lines)))
+    return found
 
 
-def _errors(located: Sequence[evidence.LocatedError]) -> Iterator[Range]:
+def _too_long(lines: Sequence[str]) -> bool:
+    return len(lines) > 1 and sum(map(len, lines)) > FIRST_LINE + EXPLANATION
+
+
+def _parts(log: Document, first: int, last: int) -> Iterator[Range]:
+    """Yield the lines of an error; of a long one, its first line and the end of its explanation."""
+    if not _too_long(log.lines[first - 1 : last]):
+        yield first, last
+        return
+    yield first, first
+    start, size = last, len(log.lines[last - 1])
+    while start > first + 1 and size + len(log.lines[start - 2]) <= EXPLANATION:
+        start -= 1
+        size += len(log.lines[start - 1])
+    yield start, last
+
+
+def _unseen(own: Iterable[Excerpt], found: Sequence[Excerpt]) -> list[Excerpt]:
+    seen = {(one.path, number) for one in found for number in _numbers(one)}
+    return [one for one in own if not any((one.path, number) in seen for number in _numbers(one))]
+
+
+def _numbers(excerpt: Excerpt) -> range:
+    return range(excerpt.first, excerpt.first + excerpt.text.count("\n") + 1)
+
+
+def _errors(located: Sequence[LocatedError]) -> Iterator[Range]:
     seen: dict[str, int] = {}
     for one in located:
         alike = errors.normalise_error(one.error)
         seen[alike] = seen.get(alike, 0) + 1
         if one.citation and seen[alike] <= ALIKE and len(seen) <= ERRORS:
             yield one.citation.first, one.citation.last
+
+
+def _tests(diagnosis: Diagnosis) -> Iterator[Range]:
+    """Yield the lines of the failed tests, with the message only of the first that has it, and the runner's counts."""
+    said = {
+        error.test: errors.normalise_error(error.error.removeprefix(f"{error.test}: ")) for error in diagnosis.errors
+    }
+    seen: set[str] = set()
+    for failure in diagnosis.tests.failures[:MOST_TESTS]:
+        message = said.get(failure.name) or errors.normalise_error(failure.message)
+        whole = message not in seen and len(seen) < ERRORS
+        seen.add(message)
+        yield failure.citation.first, failure.citation.last if whole else failure.citation.first
+    if summary := diagnosis.tests.summary:
+        yield summary.first, summary.last
 
 
 LAST_TURNS = 3
@@ -335,10 +524,9 @@ def _relevant_turns(spoken: Transcripts, document: Document) -> Iterator[Range]:
     turns = [said for said in spoken.turns if said.document is document]
     made = [one for one in spoken.made if one.call.document is document]
     yield from (_turn(said) for said in reversed(turns[-LAST_TURNS:]))
-    yield from (_turn(said) for said in turns if said.turn.role == "user" and said is _first(turns, "user"))
+    yield from (_turn(said) for role in ("user", "system") for said in turns if said is _first(turns, role))
     yield from (place for one in made if changes_state(one.action.tool) for place in _call(one))
     yield from (place for one in made if one.failed for place in _call(one))
-    yield from (_turn(said) for said in turns if said is _first(turns, "system"))
     yield from (_turn(said) for said in turns if said.turn.role in ("user", "assistant") and said.turn.kind == "says")
     yield from (place for one in made for place in _call(one))
 
@@ -385,6 +573,8 @@ SHARES = {
     "known_gaps": 0.1,
     "task": 0.2,
     "grader": 0.2,
+    "configuration": 0.04,
+    "prose": 0.04,
     "differences": 0.5,
     "expected": 0.15,
     "transcript": 0.6,
@@ -424,7 +614,8 @@ def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | Non
     """
     diagnosis = diagnosis or diagnose(evidence)
     both = at_positions(evidence, diagnosis.pairs)
-    told = code_differences(both, diagnosis.errors, int(budget * SHARES["differences"]))
+    building = any(names_build(name) for name in _failed_steps(evidence))
+    told = code_differences(both, diagnosis.errors, int(budget * SHARES["differences"]), building=building)
     chosen, cut = _within(
         _chosen(evidence, diagnosis, both, told, budget), budget - prompt_text.estimate_tokens(told.text)
     )
@@ -447,7 +638,7 @@ def _chosen(
     evidence: Evidence, diagnosis: Diagnosis, both: Sequence[DocumentPair], told: CodeDifferences, budget: int
 ) -> Iterator[tuple[Excerpt, int]]:
     """Yield excerpts of all evidence, the most important first, each with its maximum tokens."""
-    for excerpt in log_excerpts(evidence, diagnosis.errors):
+    for excerpt in log_excerpts(evidence, diagnosis):
         yield excerpt, int(budget * SHARES["log"])
     for excerpt in _whole(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
         yield excerpt, budget
@@ -460,10 +651,26 @@ def _chosen(
             yield excerpt, budget
     for excerpt in code_excerpts(evidence, both, diagnosis.errors, told):
         yield excerpt, budget
+    failed = _failed_steps(evidence)
+    if any(names_build(name) for name in failed):
+        for excerpt in manifest_excerpts(both):
+            yield excerpt, MANIFEST_BUDGET
+    if any(names_build(name) or names_lint(name) for name in failed):
+        for excerpt in configuration_excerpts(evidence, diagnosis.errors):
+            yield excerpt, int(budget * SHARES["configuration"])
     if names_tests(evidence.eval.failed_step):
         names = [failure.name for failure in diagnosis.tests.failures]
         for excerpt in grader_excerpts(evidence, names):
             yield excerpt, int(budget * SHARES["grader"])
+    for document in evidence.of("grader"):
+        if _is_prose(document):
+            for excerpt in excerpts(document, [head_range(document, int(budget * SHARES["prose"]))]):
+                yield excerpt, budget
+
+
+def _failed_steps(evidence: Evidence) -> list[str]:
+    recorded = [step.name for step in evidence.steps if step.status == "failed"]
+    return list(dict.fromkeys([*([evidence.eval.failed_step] if evidence.eval.failed_step else []), *recorded]))
 
 
 def _whole(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
@@ -492,10 +699,13 @@ def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Ex
 def _untouched(evidence: Evidence, chosen: Sequence[Excerpt]) -> Iterator[str]:
     """Yield the name and length of each document that is not shown in full, except output and reference."""
     for document in evidence.of("grader", "log", "task", "known_gaps", "transcript"):
-        shown_lines = sum(
-            excerpt.text.count("\n") + 1
+        shown = {
+            number
             for excerpt in chosen
             if excerpt.role == document.role and excerpt.path == document.path
-        )
-        if shown_lines < len(document.lines) and document.text.strip():
-            yield f"{document.role} {printable_path(document.path)}: {len(document.lines) - shown_lines} lines"
+            for number in _numbers(excerpt)
+        }
+        total = document.line_count
+        hidden = total - len(shown & set(range(1, total + 1)))
+        if hidden and document.text.strip():
+            yield f"{document.role} {printable_path(document.path)}: {hidden} of {total} lines not shown"

@@ -200,6 +200,8 @@ class TestOutcome(Frozen):
     skipped: int = 0
     step: StepStatus | None = None
     """Status of the step that ran the tests; None if the source has no such step."""
+    summary: Citation | None = None
+    """The runner's counts and duration at the end; None if the log has none."""
 
     @property
     def silent(self) -> bool:

@@ -52,18 +52,18 @@ async def test_tools_are_served_until_the_verdict(judged: JudgeFailure) -> None:
     verdict, server = await judged([reading, submit()])
     assert isinstance(verdict, Verdict)
     listed, lines, hits, diff = (result["content"] for result in results(server.calls[1]))
-    assert 'grader "test_twice.py" 3 lines' in listed
-    assert "2|     return n + n + 1" in lines
+    assert 'grader "test_twice.py" 2 lines' in listed
+    assert 'output "twice.py" lines 2 to 2 of 2' in lines
+    assert "2|     return n + n + 1\n[the document ends here: it has 2 lines]" in lines
     assert 'expected "answer/twice.py" 2|     return 2 * n' in hits
-    assert "return 2 * n" in diff
-    assert "return n + n + 1" in diff
+    assert "1=1| def twice(n):\n-2|     return 2 * n\n+2|     return n + n + 1" in diff
     assert verdict.usage.calls == 2
 
 
 async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: JudgeFailure) -> None:
     wrong = use(
         ("read_lines", {"role": "output", "path": "../../etc/passwd", "first": 1, "last": 9}),
-        ("read_lines", {"role": "output", "path": "twice.py", "first": 7, "last": 9}),
+        ("read_lines", {"role": "output", "path": "twice.py", "first": 2, "last": 1}),
         ("read_lines", {"path": 3}),
         ("run_shell", {"command": "ls"}),
         ("diff", {"path": "none.py"}),
@@ -73,7 +73,7 @@ async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: JudgeFailure)
     answers = results(server.calls[1])
     assert all(answer["is_error"] for answer in answers)
     assert "no output document" in answers[0]["content"]
-    assert "It has 3 lines" in answers[1]["content"]
+    assert "The document has 2 lines" in answers[1]["content"]
     assert "role: Field required" in answers[2]["content"]
     assert "no tool" in answers[3]["content"]
 

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import NamedTuple
 
-from evalscribe.evidence.log import failed_log
+from evalscribe.evidence.log import failed_log, is_announcement, is_stock
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules.code import GapNote
@@ -67,6 +67,8 @@ def _end(text: str, start: int) -> int:
 
 
 LOG_LINES = 3
+REASON_LENGTH = 720
+"""Maximum characters quoted of an error that spans several lines."""
 CELLS = ("input", "output", "expected", "expected_output")
 """Names, without suffix, of the documents that show an experiment's item or a table's row."""
 CELL_LINES = 4
@@ -155,7 +157,7 @@ def cell_name(document: Document) -> str:
 def log(facts: Facts) -> tuple[Citation, ...]:
     """Quote the log lines of the first error, else of the first failed test, else the last line."""
     if facts.first and facts.first.citation:
-        return (short(facts, facts.first.citation),)
+        return (_reason(facts, facts.first, facts.first.citation),)
     if facts.outcome.failures:
         return (short(facts, facts.outcome.failures[0].citation),)
     return _last_line(facts)
@@ -164,7 +166,7 @@ def log(facts: Facts) -> tuple[Citation, ...]:
 def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tuple[Citation, ...]:
     """Quote `about`, else the log lines of the first error, test or detail that has the name, else like `log`."""
     if about and about.citation:
-        return (short(facts, about.citation),)
+        return (_reason(facts, about, about.citation),)
     if facts.first and name in facts.first.error:
         return log(facts)
     for test in facts.outcome.failures:
@@ -180,7 +182,23 @@ def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tu
 
 def error(facts: Facts, located: LocatedError) -> tuple[Citation, ...]:
     """Quote the log lines of an error; if it has none, quote like `log`."""
-    return (short(facts, located.citation),) if located.citation else log(facts)
+    return (_reason(facts, located, located.citation),) if located.citation else log(facts)
+
+
+def _reason(facts: Facts, located: LocatedError, citation: Citation) -> Citation:
+    """Shorten the quotation of an error: a failed test first says what is wrong, a tool explains itself to the end."""
+    document = facts.evidence.document(citation.role, citation.path)
+    if located.test is not None or document is None:
+        return short(facts, citation)
+    first = last = citation.last
+    size = len(document.lines[last - 1])
+    while first > citation.first and last - first <= LOG_LINES:
+        above = document.lines[first - 2]
+        size += len(above)
+        if size > REASON_LENGTH or is_stock(above) or is_announcement(above):
+            break
+        first -= 1
+    return cite_lines(document, first, last)
 
 
 def short(facts: Facts, citation: Citation) -> Citation:
