@@ -81,7 +81,11 @@ def _not_the_model(findings: Sequence[Finding]) -> Pattern | None:
     hit = _judged(findings, lambda verdict: verdict.cause_kind in NOT_THE_MODEL)
     if len(hit) == len(findings):
         return None  # the headline says so
-    return _pattern("Not the model", "not-the-model", hit, "Failed before the model's work was judged.")
+    by_user = [finding for finding in hit if finding.judged and finding.judged.cause_kind == "user"]
+    before = "Failed before the model's work was judged"
+    also = f"{before}, or because of the simulated user"
+    text = before if not by_user else "Failed because of the simulated user" if len(by_user) == len(hit) else also
+    return _pattern("Not the model", "not-the-model", hit, f"{text}.")
 
 
 def _style_only(findings: Sequence[Finding]) -> Pattern | None:
@@ -240,6 +244,7 @@ GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
     "lint": "lint",
     "model": "model",
     "infrastructure": "none",
+    "user": "eval",
 }
 
 

@@ -151,6 +151,10 @@ class FindingSummary(Frozen):
     """Paragraphs that people added below the finding."""
     trials: TrialCount | None = None
     """How the trials of the task ended; null if the task has a single trial."""
+    message: int | None = None
+    """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
+    first_mistake: int | None = None
+    """Number of an earlier message with the run's first mistake; null if that is `message`, or unknown."""
 
     @property
     def overruled(self) -> bool:
@@ -336,6 +340,8 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str, replay: Repla
         unclassified=None if entry.classification else entry.reasoning,
         notes=entry.notes,
         trials=entry.trials,
+        message=entry.message,
+        first_mistake=entry.first_mistake,
     )
 
 

@@ -14,9 +14,10 @@ from evalscribe.model.run import Eval
 
 Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
 CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
-CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure"]
-CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure")
-NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure")
+CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure", "user"]
+"""Where a cause lies; `user` is the simulated user of an agent benchmark."""
+CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure", "user")
+NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure", "user")
 """Kinds of cause that say nothing about the model's work; such failures are left out of the model's pass rate."""
 RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
 Confidence = Annotated[float, Field(ge=0, le=1)]
@@ -155,6 +156,11 @@ class Verdict(Frozen):
     """Recommended change to the eval or its surroundings, in one imperative line; None if nothing should change."""
     would_pass: bool = False
     """Whether the judge claims that `fix` alone would let the eval pass."""
+    message: int | None = None
+    """Number of the message, from 1, in which an agent run went wrong for the cause that the verdict names; None if
+    unknown, or if the eval is no agent run."""
+    first_mistake: int | None = None
+    """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
     stage: Stage | None = None
     """The stage of a cascade that decided; None for a single judge."""
     tags: tuple[str, ...] = ()
@@ -494,7 +500,7 @@ class NetImpact(Frozen):
     total: int
     scorable_passed: int
     scorable_total: int
-    """Number of evals without failures of kind harness or infrastructure; 0 if no eval could be scored."""
+    """Number of evals without failures of kind harness, infrastructure or user; 0 if no eval could be scored."""
     hopeful_passed: int
 
 

@@ -159,6 +159,10 @@ class ReportEntry(Frozen):
     across: CrossModelFailures | None = None
     trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
     """Numbers of passed and failed trials; None if the task has a single trial."""
+    message: int | None = Field(default=None, exclude_if=lambda number: number is None)
+    """Number of the message in which an agent run went wrong; None if unknown."""
+    first_mistake: int | None = Field(default=None, exclude_if=lambda number: number is None)
+    """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()

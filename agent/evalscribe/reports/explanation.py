@@ -67,6 +67,9 @@ def _verdict(verdict: Verdict | Unclassified, step: str) -> Iterator[str]:
     yield f"Step    {step}"
     yield f"Error   {verdict.error}"
     yield f"Cause   {verdict.cause}"
+    if verdict.message is not None:
+        first = f" (first mistake in message {verdict.first_mistake})" if verdict.first_mistake else ""
+        yield f"Message {verdict.message}{first}"
     stage = f" ({verdict.stage})" if verdict.stage else ""
     confidence = "" if by_rules(verdict.judge) or proves(verdict.judge) else f", {verdict.confidence:.2f}"
     yield f"Judge   {verdict.judge}{stage}{confidence}{decided}"

@@ -183,6 +183,8 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         recurrence=finding.recurrence,
         across=finding.across,
         trials=counted,
+        message=verdict.message,
+        first_mistake=verdict.first_mistake,
         missing="; ".join(finding.missing),
         snippets=snippets(verdict.citations, cut(one_line(verdict.error), ERROR_LIMIT)),
     )

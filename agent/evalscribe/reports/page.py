@@ -369,7 +369,7 @@ def _number(item: Recommendation) -> int:
 
 def _type(item: Recommendation, report: Report) -> str:
     kinds = {entry.cause_kind for entry in report.entries if set(entry.paths) & set(item.evals)}
-    if item.group == "eval" and kinds <= {"harness", "infrastructure", "task", "lint"} and len(kinds) == 1:
+    if item.group == "eval" and kinds <= {"harness", "infrastructure", "task", "lint", "user"} and len(kinds) == 1:
         return str(next(iter(kinds)))
     return "no action" if item.group == "none" else _whose(item.group, report)
 
@@ -611,6 +611,9 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
     url = entry.evals[0].url if len(entry.evals) == 1 else None
     if entry.step or url:
         yield inline.link(labels.step_name(entry.step) if entry.step else "eval", url)
+    if entry.message is not None and not _overruled(entry):
+        first = f", first mistake at {entry.first_mistake}" if entry.first_mistake else ""
+        yield f"went wrong at message {entry.message}{first}"
     if entry.basis != "judged":
         yield f"{entry.basis} by replay"
     if entry.contradicted:
@@ -767,7 +770,7 @@ def _net_impact(report: Report) -> Iterator[str]:
     lines = [f"As run {_share(impact.passed, impact.total)}"]
     if apart:
         without = _share(impact.scorable_passed, impact.scorable_total)
-        lines.append(f"without harness faults and outages ({inline.ranges(apart)}) {without}")
+        lines.append(f"{_apart(report)} ({inline.ranges(apart)}) {without}")
     proved, numbers = _with_basis(report, "proved")
     if total := max(0, impact.total - proved) if proved else 0:
         kind = _whose("failures that are proved not the model's", report)
@@ -778,6 +781,11 @@ def _net_impact(report: Report) -> Iterator[str]:
     yield "## Net impact"
     yield f"{'; '.join(lines)}."
     yield from _notes(report, "net-impact")
+
+
+def _apart(report: Report) -> str:
+    by_user = any(entry.not_counted and entry.cause_kind == "user" for entry in report.entries)
+    return f"without harness faults{', faults of simulated users' if by_user else ''} and outages"
 
 
 def _share(passed: int, total: int) -> str:

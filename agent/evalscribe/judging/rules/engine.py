@@ -16,6 +16,7 @@ from evalscribe.judging.rules import (
     quote,
     references,
     silent_tests,
+    simulated_users,
 )
 from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
@@ -69,6 +70,9 @@ RULES: tuple[Rule, ...] = (
     references.tests_do_not_load,
     endings.never_answers,
     endings.cut_off,
+    simulated_users.withholds_who_it_is,
+    simulated_users.ends_too_early,
+    simulated_users.invents_an_id,
     agents.does_otherwise,
     endings.goes_round_in_circles,
     endings.refuses,
@@ -129,8 +133,7 @@ class RulesJudge:
 
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
-        verdict = precedents.beside_others(self._alone(case), case.across)
-        return agents.unless_passable(verdict) if case.passable is False else verdict
+        return precedents.beside_others(self._alone(case), case.across)
 
     def _alone(self, case: Failure) -> Verdict:
         facts = Facts(case)
@@ -141,6 +144,7 @@ class RulesJudge:
 
 
 def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
+    decision = agents.unless_confirmed(facts, decision, rule)
     decision = doubts.checked(facts, precedents.beside_disagreement(facts, decision))
     return Verdict(
         classification=decision.label,
@@ -156,6 +160,8 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
         rule=rule,
         fix=decision.fix,
         would_pass=decision.would_pass,
+        message=decision.message,
+        first_mistake=decision.first_mistake,
     )
 
 
