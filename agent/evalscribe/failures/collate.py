@@ -467,7 +467,8 @@ def collate(
 ) -> Collation:
     """Collate the findings of a run.
 
-    In patterns and recommendations, people's corrections replace the judge's labels.
+    In patterns and recommendations, people's corrections replace the judge's labels. Tasks of agents that nobody passed
+    come first, because what they expect may be wrong.
 
     Args:
         run: The run.
@@ -477,7 +478,8 @@ def collate(
         corrections: People's corrections by eval path.
         follow_ups: Outcomes of earlier actions. A fix that did not hold is not proposed again.
     """
-    seen = merge_trials(_with_recurrence(finding, history) for finding in findings)
+    merged = merge_trials(_with_recurrence(finding, history) for finding in findings)
+    seen = tuple(sorted(merged, key=lambda finding: not finding.never_passed))
     in_force = [_corrected(finding, corrections or {}) for finding in seen]
     return Collation(
         findings=seen,

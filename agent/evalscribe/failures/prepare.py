@@ -199,6 +199,7 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
         reference_passes=any(
             one.kind == "reference answer" and one.passed > 0 for one in read_reference_runs(evidence.documents)
         ),
+        agent_run=Transcripts(evidence).is_agent_run,
         prepared=prepared.compressed,
     )
 

@@ -33,6 +33,7 @@ from evalscribe.model.finding import (
     LabelledExample,
     NoVerdictCause,
     Precedent,
+    TrialVerdict,
     Unclassified,
     Verdict,
 )
@@ -69,6 +70,9 @@ def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
         if case.examples
         else "",
         models=describe_across_models(case.across),
+        trials=fence.block("verdicts on other trials", _listed([_trial(one) for one in case.others]))
+        if case.others
+        else "",
     )
 
 
@@ -135,6 +139,10 @@ def _similar(example: LabelledExample) -> str:
         "date": example.date,
     }
     return _facts(facts)
+
+
+def _trial(one: TrialVerdict) -> str:
+    return _facts({"": f"trial {one.trial}", "label": one.classification, "cause": one.cause, "why": one.why})
 
 
 def _facts(facts: Mapping[str, str | None]) -> str:
@@ -317,6 +325,7 @@ class ModelJudge:
                 select_precedents(case.precedents),
                 *([models] if (models := describe_across_models(case.across)) else []),
                 *([case.examples] if case.examples else []),
+                *([case.others] if case.others else []),
             ]
         )
 
@@ -404,7 +413,16 @@ class FirstPass:
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
         models = describe_across_models(case.across)
         read = [case.evidence.digest, case.packed, select_precedents(case.precedents), *([models] if models else [])]
-        return content_id(["first pass", FIRST_PASS_VERSION, asked, *read, *([case.examples] if case.examples else [])])
+        return content_id(
+            [
+                "first pass",
+                FIRST_PASS_VERSION,
+                asked,
+                *read,
+                *([case.examples] if case.examples else []),
+                *([case.others] if case.others else []),
+            ]
+        )
 
     def estimate(self, case: Failure) -> Estimate:
         """Estimate one call. After the first call, its instructions are read from the provider's cache."""

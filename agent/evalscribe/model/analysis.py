@@ -151,6 +151,8 @@ class FindingSummary(Frozen):
     """Paragraphs that people added below the finding."""
     trials: TrialCount | None = None
     """How the trials of the task ended; null if the task has a single trial."""
+    never_passed: bool = False
+    """Whether an agent failed this task in each of several known trials, of any model. Such findings come first."""
     message: int | None = None
     """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
     first_mistake: int | None = None
@@ -340,6 +342,7 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str, replay: Repla
         unclassified=None if entry.classification else entry.reasoning,
         notes=entry.notes,
         trials=entry.trials,
+        never_passed=entry.never_passed,
         message=entry.message,
         first_mistake=entry.first_mistake,
     )

@@ -269,6 +269,8 @@ class GatheredEvidence(Frozen):
     """Evidence that the source no longer has (`Evidence.missing`)."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
+    agent_run: bool = False
+    """Whether the model called tools, or spoke with a user more than once."""
     prepared: bytes | None = None
     """The compressed `PreparedFailure`; None if the evidence is unreadable."""
 

@@ -101,6 +101,15 @@ class CrossModelFailures(Frozen):
         return self.models >= MIN_MODELS and 2 * self.failing < self.models
 
 
+class TrialVerdict(Frozen):
+    """A judge's verdict on another trial of the same task, shown where a trial is judged again."""
+
+    trial: int
+    classification: Classification
+    cause: str
+    why: str
+
+
 class Failure(Frozen):
     """Everything that a judge receives about one failure."""
 
@@ -115,6 +124,9 @@ class Failure(Frozen):
     passable: bool | None = None
     """Whether a trial of any model, or a reference answer, passed this task as it is graded; None if that was not
     looked up."""
+    others: tuple[TrialVerdict, ...] = ()
+    """Verdicts on other trials of the task, which agree with each other and not with the first verdict on this one.
+    Empty unless the failure is judged again for that reason."""
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]
@@ -379,6 +391,8 @@ class Finding(Frozen):
     """Evidence that the source no longer has, one phrase each. If only some evals lack it, the phrase names them."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
+    never_passed: bool = False
+    """Whether an agent failed this task in each of several known trials, of any model, and no reference passes it."""
     proof: Proof | None = None
     """What replays of the failure show; None if nothing was replayed."""
     contradicted: Verdict | None = None

@@ -163,6 +163,8 @@ class ReportEntry(Frozen):
     """Number of the message in which an agent run went wrong; None if unknown."""
     first_mistake: int | None = Field(default=None, exclude_if=lambda number: number is None)
     """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
+    never_passed: bool = Field(default=False, exclude_if=lambda never: not never)
+    """Whether an agent failed this task in each of several known trials, of any model."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()

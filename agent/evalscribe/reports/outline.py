@@ -165,6 +165,7 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
             recurrence=finding.recurrence,
             across=finding.across,
             trials=counted,
+            never_passed=finding.never_passed,
             missing="; ".join(finding.missing),
         )
     return ReportEntry(
@@ -183,6 +184,7 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         recurrence=finding.recurrence,
         across=finding.across,
         trials=counted,
+        never_passed=finding.never_passed,
         message=verdict.message,
         first_mistake=verdict.first_mistake,
         missing="; ".join(finding.missing),

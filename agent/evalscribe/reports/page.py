@@ -50,6 +50,8 @@ MOST_REPEATED = 2
 """Maximum findings that repeat a sentence; if more have it, it is printed once above them."""
 LONGEST_ERROR = 140
 """Maximum characters of an error that is not shortened; the data has the whole error."""
+NEVER_PASSED = "no known trial passed"
+"""Reason to look first at a task that every trial of every model failed."""
 TELLING = 25
 """Minimum characters of a sentence that is omitted because a quotation contains it; shorter ones match by chance."""
 ENOUGH = 60
@@ -208,7 +210,8 @@ def look_first(report: Report) -> dict[str, list[int]]:
     """Return the numbers of the findings that a person should look at first, by reason."""
     reasons: dict[str, Callable[[ReportEntry], bool]] = {
         "an earlier fix did not hold": lambda e: e.recurrence.kind == "fix-in-doubt" and e.classification is not None,
-        "uncertain": lambda e: e.uncertain,
+        NEVER_PASSED: lambda e: e.never_passed and e.uncertain,
+        "uncertain": lambda e: e.uncertain and not e.never_passed,
         "not judged": lambda e: e.classification is None,
         "quotation not verified": lambda e: any(s.status == "unverified" for s in e.snippets),
     }
@@ -381,6 +384,9 @@ def _failures(report: Report) -> Iterator[str]:
     texts = _texts(report)
     shared = _shared(texts)
     yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
+    if first := [number for number, entry in enumerate(report.entries, 1) if entry.never_passed]:
+        what = "no known trial of any model passed these tasks, so what they expect may be wrong"
+        yield f"- {inline.ranges(first)} {'comes' if len(first) == 1 else 'come'} first: {what}."
     if report.proofs:
         yield "- The JSON file beside this page has the logs of replays; each `Replay:` line names the place."
     yield from _notes(report, "classification")

@@ -2,17 +2,18 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from evalscribe.judging.quotations import cite_lines
-from evalscribe.judging.rules import code, quote, simulated_users
+from evalscribe.judging.rules import code, precedents, quote, simulated_users
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.simulated_users import Suspicion
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Citation, Document
-from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, TrialVerdict, Verdict
 from evalscribe.model.tool_calls import (
     ToolCallDifference,
     changes_state,
@@ -21,10 +22,11 @@ from evalscribe.model.tool_calls import (
     innermost_mismatch,
     name_call,
 )
-from evalscribe.text import pluralise
+from evalscribe.text import join_first, pluralise
 
 MOST_NAMED = 3
 MOST_ARGUMENTS = 2
+MOST_TRIALS = 8
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
@@ -173,7 +175,7 @@ def _refused_by_instructions(spoken: Transcripts, first: ToolCallDifference) -> 
     forbidden = [(part, _rare_words(part)) for part in _sentences(rules.turn.text) if FORBIDS.search(part)]
     done = [made.call.turn.number for made in spoken.made if not made.failed and changes_state(made.action.tool)]
     for said in (one for one in spoken.words if one.turn.number > max(done, default=0)):
-        for part in _sentences(said.turn.text):
+        for part in _sentences(simulated_users.plain(said)):
             words = _rare_words(part) if REFUSES.search(part) else frozenset()
             source = max(forbidden, key=lambda one: len(one[1] & words), default=None)
             if source and len(source[1] & words) >= MIN_SHARED_WORDS:
@@ -514,10 +516,27 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
     )
 
 
+NOBODY_PASSED = "No known trial of this task passed, so what it expects may be wrong."
 BY_EXPECTATION = frozenset(rule.__name__.replace("_", "-") for rule in (does_otherwise, never_says))
 """Rules that blame a model because it did not do what the benchmark expected."""
 OF_AGENT_RUNS = BY_EXPECTATION | {"answers-otherwise", "cut-off", "goes-round-in-circles", "refuses"}
 """Rules that blame a model for its part in a conversation, which only a right expectation makes a fault."""
+
+
+def beside_other_trials(verdict: Verdict, others: Sequence[TrialVerdict]) -> Verdict:
+    """Make a verdict uncertain if the other failed trials of the task agree on another label.
+
+    A human label of the same failure stays certain.
+    """
+    if (
+        not others
+        or verdict.rule == precedents.SAID
+        or all(one.classification == verdict.classification for one in others)
+    ):
+        return verdict
+    labels = list(dict.fromkeys(one.classification for one in others))
+    trials = join_first([str(one.trial) for one in others], MOST_TRIALS)
+    return verdict.doubted(f"Only this trial has this label: trials {trials} of the task are labelled {labels[0]}.")
 
 
 def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> RuleDecision:
@@ -531,7 +550,7 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
     confirmed = facts.case.passable is not False or decision.forbidden
     if decision.label != "MODEL_FAULT" or confirmed or rule not in rules:
         return decision
-    return _doubted(decision, "No known trial of this task passed, so what it expects may be wrong.")
+    return _doubted(decision, NOBODY_PASSED)
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:

@@ -123,7 +123,10 @@ class RulesJudge:
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = describe_across_models(case.across)
         unpassed = ["never passed"] if case.passable is False else []
-        return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed])
+        others = [case.others] if case.others else []
+        return content_id(
+            [*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed, *others]
+        )
 
     def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - every `Judge` takes the case; rules cost nothing
         return Estimate()
@@ -133,7 +136,7 @@ class RulesJudge:
 
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
-        return precedents.beside_others(self._alone(case), case.across)
+        return agents.beside_other_trials(precedents.beside_others(self._alone(case), case.across), case.others)
 
     def _alone(self, case: Failure) -> Verdict:
         facts = Facts(case)

@@ -42,7 +42,7 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
     spoken, unsaid = facts.spoken, unsaid_identity(facts)
     if not unsaid or not _changes_missing(spoken) or any(_works(made) for made in spoken.made):
         return None
-    asked = next((one for one in spoken.words if ASKS_WHO.search(one.turn.text) and "?" in one.turn.text), None)
+    asked = _asks_who(spoken)
     replied = asked and next((one for one in users(spoken) if one.turn.number > asked.turn.number), None)
     if asked is None or replied is None:
         return None
@@ -66,7 +66,7 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
 def ends_too_early(facts: Facts) -> RuleDecision | None:
     """The simulated user tells the model to go ahead, and ends the conversation in the same message."""
     spoken, last = facts.spoken, _last_word(facts.spoken)
-    if last is None or not _changes_missing(spoken) or not _goes_ahead(last.turn.text):
+    if last is None or not _changes_missing(spoken) or not _goes_ahead(plain(last)):
         return None
     proposal = _before(spoken.words, last.turn.number)
     if proposal is None or proposal.turn.number < last.turn.number - 1 or _only_offers_more(proposal.turn.text):
@@ -124,6 +124,11 @@ def _invented(spoken: Transcripts, said: LocatedTurn, value: str, used: Answered
     )
 
 
+def plain(said: LocatedTurn) -> str:
+    """Return the text of a turn with straight apostrophes, which the patterns expect."""
+    return said.turn.text.replace("\u2019", "'")
+
+
 class Suspicion(NamedTuple):
     """A reason to doubt that the model is at fault."""
 
@@ -138,25 +143,25 @@ def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
     spoken = facts.spoken
     if not users(spoken):
         return None
-    if not any(_works(made) for made in spoken.made) and (unsaid := unsaid_identity(facts)):
+    if not any(_works(made) for made in spoken.made) and _asks_who(spoken) and (unsaid := unsaid_identity(facts)):
         return Suspicion(
             f"The task gives `{unsaid[0]}`, but the user never says it: the simulated user may be at fault."
         )
     if difference.kind != "never" or difference.made is not None:
         return None
-    last = _last_word(spoken)
-    asked = last and _before(spoken.words, last.turn.number)
-    if last and asked and _asks(asked.turn.text) and not _only_offers_more(asked.turn.text):
-        number = last.turn.number
-        return Suspicion(
-            f"The user ended the conversation in message {number}, when the model had asked something.", number
-        )
     if declined := declines_a_change(spoken):
         number = declined.turn.number
         return Suspicion(
             f"In message {number} the user declines what the model proposed: if its instructions do not say so, the "
             "simulated user is at fault.",
             number,
+        )
+    last = _last_word(spoken)
+    asked = last and _before(spoken.words, last.turn.number)
+    if last and asked and _asks(asked.turn.text) and not _only_offers_more(asked.turn.text):
+        number = last.turn.number
+        return Suspicion(
+            f"The user ended the conversation in message {number}, when the model had asked something.", number
         )
     return None
 
@@ -166,7 +171,7 @@ def declines_a_change(spoken: Transcripts) -> LocatedTurn | None:
     found = None
     for one in users(spoken):
         asked = _before(spoken.words, one.turn.number)
-        if asked and WANTS_CONFIRMATION.search(asked.turn.text) and DECLINES.search(one.turn.text):
+        if asked and WANTS_CONFIRMATION.search(asked.turn.text) and DECLINES.search(plain(one)):
             found = one
     return found
 
@@ -179,6 +184,11 @@ def unsaid_identity(facts: Facts) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(IDENTITY.findall(facts.task)) if name.lower() not in said)
 
 
+def _asks_who(spoken: Transcripts) -> LocatedTurn | None:
+    """Return the first message in which the model asks for what identifies the user."""
+    return next((one for one in spoken.words if ASKS_WHO.search(one.turn.text) and "?" in one.turn.text), None)
+
+
 def users(spoken: Transcripts) -> list[LocatedTurn]:
     return [one for one in spoken.turns if one.turn.role == "user"]
 
@@ -186,7 +196,7 @@ def users(spoken: Transcripts) -> list[LocatedTurn]:
 def agreement(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
     """Return the user's message before a call if the user agreed to something in it."""
     before = _before(users(spoken), made.call.turn.number)
-    return before if before and AGREES.match(before.turn.text) else None
+    return before if before and AGREES.match(plain(before)) else None
 
 
 def proposal(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
@@ -199,7 +209,7 @@ def unconfirmed(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
     """Return the instructions of the model if they demand a confirmation that the user did not give before a call."""
     rules = next((one for one in spoken.turns if one.turn.role == "system"), None)
     demanded = rules and WANTS_CONFIRMATION.search(rules.turn.text)
-    if not demanded or not users(spoken) or any(GOES_AHEAD.search(one.turn.text) for one in _so_far(spoken, made)):
+    if not demanded or not users(spoken) or any(GOES_AHEAD.search(plain(one)) for one in _so_far(spoken, made)):
         return None
     return rules
 
