@@ -24,6 +24,7 @@ from evalscribe.judging.verdicts import TIMEOUT_S, AnalysisWatcher, JudgedGroup,
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import (
     Evidence,
+    FailedScore,
     FailureFingerprint,
     GatheredEvidence,
     PreparedFailure,
@@ -150,6 +151,8 @@ class PreparedRun:
     """The compressed `PreparedFailure` of each group's first member, by eval id."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     """What replays of the same evidence show, by eval id."""
+    scored: Mapping[str, FailedScore] = field(default_factory=dict)
+    """Scores of failed steps with their thresholds, by eval id, where both are known."""
     not_replayed: Mapping[str, str] = field(default_factory=dict)
     """Why a requested replay of a failure could not run, by eval id."""
     whole: Run | None = None
@@ -180,6 +183,7 @@ class PreparedRun:
             "precedents": self.history.precedents.get(eval.path, ()),
             "across": self.across(group.eval_ids),
             "passable": all(map(self._passable, group.eval_ids)),
+            "scored": self.scored.get(eval.id),
         }
         return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
 
@@ -322,6 +326,7 @@ async def prepare(
         passable=frozenset(one.eval_id for one in gathered if one.reference_passes),
         agent_runs=frozenset(one.eval_id for one in gathered if one.agent_run),
         whole=whole,
+        scored={one.eval_id: one.scored for one in gathered if one.scored},
         computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
         proofs=proofs,
     )
@@ -402,6 +407,7 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
         "missing": missing,
         "reference_passes": passes,
         "never_passed": never,
+        "scored": prepared.scored.get(finding.evals[0].id) if len(finding.evals) == 1 else None,
     }
     if finding.judged and prepared.unconfirmed(finding):
         change["verdict"] = finding.judged.doubted(NOBODY_PASSED)

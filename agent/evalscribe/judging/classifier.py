@@ -85,6 +85,7 @@ def _failure(case: Failure) -> str:
         or ("none: grading never began" if case.evidence.never_graded else "not recorded"),
         "Steps": steps,
         "Recorded reason": judged.reason or "none",
+        "Score": f"{case.scored}{', close to the threshold' if case.scored.close else ''}" if case.scored else "",
     }
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
 
@@ -326,6 +327,7 @@ class ModelJudge:
                 *([models] if (models := describe_across_models(case.across)) else []),
                 *([case.examples] if case.examples else []),
                 *([case.others] if case.others else []),
+                *([case.scored] if case.scored else []),
             ]
         )
 
@@ -421,6 +423,7 @@ class FirstPass:
                 *read,
                 *([case.examples] if case.examples else []),
                 *([case.others] if case.others else []),
+                *([case.scored] if case.scored else []),
             ]
         )
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from evalscribe.ids import Frozen
 from evalscribe.model.cascade import Stage
 from evalscribe.model.chat import FailureCause, Usage
-from evalscribe.model.evidence import Citation, Diagnosis, Evidence, PackedEvidence
+from evalscribe.model.evidence import Citation, Diagnosis, Evidence, FailedScore, PackedEvidence
 from evalscribe.model.run import Eval
 
 Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
@@ -124,6 +124,8 @@ class Failure(Frozen):
     passable: bool | None = None
     """Whether a trial of any model, or a reference answer, passed this task as it is graded; None if that was not
     looked up."""
+    scored: FailedScore | None = None
+    """The score of the failed step with the threshold; None if either is unknown."""
     others: tuple[TrialVerdict, ...] = ()
     """Verdicts on other trials of the task, which agree with each other and not with the first verdict on this one.
     Empty unless the failure is judged again for that reason."""
@@ -391,6 +393,8 @@ class Finding(Frozen):
     """Evidence that the source no longer has, one phrase each. If only some evals lack it, the phrase names them."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
+    scored: FailedScore | None = None
+    """The score of the failed step with the threshold; None if either is unknown."""
     never_passed: bool = False
     """Whether an agent failed this task in each of several known trials, of any model, and no reference passes it."""
     proof: Proof | None = None

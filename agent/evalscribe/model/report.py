@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 from evalscribe import text as prose
 from evalscribe.ids import Frozen
 from evalscribe.model.cascade import CascadeSaving, Stage
-from evalscribe.model.evidence import CitationStatus, Document, Role
+from evalscribe.model.evidence import CitationStatus, Document, FailedScore, Role
 from evalscribe.model.finding import (
     NOT_THE_MODEL,
     RECOMMENDATION_GROUPS,
@@ -163,6 +163,8 @@ class ReportEntry(Frozen):
     """Number of the message in which an agent run went wrong; None if unknown."""
     first_mistake: int | None = Field(default=None, exclude_if=lambda number: number is None)
     """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
+    scored: FailedScore | None = Field(default=None, exclude_if=lambda scored: scored is None)
+    """The score of the failed step with the threshold; None if either is unknown."""
     never_passed: bool = Field(default=False, exclude_if=lambda never: not never)
     """Whether an agent failed this task in each of several known trials, of any model."""
     missing: prose.Prose = ""

@@ -111,6 +111,7 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
         recurrence=Recurrence(**seen.model_dump()) if seen else Recurrence(),
         across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
         trials=one.trials,
+        scored=one.scored,
         never_passed=one.never_passed,
         message=one.message,
         first_mistake=one.first_mistake,

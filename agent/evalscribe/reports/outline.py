@@ -165,6 +165,7 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
             recurrence=finding.recurrence,
             across=finding.across,
             trials=counted,
+            scored=finding.scored,
             never_passed=finding.never_passed,
             missing="; ".join(finding.missing),
         )
@@ -184,6 +185,7 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         recurrence=finding.recurrence,
         across=finding.across,
         trials=counted,
+        scored=finding.scored,
         never_passed=finding.never_passed,
         message=verdict.message,
         first_mistake=verdict.first_mistake,

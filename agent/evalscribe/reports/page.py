@@ -52,6 +52,7 @@ LONGEST_ERROR = 140
 """Maximum characters of an error that is not shortened; the data has the whole error."""
 NEVER_PASSED = "no known trial passed"
 """Reason to look first at a task that every trial of every model failed."""
+CLOSE_SCORE = "The score is close to the threshold."
 TELLING = 25
 """Minimum characters of a sentence that is omitted because a quotation contains it; shorter ones match by chance."""
 ENOUGH = 60
@@ -383,10 +384,10 @@ def _failures(report: Report) -> Iterator[str]:
         yield NOTHING
     texts = _texts(report)
     shared = _shared(texts)
-    yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
     if first := [number for number, entry in enumerate(report.entries, 1) if entry.never_passed]:
         what = "no known trial of any model passed these tasks, so what they expect may be wrong"
         yield f"- {inline.ranges(first)} {'comes' if len(first) == 1 else 'come'} first: {what}."
+    yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
     if report.proofs:
         yield "- The JSON file beside this page has the logs of replays; each `Replay:` line names the place."
     yield from _notes(report, "classification")
@@ -476,7 +477,8 @@ def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
     shown = _is_shown(entry.error, f"{_plain(' '.join(said.values()))} {quoted}")
     error = () if shown else (f"Error: {inline.code(_ends(entry.error))}.",)
     missing = [f"Missing: {entry.missing.rstrip('.')}."] if entry.missing else []
-    return _Text(summary.rstrip("."), error, (*rest, *missing, *_across(entry.across)))
+    close = [CLOSE_SCORE] if entry.scored and entry.scored.close else []
+    return _Text(summary.rstrip("."), error, (*rest, *close, *missing, *_across(entry.across)))
 
 
 def sentences(text: str) -> list[str]:
@@ -617,6 +619,8 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
     url = entry.evals[0].url if len(entry.evals) == 1 else None
     if entry.step or url:
         yield inline.link(labels.step_name(entry.step) if entry.step else "eval", url)
+    if entry.scored:
+        yield str(entry.scored)
     if entry.message is not None and not _overruled(entry):
         first = f", first mistake at {entry.first_mistake}" if entry.first_mistake else ""
         yield f"went wrong at message {entry.message}{first}"
