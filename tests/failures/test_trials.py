@@ -1,11 +1,26 @@
 """Trials of one task: counts, estimates, and one finding for those that failed for the same cause."""
 
+import asyncio
 from typing import Any
 
+import pytest
+
 from evalscribe.failures.collate import collate
-from evalscribe.failures.trials import TrialCount, count_trials, merge_trials, trial_rates
-from evalscribe.model.finding import CrossModelFailures, Finding, Unclassified, Verdict
+from evalscribe.failures.trials import TrialCount, count_trials, find_outliers, merge_trials, trial_rates
+from evalscribe.judging.verdicts import JudgeQueue
+from evalscribe.model.evidence import Evidence, PackedEvidence
+from evalscribe.model.finding import (
+    CrossModelFailures,
+    Failure,
+    FailureGroup,
+    Finding,
+    TrialVerdict,
+    Unclassified,
+    Verdict,
+)
+from evalscribe.model.protocols import Estimate
 from evalscribe.model.run import Eval, Run
+from support.analysis_graph import MemoryStore
 
 
 def verdict(**fields: Any) -> Verdict:
@@ -121,3 +136,114 @@ def test_patterns_count_evals() -> None:
     findings = [trial("1", 1), trial("1", 2), trial("2", 1)]
     same = next(one for one in collate(run(findings), findings, {}).patterns if one.kind == "cause")
     assert same.text == "3 model faults."
+
+
+STRICT = verdict(classification="OVERLY_STRICT", cause_kind="user", cause="user-ends-early", why="ends early")
+
+
+def test_one_trial_against_two_that_agree_is_an_outlier() -> None:
+    found = find_outliers([trial("1", 1), trial("1", 2, STRICT), trial("1", 4), trial("2", 1), trial("2", 2, STRICT)])
+    others = [
+        TrialVerdict(trial=n, classification="MODEL_FAULT", cause="never-calls-book", why="never calls `book`")
+        for n in (1, 4)
+    ]
+    assert found == {"1-2": tuple(others)}
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [
+        pytest.param([trial("1", 1), trial("1", 2, STRICT)], id="one against one"),
+        pytest.param([trial("1", n, STRICT if n > 2 else None) for n in range(1, 5)], id="two against two"),
+        pytest.param(
+            [trial("1", 1), trial("1", 2), trial("1", 3, STRICT), trial("1", 4, verdict(classification="KNOWN_GAP"))],
+            id="two that disagree with each other",
+        ),
+        pytest.param(
+            [trial("1", 1), trial("1", 2), trial("1", 3, Unclassified(reason="refused", judge="j"))], id="undecided"
+        ),
+        pytest.param(
+            [trial("1", 1), trial("1", 2), trial("1", 3, STRICT.model_copy(update={"judge": "replay@1"}))], id="proved"
+        ),
+        pytest.param([trial(str(n), 1, STRICT if n == 1 else None) for n in range(3)], id="other tasks"),
+    ],
+)
+def test_no_outlier(findings: list[Finding]) -> None:
+    assert find_outliers(findings) == {}
+
+
+class LabellingJudge:
+    """Labels each trial, and an outlier again; remembers the trials that it was asked about."""
+
+    id = "scripted@1"
+
+    def __init__(self, again: Verdict | Unclassified) -> None:
+        self.asked: list[tuple[int, tuple[int, ...]]] = []
+        self._again = again
+
+    def key(self, case: Failure) -> str:
+        return f"{case.evidence.eval.path} {[one.model_dump() for one in case.others]}"
+
+    def estimate(self, case: Failure) -> Estimate:
+        return Estimate()
+
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
+        number = case.evidence.eval.trial
+        self.asked.append((number, tuple(one.trial for one in case.others)))
+        return self._again if case.others else STRICT if number == 2 else verdict()
+
+
+def queue(judge: LabellingJudge, store: MemoryStore, trials: int = 4) -> JudgeQueue:
+    played = run([trial("1", n) for n in range(1, trials + 1)])
+    evals = {eval.id: eval for eval in played.failures}
+
+    def case(group: FailureGroup) -> Failure:
+        return Failure(evidence=Evidence(eval=evals[group.eval_ids[0]]), packed=PackedEvidence(excerpts=()))
+
+    groups = tuple(FailureGroup(id=eval_id, eval_ids=(eval_id,)) for eval_id in evals)
+    return JudgeQueue(
+        run=played,
+        groups=groups,
+        case_of=case,
+        judge=judge,
+        store=store,  # type: ignore[arg-type]
+        outliers=find_outliers,
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+async def test_an_outlier_is_judged_once_more_and_never_paid_for_twice(workers: int) -> None:
+    store, judge = MemoryStore(), LabellingJudge(verdict(why="looked again"))
+    asked = queue(judge, store)
+    counts = await asyncio.gather(*(asked.work() for _ in range(workers)))
+    assert sum(one.total for one in counts) == 4
+    assert sorted(judge.asked) == [(1, ()), (2, ()), (2, (1, 3, 4)), (3, ()), (4, ())]
+    assert judge.asked[-1] == (2, (1, 3, 4)), "only when all trials have a verdict"
+    assert [one.judged.why for one in asked.findings() if one.judged][1] == "looked again"
+    again = queue(judge, store)
+    await again.work()
+    assert len(judge.asked) == 5
+    assert again.findings() == asked.findings()
+
+
+async def test_an_outlier_keeps_its_verdict_if_the_judge_gives_none_the_second_time() -> None:
+    judge = LabellingJudge(Unclassified(reason="no budget", judge="scripted@1", cause="budget"))
+    asked = queue(judge, MemoryStore())
+    await asked.work()
+    assert asked.findings()[1].verdict == STRICT
+
+
+async def test_trials_that_agree_are_judged_once() -> None:
+    judge = LabellingJudge(verdict())
+    asked = queue(judge, MemoryStore(), trials=2)
+    await asked.work()
+    assert len(judge.asked) == 2
+
+
+def test_tasks_that_nobody_passed_come_first() -> None:
+    found = [trial("1", 1), trial("2", 1, never_passed=True), trial("3", 1)]
+    assert [one.paths[0] for one in collate(run(found), found, {}).findings] == [
+        "airline/2#1",
+        "airline/1#1",
+        "airline/3#1",
+    ]

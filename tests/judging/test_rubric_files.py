@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 from evalscribe.errors import NotFoundError, RubricError
 from evalscribe.judging.rubrics import file_schema, load_rubric, parse_rubric, rubric_names, to_yaml
+from evalscribe.model.finding import CAUSE_KINDS
 from evalscribe.model.output_schema import validate_answer
 from evalscribe.model.rubric import ModelOption, OutputParsingMode, Rubric
 from evalscribe.prompts.templates import Prompts, shipped_folder
@@ -181,11 +182,12 @@ def test_a_rubric_for_failures_has_the_four_labels_and_cites(name: str) -> None:
     properties = rubric.output_schema["properties"]
     labels = ["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
     assert properties["classification"]["enum"] == labels
-    assert properties["cause_kind"]["enum"] == ["model", "task", "grader", "lint", "harness", "infrastructure"]
+    kinds = list(CAUSE_KINDS) if name == "failure" else [kind for kind in CAUSE_KINDS if kind != "user"]
+    assert properties["cause_kind"]["enum"] == kinds
     assert properties["reasoning"]["citations"] is True
     assert rubric.min_citations == 1
     assert all(label in rubric.rubric_text for label in labels)
-    assert set(rubric.output_schema["required"]) == set(properties)
+    assert set(rubric.output_schema["required"]) == set(properties) - {"message", "first_mistake"}
 
 
 def test_an_answer_of_the_failure_rubric_fits() -> None:

@@ -1,6 +1,6 @@
 """Outcomes of an analysis, and the estimate of its cost before anything is paid for."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Literal
 
 from evalscribe.analysis.prepare import PreparedRun
 from evalscribe.errors import ConsentError
+from evalscribe.failures.trials import MIN_AGREEING, find_outliers
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
@@ -15,11 +16,12 @@ from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import Analysis, CostSummary, analyzed_run
 from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
-from evalscribe.model.finding import Failure, FailureGroup, Finding
+from evalscribe.model.finding import Failure, FailureGroup, Finding, Verdict
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.report import Report
 from evalscribe.model.run import TARGET, Run
 from evalscribe.reports.outline import cascade_saving, saved_by_cascade
+from evalscribe.text import pluralise
 
 
 class NothingFailed(Frozen):
@@ -54,6 +56,16 @@ class AnalysisPlan(Frozen):
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
     """The stages of a cascade that have verdicts to decide."""
+    again: int = 0
+    """Maximum number of trials that are judged once more because they disagree with the others of their task; included
+    in `estimate`, not in `stages`."""
+
+    @property
+    def cost(self) -> str:
+        """The estimate in words: `about 120,000 tokens, $1.20`, or `up to about …` if trials may be judged again."""
+        if not self.again:
+            return self.estimate.summary
+        return f"up to {self.estimate.summary}, with up to {pluralise(self.again, 'trial')} judged again"
 
 
 class AnalysisAdvice(Frozen):
@@ -84,21 +96,64 @@ class AnalysisResult(Frozen):
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
     """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included."""
     known, asked = 0, []
+    trials = _Trials(prepared)
     proved = [group for group in prepared.groups if prepared.proved(group)]
     known += len(proved)
-    for case in _cases(prepared, (group for group in prepared.groups if group not in proved)):
-        if not prepared.workspace.options.fresh and prepared.knows(case):
+    for group in prepared.groups:
+        case = prepared.case(group) if group not in proved else None
+        if not isinstance(case, Failure):
+            continue
+        verdict = None if prepared.workspace.options.fresh else prepared.known_verdict(case)
+        if verdict is not None:
             known += 1
+            trials.add(group, None, verdict)
         else:
             asked.append(_stages(prepared.analyst, case))
+            trials.add(group, sum(asked[-1].values(), Estimate()), None)
+    again = tuple(trials.estimates())
     return AnalysisPlan(
         run=prepared.run,
         judge=prepared.analyst.judge.id,
         groups=len(prepared.groups),
         known=known,
-        estimate=sum((estimate for stages in asked for estimate in stages.values()), Estimate()),
+        estimate=sum((*(estimate for stages in asked for estimate in stages.values()), *again), Estimate()),
+        again=len(again),
         stages=_planned(prepared.analyst.cascade, asked) if prepared.analyst.cascade else (),
     )
+
+
+class _Trials:
+    """The groups that are single trials of a task with several, to estimate how many are judged again."""
+
+    def __init__(self, prepared: PreparedRun) -> None:
+        self._prepared = prepared
+        self._evals = {eval.id: eval for eval in prepared.run.failures}
+        self._asked: dict[str, list[Estimate]] = defaultdict(list)
+        self._failed = Counter(eval.task for eval in prepared.run.failures)
+        self._known: list[Finding] = []
+
+    def add(self, group: FailureGroup, estimate: Estimate | None, verdict: Verdict | None) -> None:
+        """Add a group with its estimate, or with its stored verdict."""
+        evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
+        if verdict is not None:
+            self._known.append(Finding(group=group.id, evals=evals, verdict=verdict))
+        elif self._failed[evals[0].task] > MIN_AGREEING:
+            self._asked[evals[0].task].append(estimate or Estimate())
+
+    def estimates(self) -> Iterator[Estimate]:
+        """Yield the most expensive estimate of each task that may have an outlier, since a task has at most one."""
+        if not self._prepared.analyst.models:
+            return
+        for estimates in self._asked.values():
+            yield max(estimates, key=lambda one: one.input_tokens)
+        settled = [finding for finding in self._known if finding.evals[0].task not in self._asked]
+        of_group = {group.id: group for group in self._prepared.groups}
+        for group_id, others in find_outliers(settled).items():
+            case = self._prepared.case(of_group[group_id])
+            if isinstance(case, Failure):
+                again = case.model_copy(update={"others": others})
+                if not self._prepared.knows(again):
+                    yield self._prepared.analyst.judge.estimate(again)
 
 
 def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
@@ -136,8 +191,10 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
     for line in stage_lines(plan):
         watcher.say(line)
     if not prepared.analyst.cascade:
-        watcher.say(f"{plan.judge} for {asked} of {plan.groups} verdicts: {plan.estimate.summary}")
-    if not asked:
+        watcher.say(f"{plan.judge} for {asked} of {plan.groups} verdicts: {plan.cost}")
+    elif plan.again:
+        watcher.say(f"In all {plan.cost}")
+    if not asked and not plan.again:
         return prepared
     try:
         prepared.workspace.consent.require(*prepared.analyst.models, estimate=plan.estimate)

@@ -81,7 +81,7 @@ async def explain(
         only = whole.model_copy(update={"failures": (failure,)})
         watcher.started(whole)
         past = await asyncio.to_thread(past_reports, workspace, only)
-        prepared = await prepare(workspace, analyst, source, only, past, watcher)
+        prepared = await prepare(workspace, analyst, source, only, past, watcher, whole=whole)
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
         prepared = announce_plan(prepared, watcher, rules_instead=False)

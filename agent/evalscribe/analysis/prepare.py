@@ -13,14 +13,23 @@ from evalscribe.collections.runs import open_run
 from evalscribe.evidence.same_failure import OtherRuns, compact_failure
 from evalscribe.failures.human_labels import CurrentFailure, FailureRecords, add_labels, examples_from_labels
 from evalscribe.failures.prepare import fetch_evidence, group_failures
-from evalscribe.failures.trials import count_trials
+from evalscribe.failures.trials import count_trials, find_outliers
 from evalscribe.ids import model_folder
 from evalscribe.judging.builder import FailureJudge, JudgeBuilder, open_engine_judge
 from evalscribe.judging.pack import case_of
+from evalscribe.judging.rules.agents import NOBODY_PASSED
 from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.judging.verdicts import TIMEOUT_S, AnalysisWatcher, JudgedGroup, JudgeQueue
 from evalscribe.model.chat import Usage
-from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, PreparedFailure, UnreadableEvidence
+from evalscribe.model.evidence import (
+    Evidence,
+    FailedScore,
+    FailureFingerprint,
+    GatheredEvidence,
+    PreparedFailure,
+    UnreadableEvidence,
+)
 from evalscribe.model.finding import (
     REPLAY_JUDGE,
     CrossModelFailures,
@@ -31,6 +40,8 @@ from evalscribe.model.finding import (
     Proof,
     TrialCount,
     Verdict,
+    by_rules,
+    proves,
 )
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
@@ -134,12 +145,18 @@ class PreparedRun:
     """Evidence that the source no longer has, by eval id."""
     passable: frozenset[str]
     """Ids of the failed evals whose task a recorded reference answer passes."""
+    agent_runs: frozenset[str]
+    """Ids of the failed evals in which the model called tools, or spoke with a user more than once."""
     computed: dict[str, bytes]
     """The compressed `PreparedFailure` of each group's first member, by eval id."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     """What replays of the same evidence show, by eval id."""
+    scored: Mapping[str, FailedScore] = field(default_factory=dict)
+    """Scores of failed steps with their thresholds, by eval id, where both are known."""
     not_replayed: Mapping[str, str] = field(default_factory=dict)
     """Why a requested replay of a failure could not run, by eval id."""
+    whole: Run | None = None
+    """The run with all its failures, if `run` has only some of them."""
 
     def proved(self, group: FailureGroup) -> Verdict | None:
         """Return the verdict that replays proved for all members of a group; None unless they agree."""
@@ -166,6 +183,7 @@ class PreparedRun:
             "precedents": self.history.precedents.get(eval.path, ()),
             "across": self.across(group.eval_ids),
             "passable": all(map(self._passable, group.eval_ids)),
+            "scored": self.scored.get(eval.id),
         }
         return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
 
@@ -182,7 +200,29 @@ class PreparedRun:
 
     @cached_property
     def _trials(self) -> Mapping[str, TrialCount]:
-        return count_trials(self.run)
+        return count_trials(self.whole or self.run)
+
+    def never_passed(self, eval_id: str) -> bool:
+        """Return whether an agent failed the task in each of several known trials, and no reference passes it."""
+        if eval_id not in self.agent_runs or self._passable(eval_id):
+            return False
+        trials = self._trials.get(self._evals[eval_id].task)
+        return bool(trials and trials.never_passed) or bool(self.elsewhere.failures.get(self._sighted[eval_id].eval))
+
+    def unconfirmed(self, finding: Finding) -> bool:
+        """Return whether a model's verdict blames an agent although nothing confirms what the task expects.
+
+        A trial that passed, a reference, or a verified quotation of the agent's own instructions confirms it.
+        """
+        verdict, ids = finding.judged, [eval.id for eval in finding.evals]
+        if verdict is None or verdict.uncertain or verdict.classification != "MODEL_FAULT":
+            return False
+        if by_rules(verdict.judge) or proves(verdict.judge) or not self.agent_runs.issuperset(ids):
+            return False
+        if all(map(self._passable, ids)):
+            return False
+        evidence = self.workspace.store.analyses.get_evidence(self.run.id, ids[0])
+        return not isinstance(evidence, Evidence) or not _quotes_instructions(verdict, evidence)
 
     def _across(self, eval_id: str) -> CrossModelFailures | None:
         return self.elsewhere.across(compact_failure(self._sighted[eval_id]))
@@ -253,8 +293,13 @@ async def prepare(
     run: Run,
     past: ReportHistory,
     watcher: AnalysisWatcher,
+    *,
+    whole: Run | None = None,
 ) -> PreparedRun:
-    """Store the evidence of every failure, and compare the failures with those of other runs."""
+    """Store the evidence of every failure, and compare the failures with those of other runs.
+
+    `whole` is the run with all its failures if `run` has only some of them.
+    """
     gathered = await fetch_evidence(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
@@ -279,6 +324,9 @@ async def prepare(
         labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
         missing={one.eval_id: one.missing for one in gathered if one.missing},
         passable=frozenset(one.eval_id for one in gathered if one.reference_passes),
+        agent_runs=frozenset(one.eval_id for one in gathered if one.agent_run),
+        whole=whole,
+        scored={one.eval_id: one.scored for one in gathered if one.scored},
         computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
         proofs=proofs,
     )
@@ -316,6 +364,7 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
         timeout_s=None if batch else TIMEOUT_S,
         fresh=workspace.options.fresh,
         on_event=judged,
+        outliers=find_outliers,
     )
 
 
@@ -352,8 +401,31 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
     across = prepared.across(eval.id for eval in finding.evals)
     missing = tuple(_missing(finding.evals, prepared.missing))
     passes = any(eval.id in prepared.passable for eval in finding.evals)
-    change = {"across": across, "missing": missing, "reference_passes": passes}
+    never = all(prepared.never_passed(eval.id) for eval in finding.evals)
+    change: dict[str, object] = {
+        "across": across,
+        "missing": missing,
+        "reference_passes": passes,
+        "never_passed": never,
+        "scored": prepared.scored.get(finding.evals[0].id) if len(finding.evals) == 1 else None,
+    }
+    if finding.judged and prepared.unconfirmed(finding):
+        change["verdict"] = finding.judged.doubted(NOBODY_PASSED)
     return finding.model_copy(update=change) if any(change.values()) else finding
+
+
+def _quotes_instructions(verdict: Verdict, evidence: Evidence) -> bool:
+    """Return whether a verified quotation is from the instructions of the agent, the system messages."""
+    places = [
+        (turn.document.path, turn.turn.first, turn.turn.last)
+        for turn in Transcripts(evidence).turns
+        if turn.turn.role == "system"
+    ]
+    return any(
+        one.role == "transcript" and one.status != "unverified" and one.path == path and first <= one.first <= last
+        for one in verdict.citations
+        for path, first, last in places
+    )
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from evalscribe.analysis.replay import prove_failures
 from evalscribe.analysis.write import report_target
 from evalscribe.collections.runs import find_trials, is_file_of_runs, open_run, parse_run_address
 from evalscribe.errors import DataError
+from evalscribe.failures.trials import find_outliers
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.rules.engine import RulesJudge
@@ -156,10 +157,23 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
     standing = place.standing()
     if not standing or place.page is None:
         return None, None
-    findings = list(_findings(prepared, standing))
+    findings = _beside_other_trials(prepared, list(_findings(prepared, standing)))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in standing.values()))
     collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
     return write_collated(replace(collated, kept=()), today, writes=True, judges=judges), place.page.report
+
+
+def _beside_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:
+    """Let the rules decide the trials again that they label otherwise than the other trials of the task."""
+    outliers, of_group = find_outliers(findings), {group.id: group for group in prepared.groups}
+    again = []
+    for one in findings:
+        case = prepared.case(of_group[one.group]) if one.group in outliers and by_rules(one.verdict.judge) else None
+        if isinstance(case, Failure):
+            decided = RulesJudge().decide(case.model_copy(update={"others": outliers[one.group]}))
+            one = one.model_copy(update={"verdict": decided})
+        again.append(one)
+    return again
 
 
 def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterator[Finding]:

@@ -107,6 +107,8 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
         judge=judge.id,
         fix=change.text if change else None,
         would_pass=change.would_pass if change else False,
+        message=entry.message,
+        first_mistake=entry.first_mistake,
         stage=judge.stage,
     )
 

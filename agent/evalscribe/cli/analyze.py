@@ -236,8 +236,10 @@ def _planned(plan: AnalysisPlan) -> None:
     asked = plan.groups - plan.known
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
     say(f"Verdicts needed: {plan.groups}, of which {plan.known} are stored")
-    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {plan.estimate.summary}"]:
+    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {plan.cost}"]:
         say(line)
+    if plan.stages and plan.again:
+        say(f"In all: {plan.cost}")
     say("Nothing was judged and no report written.")
 
 

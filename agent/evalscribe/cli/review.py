@@ -45,7 +45,7 @@ Kind = Annotated[
     str | None,
     typer.Option(
         metavar="KIND",
-        help="Kind of cause: model, task, grader, lint, harness or infrastructure.",
+        help="Kind of cause: model, task, grader, lint, harness, infrastructure or user.",
         show_default=False,
     ),
 ]

@@ -81,7 +81,11 @@ def _not_the_model(findings: Sequence[Finding]) -> Pattern | None:
     hit = _judged(findings, lambda verdict: verdict.cause_kind in NOT_THE_MODEL)
     if len(hit) == len(findings):
         return None  # the headline says so
-    return _pattern("Not the model", "not-the-model", hit, "Failed before the model's work was judged.")
+    by_user = [finding for finding in hit if finding.judged and finding.judged.cause_kind == "user"]
+    before = "Failed before the model's work was judged"
+    also = f"{before}, or because of the simulated user"
+    text = before if not by_user else "Failed because of the simulated user" if len(by_user) == len(hit) else also
+    return _pattern("Not the model", "not-the-model", hit, f"{text}.")
 
 
 def _style_only(findings: Sequence[Finding]) -> Pattern | None:
@@ -240,6 +244,7 @@ GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
     "lint": "lint",
     "model": "model",
     "infrastructure": "none",
+    "user": "eval",
 }
 
 
@@ -462,7 +467,8 @@ def collate(
 ) -> Collation:
     """Collate the findings of a run.
 
-    In patterns and recommendations, people's corrections replace the judge's labels.
+    In patterns and recommendations, people's corrections replace the judge's labels. Tasks of agents that nobody passed
+    come first, because what they expect may be wrong.
 
     Args:
         run: The run.
@@ -472,7 +478,8 @@ def collate(
         corrections: People's corrections by eval path.
         follow_ups: Outcomes of earlier actions. A fix that did not hold is not proposed again.
     """
-    seen = merge_trials(_with_recurrence(finding, history) for finding in findings)
+    merged = merge_trials(_with_recurrence(finding, history) for finding in findings)
+    seen = tuple(sorted(merged, key=lambda finding: not finding.never_passed))
     in_force = [_corrected(finding, corrections or {}) for finding in seen]
     return Collation(
         findings=seen,

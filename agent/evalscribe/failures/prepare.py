@@ -15,6 +15,7 @@ from evalscribe.model.evidence import (
     Diagnosis,
     Document,
     Evidence,
+    FailedScore,
     FailureFingerprint,
     GatheredEvidence,
     LocatedError,
@@ -24,6 +25,7 @@ from evalscribe.model.evidence import (
 )
 from evalscribe.model.finding import FailureGroup
 from evalscribe.model.protocols import RunSource
+from evalscribe.model.record import SCORES_LOG
 from evalscribe.model.reference_runs import read_reference_runs
 from evalscribe.model.run import Eval, Run
 
@@ -199,8 +201,36 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
         reference_passes=any(
             one.kind == "reference answer" and one.passed > 0 for one in read_reference_runs(evidence.documents)
         ),
+        scored=failed_score(evidence, run.threshold if run else None),
+        agent_run=Transcripts(evidence).is_agent_run,
         prepared=prepared.compressed,
     )
+
+
+_SCORE = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)"
+_BELOW = re.compile(rf"\bscore {_SCORE}, threshold {_SCORE}")
+"""How steps state both numbers."""
+
+
+def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | None:
+    """Return the score of the failed step with the threshold that it missed; None if either is unknown.
+
+    Args:
+        evidence: Evidence with the log of scores, or with both numbers in the step's error.
+        threshold: The run's lowest passing score; None if the user chose none.
+    """
+    step = next((one for one in evidence.steps if one.status == "failed"), None)
+    name = evidence.eval.failed_step or (step.name if step else None)
+    stated = _BELOW.search((step.error if step else None) or evidence.eval.reason or "")
+    log = evidence.document("log", SCORES_LOG)
+    if stated:
+        found = FailedScore(score=float(stated[1]), threshold=float(stated[2]))
+    elif log and name and threshold is not None:
+        line = re.search(rf"^{re.escape(name)}: failed {_SCORE}(?:$|[: (])", log.text, re.MULTILINE)
+        found = FailedScore(score=float(line[1]), threshold=threshold) if line else None
+    else:
+        return None
+    return found if found and found.score < found.threshold else None
 
 
 def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

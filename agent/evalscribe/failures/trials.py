@@ -1,10 +1,10 @@
 """Count the trials of each task, estimate pass rates from them, and merge findings of one task's trials."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from evalscribe.model.finding import Finding, TrialCount, TrialRates
+from evalscribe.model.finding import Finding, TrialCount, TrialRates, TrialVerdict, proves, undecided
 from evalscribe.model.run import TRIAL, Run
 from evalscribe.statistics.intervals import pass_at, pass_every
 
@@ -69,6 +69,46 @@ def _joined(trials: Sequence[Finding]) -> Finding:
         return first
     evals = sorted((eval for finding in trials for eval in finding.evals), key=lambda eval: eval.trial)
     return first.model_copy(update={"evals": tuple(evals), "joined": (first, *others)})
+
+
+MIN_AGREEING = 2
+"""Minimum trials with one label for a trial with another label to be an outlier."""
+
+
+def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdict, ...]]:
+    """Find the trials that are labelled otherwise than all other failed trials of their task, which agree.
+
+    Returns:
+        The other trials' verdicts by the group of the outlier. A task has at most one outlier. Proved verdicts, guesses
+        in place of a verdict, and groups of several evals are no outliers.
+    """
+    tasks: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        decided = finding.judged is not None and undecided(finding.verdict) is None and not finding.judged.provisional
+        if decided and len({eval.task for eval in finding.evals}) == 1 and finding.evals[0].trials > MIN_AGREEING:
+            tasks[finding.evals[0].task].append(finding)
+    return {outlier.group: verdicts for trials in tasks.values() for outlier, verdicts in _outlier(trials)}
+
+
+def _outlier(trials: Sequence[Finding]) -> Iterator[tuple[Finding, tuple[TrialVerdict, ...]]]:
+    """Yield the single outlier among the trials of one task, if there is one, with the verdicts of the others."""
+    counts = Counter(_label(finding) for finding in trials for _ in finding.evals)
+    if len(counts) != 2 or min(counts.values()) != 1 or max(counts.values()) < MIN_AGREEING:
+        return
+    outlier = next(finding for finding in trials if counts[_label(finding)] == 1)
+    if outlier.judged is None or proves(outlier.judged.judge):
+        return
+    verdicts = (
+        TrialVerdict(trial=eval.trial, classification=one.classification, cause=one.cause, why=one.why)
+        for finding in trials
+        if finding is not outlier and (one := finding.judged)
+        for eval in finding.evals
+    )
+    yield outlier, tuple(sorted(verdicts, key=lambda one: one.trial))
+
+
+def _label(finding: Finding) -> str | None:
+    return finding.judged.classification if finding.judged else None
 
 
 def all_trials_failed(findings: Sequence[Finding], counts: Mapping[str, TrialCount]) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from evalscribe.model.finding import (
     LabelledExample,
     NoVerdictCause,
     Precedent,
+    TrialVerdict,
     Unclassified,
     Verdict,
 )
@@ -70,6 +71,9 @@ def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
         if case.examples
         else "",
         models=describe_across_models(case.across),
+        trials=fence.block("verdicts on other trials", _listed([_trial(one) for one in case.others]))
+        if case.others
+        else "",
     )
 
 
@@ -87,6 +91,7 @@ def _failure(case: Failure) -> str:
             for step in case.evidence.steps
             if step.status == "failed" and step.name != judged.failed_step and step.error and not is_stock(step.error)
         },
+        "Score": f"{case.scored}{', close to the threshold' if case.scored.close else ''}" if case.scored else "",
     }
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
 
@@ -164,6 +169,10 @@ def _similar(example: LabelledExample) -> str:
         "date": example.date,
     }
     return _facts(facts)
+
+
+def _trial(one: TrialVerdict) -> str:
+    return _facts({"": f"trial {one.trial}", "label": one.classification, "cause": one.cause, "why": one.why})
 
 
 def _facts(facts: Mapping[str, str | None]) -> str:
@@ -346,6 +355,8 @@ class ModelJudge:
                 select_precedents(case.precedents),
                 *([models] if (models := describe_across_models(case.across)) else []),
                 *([case.examples] if case.examples else []),
+                *([case.others] if case.others else []),
+                *([case.scored] if case.scored else []),
             ]
         )
 
@@ -433,7 +444,17 @@ class FirstPass:
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
         models = describe_across_models(case.across)
         read = [case.evidence.digest, case.packed, select_precedents(case.precedents), *([models] if models else [])]
-        return content_id(["first pass", FIRST_PASS_VERSION, asked, *read, *([case.examples] if case.examples else [])])
+        return content_id(
+            [
+                "first pass",
+                FIRST_PASS_VERSION,
+                asked,
+                *read,
+                *([case.examples] if case.examples else []),
+                *([case.others] if case.others else []),
+                *([case.scored] if case.scored else []),
+            ]
+        )
 
     def estimate(self, case: Failure) -> Estimate:
         """Estimate one call. After the first call, its instructions are read from the provider's cache."""

@@ -81,6 +81,18 @@ class VerdictSubmission(BaseModel):
         description="One imperative line: what to change in task, grader, lint or harness; empty if nothing."
     )
     would_pass: bool = Field(description="Whether that change alone would let this output pass.")
+    # Strict schemas require every field, so 0 stands for none.
+    message: int = Field(
+        default=0,
+        ge=0,
+        description="Number of the transcript's message in which an agent run went wrong for this cause; 0 if unknown, "
+        "or for other evals.",
+    )
+    first_mistake: int = Field(
+        default=0,
+        ge=0,
+        description="Number of an earlier message with the agent run's first mistake; 0 if there is none.",
+    )
 
 
 class TaggedSubmission(VerdictSubmission):
@@ -142,6 +154,8 @@ def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], j
         judge=judge,
         fix=submission.fix or None,
         would_pass=submission.would_pass and bool(submission.fix) and not fault,
+        message=submission.message or None,
+        first_mistake=submission.first_mistake if 0 < submission.first_mistake < submission.message else None,
         usage=usage,
     )
 

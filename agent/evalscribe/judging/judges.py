@@ -191,6 +191,7 @@ def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
     fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
     told = {name: getattr(verdict, name) for name in fields}
     told |= {"reasoning": verdict.reasoning + cited, "fix": verdict.fix or ""}
+    told |= {name: at for name in ("message", "first_mistake") if (at := getattr(verdict, name)) is not None}
     return {name: value for name, value in told.items() if name in rubric.output_schema["properties"]}
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +18,7 @@ from evalscribe.model.finding import (
     Finding,
     NoVerdictCause,
     Proof,
+    TrialVerdict,
     Unclassified,
     Verdict,
     undecided,
@@ -34,6 +35,8 @@ CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
 
 If the cause was proved, the function returns the verdict instead, so that no judge is asked.
 """
+FindOutliers = Callable[[Sequence[Finding]], Mapping[str, tuple[TrialVerdict, ...]]]
+"""Finds the trials that disagree with the others of their task: the others' verdicts by the outlier's group."""
 WORKERS = 4
 TIMEOUT_S = 660.0
 """Seconds for one failure.
@@ -209,6 +212,8 @@ class JudgeQueue:
     fresh: bool = False
     """Ignore stored verdicts."""
     on_event: Callable[[JudgedGroup], None] = _ignore
+    outliers: FindOutliers | None = None
+    """Finds the groups that are judged once more when all groups are answered; None if no group is."""
     error: Exception | None = field(default=None, init=False)
     """The error that stopped the workers; it affects all failures."""
     usage: Usage = field(default=Usage(), init=False)
@@ -221,10 +226,15 @@ class JudgeQueue:
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)
     _findings: dict[str, Finding] = field(default_factory=dict, init=False)
+    _again: Iterator[tuple[FailureGroup, tuple[TrialVerdict, ...]]] = field(init=False)
+    _all_answered: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set when every group is answered, or when an error stopped the workers."""
 
     def __post_init__(self) -> None:
         self._waiting = iter(self.groups)
+        self._again = iter(())
         self._evals = {eval.id: eval for eval in self.run.failures}
+        self._finish_first_round()
 
     @property
     def workers(self) -> int:
@@ -244,6 +254,12 @@ class JudgeQueue:
         mine = Counts()
         while (group := await self._take()) is not None:
             mine += await self._answer(group, stream)
+        if self.outliers is not None:
+            # The other workers' answers show which trials disagree. A worker that a signal cancels ends them all.
+            await self._all_answered.wait()
+            for outlier, others in self._again:
+                if self.error is None:
+                    await self._judge_again(outlier, others)
         return mine
 
     def findings(self) -> tuple[Finding, ...]:
@@ -271,14 +287,51 @@ class JudgeQueue:
                 raise
             return Counts()
         except Exception as error:
-            self.error = self.error or error
-            for running in self._running:
-                running.cancel()
+            self._stop(error)
             return Counts()
         finally:
             self._running.discard(task)
+            self._finish_first_round()
 
-    async def _classify(self, group: FailureGroup) -> FailureVerdict:
+    def _finish_first_round(self) -> None:
+        """Find the outliers when all groups are answered."""
+        if self._all_answered.is_set() or (self.error is None and len(self._findings) < len(self.groups)):
+            return
+        if self.outliers is not None and self.error is None:
+            outliers = self.outliers(self.findings())
+            self._again = iter([(group, outliers[group.id]) for group in self.groups if group.id in outliers])
+        self._all_answered.set()
+
+    async def _judge_again(self, group: FailureGroup, others: tuple[TrialVerdict, ...]) -> None:
+        """Judge an outlier once more, with the others' verdicts. A new verdict replaces the first one.
+
+        The verdict is stored under a key of its own, so it is paid for once.
+        """
+        task = asyncio.ensure_future(self._classify(group, others))
+        self._running.add(task)
+        try:
+            answer = await task
+        except asyncio.CancelledError:
+            if self.error is None or cancelled_from_outside():
+                raise
+            return
+        except Exception as error:
+            self._stop(error)
+            return
+        finally:
+            self._running.discard(task)
+        if not answer.cached:
+            self.usage += answer.verdict.usage
+        if isinstance(answer.verdict, Verdict) and undecided(answer.verdict) is None:
+            first = self._findings[group.id]
+            self._findings[group.id] = first.model_copy(update={"verdict": share_field_names(answer.verdict)})
+
+    def _stop(self, error: Exception) -> None:
+        self.error = self.error or error
+        for running in self._running:
+            running.cancel()
+
+    async def _classify(self, group: FailureGroup, others: tuple[TrialVerdict, ...] = ()) -> FailureVerdict:
         try:
             case = self.case_of(group)
         except EvalscribeError:
@@ -287,6 +340,8 @@ class JudgeQueue:
             return _no_answer(error, self.judge)
         if isinstance(case, Verdict):
             return FailureVerdict(verdict=case, cached=True)
+        if others and isinstance(case, Failure):
+            case = case.model_copy(update={"others": others})
         return await classify(case, self.judge, self.store, JudgingOptions(timeout_s=self.timeout_s, fresh=self.fresh))
 
     def _record(self, group: FailureGroup, answer: FailureVerdict, stream: Callable[[JudgedGroup], None]) -> Counts:

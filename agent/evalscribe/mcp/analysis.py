@@ -57,6 +57,8 @@ class FindingLine(Frozen):
     uncertain: bool | None
     basis: str
     """judged, reproduced (a replay shows that the failure is real) or proved (by replay)."""
+    message: int | None
+    """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
     error: str | None
     reasoning: str | None
     unclassified: str | None
@@ -178,9 +180,11 @@ async def _workspace(options: Options) -> AsyncIterator[Workspace]:
 
 def _plan(plan: AnalysisPlan, told: ProgressReporter) -> AnalysisAnswer:
     asked = plan.groups - plan.known
+    again = f", and up to {pluralise(plan.again, 'trial')} once more" if plan.again else ""
     return AnalysisAnswer(
         outcome="plan",
-        message=f"No model was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
+        message=f"No model was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures"
+        f"{again}. "
         "Call again with budget_usd to ask that model, or with judge `rules` for free.",
         run=analyzed_run(plan.run),
         estimate=plan.estimate,

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.cascade import CascadeSaving, Stage
-from evalscribe.model.evidence import CitationStatus, Role
+from evalscribe.model.evidence import CitationStatus, FailedScore, Role
 from evalscribe.model.finding import (
     CauseKind,
     Classification,
@@ -151,6 +151,14 @@ class FindingSummary(Frozen):
     """Paragraphs that people added below the finding."""
     trials: TrialCount | None = None
     """How the trials of the task ended; null if the task has a single trial."""
+    scored: FailedScore | None = None
+    """The score of the failed step with the threshold; null if either is unknown."""
+    never_passed: bool = False
+    """Whether an agent failed this task in each of several known trials, of any model. Such findings come first."""
+    message: int | None = None
+    """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
+    first_mistake: int | None = None
+    """Number of an earlier message with the run's first mistake; null if that is `message`, or unknown."""
 
     @property
     def overruled(self) -> bool:
@@ -336,6 +344,10 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str, replay: Repla
         unclassified=None if entry.classification else entry.reasoning,
         notes=entry.notes,
         trials=entry.trials,
+        scored=entry.scored,
+        never_passed=entry.never_passed,
+        message=entry.message,
+        first_mistake=entry.first_mistake,
     )
 
 

@@ -254,6 +254,24 @@ class PreparedFailure(Frozen):
         return cls.model_validate_json(zlib.decompress(data))
 
 
+CLOSE = 0.1
+"""Maximum distance of a close score from the threshold, as a share of the threshold."""
+
+
+class FailedScore(Frozen):
+    """A score below the threshold from which an eval passes."""
+
+    score: float
+    threshold: float
+
+    @property
+    def close(self) -> bool:
+        return self.threshold - self.score <= CLOSE * abs(self.threshold)
+
+    def __str__(self) -> str:
+        return f"scored {self.score:g}, passes at {self.threshold:g}"
+
+
 class GatheredEvidence(Frozen):
     """Summary of the stored evidence of one failed eval, for grouping and history."""
 
@@ -271,6 +289,10 @@ class GatheredEvidence(Frozen):
     """Evidence that the source no longer has (`Evidence.missing`)."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
+    scored: FailedScore | None = None
+    """The score of the failed step; None if the source gives no score, or if no threshold is known."""
+    agent_run: bool = False
+    """Whether the model called tools, or spoke with a user more than once."""
     prepared: bytes | None = None
     """The compressed `PreparedFailure`; None if the evidence is unreadable."""
 

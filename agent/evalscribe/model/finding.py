@@ -9,14 +9,15 @@ from pydantic import Field
 from evalscribe.ids import Frozen
 from evalscribe.model.cascade import Stage
 from evalscribe.model.chat import FailureCause, Usage
-from evalscribe.model.evidence import Citation, Diagnosis, Evidence, PackedEvidence
+from evalscribe.model.evidence import Citation, Diagnosis, Evidence, FailedScore, PackedEvidence
 from evalscribe.model.run import Eval
 
 Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
 CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
-CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure"]
-CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure")
-NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure")
+CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure", "user"]
+"""Where a cause lies; `user` is the simulated user of an agent benchmark."""
+CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure", "user")
+NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure", "user")
 """Kinds of cause that say nothing about the model's work; such failures are left out of the model's pass rate."""
 RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
 Confidence = Annotated[float, Field(ge=0, le=1)]
@@ -100,6 +101,15 @@ class CrossModelFailures(Frozen):
         return self.models >= MIN_MODELS and 2 * self.failing < self.models
 
 
+class TrialVerdict(Frozen):
+    """A judge's verdict on another trial of the same task, shown where a trial is judged again."""
+
+    trial: int
+    classification: Classification
+    cause: str
+    why: str
+
+
 class Failure(Frozen):
     """Everything that a judge receives about one failure."""
 
@@ -114,6 +124,11 @@ class Failure(Frozen):
     passable: bool | None = None
     """Whether a trial of any model, or a reference answer, passed this task as it is graded; None if that was not
     looked up."""
+    scored: FailedScore | None = None
+    """The score of the failed step with the threshold; None if either is unknown."""
+    others: tuple[TrialVerdict, ...] = ()
+    """Verdicts on other trials of the task, which agree with each other and not with the first verdict on this one.
+    Empty unless the failure is judged again for that reason."""
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]
@@ -155,6 +170,11 @@ class Verdict(Frozen):
     """Recommended change to the eval or its surroundings, in one imperative line; None if nothing should change."""
     would_pass: bool = False
     """Whether the judge claims that `fix` alone would let the eval pass."""
+    message: int | None = None
+    """Number of the message, from 1, in which an agent run went wrong for the cause that the verdict names; None if
+    unknown, or if the eval is no agent run."""
+    first_mistake: int | None = None
+    """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
     stage: Stage | None = None
     """The stage of a cascade that decided; None for a single judge."""
     tags: tuple[str, ...] = ()
@@ -373,6 +393,10 @@ class Finding(Frozen):
     """Evidence that the source no longer has, one phrase each. If only some evals lack it, the phrase names them."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
+    scored: FailedScore | None = None
+    """The score of the failed step with the threshold; None if either is unknown."""
+    never_passed: bool = False
+    """Whether an agent failed this task in each of several known trials, of any model, and no reference passes it."""
     proof: Proof | None = None
     """What replays of the failure show; None if nothing was replayed."""
     contradicted: Verdict | None = None
@@ -494,7 +518,7 @@ class NetImpact(Frozen):
     total: int
     scorable_passed: int
     scorable_total: int
-    """Number of evals without failures of kind harness or infrastructure; 0 if no eval could be scored."""
+    """Number of evals without failures of kind harness, infrastructure or user; 0 if no eval could be scored."""
     hopeful_passed: int
 
 

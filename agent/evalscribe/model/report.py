@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 from evalscribe import text as prose
 from evalscribe.ids import Frozen
 from evalscribe.model.cascade import CascadeSaving, Stage
-from evalscribe.model.evidence import CitationStatus, Document, Role
+from evalscribe.model.evidence import CitationStatus, Document, FailedScore, Role
 from evalscribe.model.finding import (
     NOT_THE_MODEL,
     RECOMMENDATION_GROUPS,
@@ -159,6 +159,14 @@ class ReportEntry(Frozen):
     across: CrossModelFailures | None = None
     trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
     """Numbers of passed and failed trials; None if the task has a single trial."""
+    message: int | None = Field(default=None, exclude_if=lambda number: number is None)
+    """Number of the message in which an agent run went wrong; None if unknown."""
+    first_mistake: int | None = Field(default=None, exclude_if=lambda number: number is None)
+    """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
+    scored: FailedScore | None = Field(default=None, exclude_if=lambda scored: scored is None)
+    """The score of the failed step with the threshold; None if either is unknown."""
+    never_passed: bool = Field(default=False, exclude_if=lambda never: not never)
+    """Whether an agent failed this task in each of several known trials, of any model."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()

@@ -128,6 +128,11 @@ def changes_state(tool: str) -> bool:
     return _first_word(tool) not in READ_ONLY_VERBS | HANDOVER_VERBS
 
 
+def hands_over(tool: str) -> bool:
+    """Return whether a tool's name suggests that the tool hands the work over to somebody else."""
+    return _first_word(tool) in HANDOVER_VERBS
+
+
 def _missed(number: int, action: Action, at: int | None, made: Sequence[Action]) -> ToolCallDifference | None:
     """Return how the call at `at` differs from the expected call; None if they are equal."""
     if at is None:

@@ -36,13 +36,20 @@ REFUSALS = ("refuses", "answer-refused", "agent-safety-refusal")
 """Names of causes in the rules' verdicts that mean that the model refused."""
 MAIN_SCORES = ("reward", "score", "passed", "correct")
 """Names of scores that decide whether a trial passed. They are displayed first."""
-FAULTS = {"grader": "the verifier", "task": "the task", "lint": "a lint rule", "model": "the agent"}
+FAULTS = {
+    "grader": "the verifier",
+    "task": "the task",
+    "lint": "a lint rule",
+    "model": "the agent",
+    "user": "the simulated user",
+}
 """Who is at fault, by the kind of cause."""
 CONCLUSIONS = {
     "the agent": "a limit of the agent",
     "the verifier": "a defect of the verifier",
     "the task": "a defect of the task",
     "a lint rule": "a defect of a lint rule",
+    "the simulated user": "a fault of the simulated user",
     "nobody": "a known gap",
     "not judged": "nothing: not judged",
     "undecided": "undecided",
@@ -177,6 +184,8 @@ def _fault(finding: FindingSummary) -> str:
         return "undecided"
     if finding.cause_kind in ("infrastructure", "harness"):
         return "not judged"
+    if finding.cause_kind == "user":
+        return FAULTS["user"]
     if finding.classification == "KNOWN_GAP":
         return "nobody"
     labelled = {"MODEL_FAULT": "the agent", "AMBIGUOUS_TASK": "the task"}.get(finding.classification)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from evalscribe.model.analysis import FindingSummary
-from evalscribe.model.evidence import Citation, Evidence, UnreadableEvidence
+from evalscribe.model.evidence import Citation, Evidence, FailedScore, UnreadableEvidence
 from evalscribe.model.finding import (
     CrossModelFailures,
     Failure,
@@ -44,7 +44,7 @@ def explanation(
         lines.append(eval.url)
     never_graded = isinstance(case, Failure) and case.evidence.never_graded
     step = finding.step or ("none: grading never began" if never_graded else "not recorded")
-    lines += ["", *_verdict(finding.verdict, step), *_replays(finding, again), *_across(finding.across)]
+    lines += ["", *_verdict(finding.verdict, step, finding.scored), *_replays(finding, again), *_across(finding.across)]
     if isinstance(case, Failure):
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence)]
         if not by_rules(finding.verdict.judge):
@@ -59,14 +59,19 @@ def _label(verdict: Verdict | Unclassified) -> str:
     return f"{verdict.classification} ({verdict.cause_kind}){unsure}"
 
 
-def _verdict(verdict: Verdict | Unclassified, step: str) -> Iterator[str]:
+def _verdict(verdict: Verdict | Unclassified, step: str, scored: FailedScore | None) -> Iterator[str]:
     if isinstance(verdict, Unclassified):
         yield f"{verdict.judge} gave no verdict: {verdict.reason}"
         return
     decided = f", rule {verdict.rule}" if verdict.rule else ""
     yield f"Step    {step}"
     yield f"Error   {verdict.error}"
+    if scored is not None:
+        yield f"Score   {scored}{', close to the threshold' if scored.close else ''}"
     yield f"Cause   {verdict.cause}"
+    if verdict.message is not None:
+        first = f" (first mistake in message {verdict.first_mistake})" if verdict.first_mistake else ""
+        yield f"Message {verdict.message}{first}"
     stage = f" ({verdict.stage})" if verdict.stage else ""
     confidence = "" if by_rules(verdict.judge) or proves(verdict.judge) else f", {verdict.confidence:.2f}"
     yield f"Judge   {verdict.judge}{stage}{confidence}{decided}"

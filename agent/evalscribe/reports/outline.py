@@ -165,6 +165,8 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
             recurrence=finding.recurrence,
             across=finding.across,
             trials=counted,
+            scored=finding.scored,
+            never_passed=finding.never_passed,
             missing="; ".join(finding.missing),
         )
     return ReportEntry(
@@ -183,6 +185,10 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         recurrence=finding.recurrence,
         across=finding.across,
         trials=counted,
+        scored=finding.scored,
+        never_passed=finding.never_passed,
+        message=verdict.message,
+        first_mistake=verdict.first_mistake,
         missing="; ".join(finding.missing),
         snippets=snippets(verdict.citations, cut(one_line(verdict.error), ERROR_LIMIT)),
     )

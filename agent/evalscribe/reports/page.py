@@ -50,6 +50,9 @@ MOST_REPEATED = 2
 """Maximum findings that repeat a sentence; if more have it, it is printed once above them."""
 LONGEST_ERROR = 140
 """Maximum characters of an error that is not shortened; the data has the whole error."""
+NEVER_PASSED = "no known trial passed"
+"""Reason to look first at a task that every trial of every model failed."""
+CLOSE_SCORE = "The score is close to the threshold."
 TELLING = 25
 """Minimum characters of a sentence that is omitted because a quotation contains it; shorter ones match by chance."""
 ENOUGH = 60
@@ -208,7 +211,8 @@ def look_first(report: Report) -> dict[str, list[int]]:
     """Return the numbers of the findings that a person should look at first, by reason."""
     reasons: dict[str, Callable[[ReportEntry], bool]] = {
         "an earlier fix did not hold": lambda e: e.recurrence.kind == "fix-in-doubt" and e.classification is not None,
-        "uncertain": lambda e: e.uncertain,
+        NEVER_PASSED: lambda e: e.never_passed and e.uncertain,
+        "uncertain": lambda e: e.uncertain and not e.never_passed,
         "not judged": lambda e: e.classification is None,
         "quotation not verified": lambda e: any(s.status == "unverified" for s in e.snippets),
     }
@@ -369,7 +373,7 @@ def _number(item: Recommendation) -> int:
 
 def _type(item: Recommendation, report: Report) -> str:
     kinds = {entry.cause_kind for entry in report.entries if set(entry.paths) & set(item.evals)}
-    if item.group == "eval" and kinds <= {"harness", "infrastructure", "task", "lint"} and len(kinds) == 1:
+    if item.group == "eval" and kinds <= {"harness", "infrastructure", "task", "lint", "user"} and len(kinds) == 1:
         return str(next(iter(kinds)))
     return "no action" if item.group == "none" else _whose(item.group, report)
 
@@ -380,6 +384,9 @@ def _failures(report: Report) -> Iterator[str]:
         yield NOTHING
     texts = _texts(report)
     shared = _shared(texts)
+    if first := [number for number, entry in enumerate(report.entries, 1) if entry.never_passed]:
+        what = "no known trial of any model passed these tasks, so what they expect may be wrong"
+        yield f"- {inline.ranges(first)} {'comes' if len(first) == 1 else 'come'} first: {what}."
     yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
     if report.proofs:
         yield "- The JSON file beside this page has the logs of replays; each `Replay:` line names the place."
@@ -470,7 +477,8 @@ def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
     shown = _is_shown(entry.error, f"{_plain(' '.join(said.values()))} {quoted}")
     error = () if shown else (f"Error: {inline.code(_ends(entry.error))}.",)
     missing = [f"Missing: {entry.missing.rstrip('.')}."] if entry.missing else []
-    return _Text(summary.rstrip("."), error, (*rest, *missing, *_across(entry.across)))
+    close = [CLOSE_SCORE] if entry.scored and entry.scored.close else []
+    return _Text(summary.rstrip("."), error, (*rest, *close, *missing, *_across(entry.across)))
 
 
 def sentences(text: str) -> list[str]:
@@ -611,6 +619,11 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
     url = entry.evals[0].url if len(entry.evals) == 1 else None
     if entry.step or url:
         yield inline.link(labels.step_name(entry.step) if entry.step else "eval", url)
+    if entry.scored:
+        yield str(entry.scored)
+    if entry.message is not None and not _overruled(entry):
+        first = f", first mistake at {entry.first_mistake}" if entry.first_mistake else ""
+        yield f"went wrong at message {entry.message}{first}"
     if entry.basis != "judged":
         yield f"{entry.basis} by replay"
     if entry.contradicted:
@@ -767,7 +780,7 @@ def _net_impact(report: Report) -> Iterator[str]:
     lines = [f"As run {_share(impact.passed, impact.total)}"]
     if apart:
         without = _share(impact.scorable_passed, impact.scorable_total)
-        lines.append(f"without harness faults and outages ({inline.ranges(apart)}) {without}")
+        lines.append(f"{_apart(report)} ({inline.ranges(apart)}) {without}")
     proved, numbers = _with_basis(report, "proved")
     if total := max(0, impact.total - proved) if proved else 0:
         kind = _whose("failures that are proved not the model's", report)
@@ -778,6 +791,11 @@ def _net_impact(report: Report) -> Iterator[str]:
     yield "## Net impact"
     yield f"{'; '.join(lines)}."
     yield from _notes(report, "net-impact")
+
+
+def _apart(report: Report) -> str:
+    by_user = any(entry.not_counted and entry.cause_kind == "user" for entry in report.entries)
+    return f"without harness faults{', faults of simulated users' if by_user else ''} and outages"
 
 
 def _share(passed: int, total: int) -> str:

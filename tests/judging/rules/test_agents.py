@@ -91,8 +91,15 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
     ("found", "label", "cause", "uncertain"),
     [
         pytest.param(
-            evidence(calls(("book_room", {"room": "Elm77", "people": 3}, "{}")), expected=[BOOK]),
+            evidence(
+                calls(("list_rooms", {}, "Elm77, Oak12"), ("book_room", {"room": "Elm77", "people": 3}, "{}")),
+                expected=[BOOK],
+            ),
             "MODEL_FAULT", "other-room-in-book-room", False, id="otherwise",
+        ),
+        pytest.param(
+            evidence(calls(("book_room", {"room": "Elm77", "people": 3}, "{}")), expected=[BOOK]),
+            "MODEL_FAULT", "other-room-in-book-room", True, id="otherwise, but nobody gave the expected value",
         ),
         pytest.param(
             evidence(calls(("get_room", {"room": "Oak12"}, "{}")), says("Done"), expected=[BOOK]),
@@ -100,7 +107,7 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
         ),
         pytest.param(
             evidence(says("Who are you?"), UserMessage(content="Guess"), expected=[BOOK]),
-            "MODEL_FAULT", "calls-no-tool", True, id="the user never says who they are",
+            "OVERLY_STRICT", "user-withholds-who-it-is", True, id="the user never says who they are",
         ),
         pytest.param(
             evidence(UserMessage(content="I am ann_lee_12"), says("No."), expected=[BOOK]),
@@ -112,7 +119,7 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
         ),
         pytest.param(
             evidence(calls((*BOOK, "!full"), ("get_room", {}, "{}")), expected=[BOOK]),
-            "MODEL_FAULT", "gives-up-on-book-room", False, id="the expected call is refused",
+            "MODEL_FAULT", "gives-up-on-book-room", True, id="the expected call is refused",
         ),
         pytest.param(
             evidence(calls(("cancel_room", {"room": "Oak12"}, "{}")), expected=[]),

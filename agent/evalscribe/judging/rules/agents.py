@@ -2,28 +2,31 @@
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from evalscribe.judging.quotations import cite_lines
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import code, precedents, quote, simulated_users
 from evalscribe.judging.rules.facts import Facts, RuleDecision
+from evalscribe.judging.rules.simulated_users import Suspicion
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Citation, Document
-from evalscribe.model.finding import Verdict
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, TrialVerdict, Verdict
 from evalscribe.model.tool_calls import (
     ToolCallDifference,
+    changes_state,
     compare_calls,
     describe_difference,
     innermost_mismatch,
     name_call,
 )
-from evalscribe.text import pluralise
+from evalscribe.text import join_first, pluralise
 
-ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
-"""Matches a text that looks like an id."""
 MOST_NAMED = 3
 MOST_ARGUMENTS = 2
+MOST_TRIALS = 8
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
@@ -34,35 +37,183 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
     found = compare_calls(spoken.wanted, spoken.actions)
     if not found:
         return None
+    if unsaid_texts(facts) and not any(changes_state(one.tool) for one in found):
+        return None  # calls that only read decide nothing, and a text that is not said does
     first = found[0]
     if first.kind == "never":
-        return _never(facts, spoken, first, found)
-    return _otherwise(spoken, first, found) if first.kind == "otherwise" else _unexpected(spoken, first, found)
+        decision = _never(spoken, first, found)
+    elif first.kind == "otherwise":
+        decision = _otherwise(spoken, first, found)
+    else:
+        decision = _unexpected(spoken, first, found)
+    return _with_doubts(facts, replace(decision, message=_first_wrong_call(spoken, found)), first)
 
 
-def _never(
-    facts: Facts, spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]
-) -> RuleDecision:
+def _first_wrong_call(spoken: Transcripts, found: tuple[ToolCallDifference, ...]) -> int | None:
+    """Return the message of the first call that differs, or of the proposal of that call to which the user agreed."""
+    wrong = [spoken.made[one.made] for one in found if one.made is not None]
+    if not wrong:
+        return None
+    if found[0].kind == "never" and found[0].made is not None:
+        return spoken.made[found[0].made].call.turn.number  # refused, and never repeated with success
+    first = min(wrong, key=lambda made: made.call.turn.number)
+    proposed = simulated_users.proposal(spoken, first)
+    return proposed.turn.number if proposed else first.call.turn.number
+
+
+def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference) -> RuleDecision:
+    """Make a decision uncertain if the simulated user, the expectation or a tool may be at fault."""
+    doubts = (
+        simulated_users.suspicion(facts, first),
+        _refused_by_instructions(facts.spoken, first),
+        _odd_expectation(facts, first),
+        _odd_tool(facts.spoken, first),
+    )
+    for doubt in filter(None, doubts):
+        decision = replace(_doubted(decision, doubt.why), message=decision.message or doubt.message)
+    return decision
+
+
+def _doubted(decision: RuleDecision, why: str) -> RuleDecision:
+    return replace(
+        decision,
+        uncertain=True,
+        confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
+        reasoning=f"{decision.reasoning.rstrip()} {why}",
+    )
+
+
+def _odd_expectation(facts: Facts, first: ToolCallDifference) -> Suspicion | None:
+    """Return why the expected call itself may be wrong; None if nothing suggests that."""
+    spoken = facts.spoken
+    if first.kind != "otherwise" or first.made is None or first.expected is None:
+        return None
+    ours, theirs = spoken.made[first.made].call.turn.arguments, spoken.expected[first.expected].turn.arguments
+    found = innermost_mismatch(first.arguments[0], ours, theirs)
+    told, wanted = f"{facts.task}\n{_told(spoken)}".lower(), found.theirs
+    if not isinstance(wanted, str) or not isinstance(found.ours, str) or len(wanted) < SHORTEST_VALUE:
+        return None
+    if wanted.lower() not in told and not any(wanted.lower() in one.turn.text.lower() for one in spoken.turns):
+        return Suspicion(
+            f"Neither the task nor the conversation contains `{wanted}`, so it may not follow from the request."
+        )
+    by_user = f"{facts.task}\n{' '.join(one.turn.text for one in simulated_users.users(spoken))}".lower()
+    if _in_words(found.ours) in by_user and _in_words(wanted) not in by_user:
+        return Suspicion(
+            f"The user asked for {_short(_in_words(found.ours))}, not for the expected value: both may be right."
+        )
+    return None
+
+
+def _told(spoken: Transcripts) -> str:
+    """Return the arguments of all calls as text."""
+    return json.dumps([made.action.arguments for made in spoken.made], ensure_ascii=False)
+
+
+def _in_words(value: str) -> str:
+    """Return a value as people say it: without the number of an id, and with spaces for underscores."""
+    return re.sub(r"[_-]+", " ", re.sub(r"[_-]?\d{4,}$", "", value)).strip().lower()
+
+
+ENVIRONMENT_BROKE = re.compile(
+    r"internal (?:server )?error|service unavailable|bad gateway|temporarily unavailable|timed? ?out|rate.?limit"
+    r"|too many requests|connection (?:refused|reset|error)|traceback|\b(?:50[0234]|429)\b"
+    r"|\b(?:Key|Type|Attribute|Index|Name|Assertion|Recursion|Memory|OS|Runtime)Error\b|'NoneType'|not implemented",
+    re.IGNORECASE,
+)
+"""Signs that a tool failed by itself, whatever its arguments were."""
+
+
+def _odd_tool(spoken: Transcripts, first: ToolCallDifference) -> Suspicion | None:
+    """Return why a tool may have failed by itself; None if nothing suggests that.
+
+    A tool that refuses the very call that was expected is suspicious, unless the model changed the same thing before.
+    """
+    wanted = spoken.wanted[first.expected] if first.expected is not None else None
+    for at, made in enumerate(spoken.made):
+        same = wanted is not None and not compare_calls([wanted], [made.action._replace(failed=False)])
+        if made.failed and same and not any(_touches(one, made) for one in spoken.made[:at]):
+            number = made.call.turn.number
+            return Suspicion(
+                f"In message {number} the model makes the expected call, and the tool refuses it: the environment may "
+                "be at fault.",
+                number,
+            )
+    last = spoken.made[-1] if spoken.made else None
+    if last and last.failed and ENVIRONMENT_BROKE.search(_tool_answer(last)):
+        said = f"The answer of `{last.action.tool}` looks like a failure of the tool itself, not of its arguments."
+        return Suspicion(said, last.call.turn.number)
+    return None
+
+
+def _touches(earlier: AnsweredCall, later: AnsweredCall) -> bool:
+    """Return whether a call changed something with an id that a later call names too."""
+    if earlier.failed or not changes_state(earlier.action.tool):
+        return False
+    values = [value for value in later.action.arguments.values() if isinstance(value, str)]
+    return any(simulated_users.ID.fullmatch(value) and value in earlier.action.arguments.values() for value in values)
+
+
+REFUSES = re.compile(
+    r"\b(?:can(?:no|')?t|can not|unable|not (?:able|allowed|possible|eligible|permitted))\b", re.IGNORECASE
+)
+FORBIDS = re.compile(
+    r"\b(?:can(?:no|')?t|can not|must not|should not|do not|not (?:allowed|possible)|never|only)\b", re.I
+)
+MIN_SHARED_WORDS = 4
+"""Minimum words that a refusal shares with a sentence of the instructions that it repeats."""
+
+
+def _refused_by_instructions(spoken: Transcripts, first: ToolCallDifference) -> Suspicion | None:
+    """Return where the model refused with a sentence of its instructions; None if it did not.
+
+    Either the model applied its instructions wrongly, or the expected call contradicts them.
+    """
+    rules = next((one for one in spoken.turns if one.turn.role == "system"), None)
+    if first.kind != "never" or first.made is not None or rules is None:
+        return None
+    forbidden = [(part, _rare_words(part)) for part in _sentences(rules.turn.text) if FORBIDS.search(part)]
+    done = [made.call.turn.number for made in spoken.made if not made.failed and changes_state(made.action.tool)]
+    for said in (one for one in spoken.words if one.turn.number > max(done, default=0)):
+        for part in _sentences(simulated_users.plain(said)):
+            words = _rare_words(part) if REFUSES.search(part) else frozenset()
+            source = max(forbidden, key=lambda one: len(one[1] & words), default=None)
+            if source and len(source[1] & words) >= MIN_SHARED_WORDS:
+                return Suspicion(
+                    f"In message {said.turn.number} the model refuses with its instructions, which say "
+                    f"{_short(source[0])}: the expected call may contradict them.",
+                    said.turn.number,
+                )
+    return None
+
+
+def _sentences(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"(?<=[.!?:;])\s+|\n", text) if part.strip()]
+
+
+def _rare_words(text: str) -> frozenset[str]:
+    """Return the first letters of the longer words of a sentence, so that forms of a word are equal."""
+    return frozenset(word[:6] for word in re.findall(r"[a-z]{5,}", text.lower()))
+
+
+def _never(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
     if first.made is not None:
         return _refused(spoken, first, found)
     if spoken.made and spoken.made[-1].failed:
         return _gives_up(spoken, first, found)
     idle = not spoken.made
-    silent = _untold(facts) if idle else ()
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="calls-no-tool"
         if idle
         else f"{'too-few-calls-of' if _calls(spoken, first.tool) else 'never-calls'}-{code.kebab(first.tool)}",
-        confidence=0.5 if silent else 0.75,
-        uncertain=bool(silent),
+        confidence=0.75,
         error=describe_difference(first, spoken.wanted, spoken.actions),
         why=quote.cut(
             f"calls no tool; `{first.tool}` was expected" if idle else f"never calls {_expected(spoken, first)}"
         ),
-        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken, first.tool)}.{_more(found)}"
-        + (f" {_silence(silent)}" if silent else ""),
+        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken, first.tool)}.{_more(found)}",
         citations=(*_header(spoken, first), *_last_words(spoken)),
     )
 
@@ -137,7 +288,7 @@ def _else_alike(made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDif
 
 def _unexpected(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
     made = spoken.made[first.made or 0]
-    agreed = _agreed(spoken, made)
+    agreed, rules = simulated_users.agreement(spoken, made), simulated_users.unconfirmed(spoken, made)
     nothing = "no change was expected" if not spoken.expected else "it is not among the expected calls"
     return RuleDecision(
         label="MODEL_FAULT",
@@ -150,9 +301,12 @@ def _unexpected(spoken: Transcripts, first: ToolCallDifference, found: tuple[Too
         + (
             " The user had agreed to it: if the instructions do not forbid it, the grader is too strict."
             if agreed
+            else " Its instructions demand a confirmation, which the user had not given."
+            if rules
             else ""
         ),
-        citations=(made.call.header(1 + MOST_NAMED), *((agreed,) if agreed else ())),
+        citations=(made.call.header(1 + MOST_NAMED), *((agreed.quoted(1),) if agreed else ())),
+        forbidden=rules is not None,
     )
 
 
@@ -161,7 +315,11 @@ def _expected(spoken: Transcripts, difference: ToolCallDifference) -> str:
     if _calls(spoken, action.tool):
         return name_call(action, spoken.actions)
     words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
-    ids = [value for name, value in words.items() if ID.fullmatch(value) or (name.endswith("id") and value.isalnum())]
+    ids = [
+        value
+        for name, value in words.items()
+        if simulated_users.ID.fullmatch(value) or (name.endswith("id") and value.isalnum())
+    ]
     return f"`{action.tool}`" + (f" of `{ids[0]}`" if ids else "")
 
 
@@ -214,7 +372,7 @@ def _shown_before(
 ) -> tuple[str, Citation | None] | None:
     """Return the id that the call should have passed, and a quotation of an earlier turn with this id, if any."""
     lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
-    if not isinstance(lacking, str) or not ID.search(lacking):
+    if not isinstance(lacking, str) or not simulated_users.ID.search(lacking):
         return None
     before = [said for said in spoken.turns if said.turn.number < made.call.turn.number]
     return lacking, spoken.first_saying(lacking, before)
@@ -229,26 +387,6 @@ def _knowable(known: tuple[str, Citation | None] | None) -> str:
     return f"`{text}` occurred before the call, in line {place.first}."
 
 
-def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
-    """Quote the user's message right before the call if the user agreed to something."""
-    before = [said for said in spoken.turns if said.turn.role == "user" and said.turn.number < made.call.turn.number]
-    if before and re.match(r"\W*(?:yes|sure|ok|okay|please|go ahead|correct|confirm)\b", before[-1].turn.text, re.I):
-        return before[-1].quoted(1)
-    return None
-
-
-def _untold(facts: Facts) -> tuple[str, ...]:
-    """Return the ids in the task that the simulated user never told the model."""
-    if not any(said.turn.role == "user" for said in facts.spoken.turns):
-        return ()
-    said = "\n".join(one.turn.text for one in facts.spoken.turns)
-    return tuple(name for name in dict.fromkeys(ID.findall(facts.task)) if "_" in name and name not in said)
-
-
-def _silence(untold: tuple[str, ...]) -> str:
-    return f"The task gives `{untold[0]}`, but the user never says it: the simulated user may be at fault."
-
-
 def _failed_steps(facts: Facts) -> frozenset[str]:
     return frozenset(step.name for step in facts.evidence.steps if step.status == "failed")
 
@@ -261,6 +399,8 @@ ALMOST = 0.9
 ALIKE, LONG_TARGET = 0.3, 40
 """Similarity below which two texts have little in common; minimum length of a target for which this is said."""
 SHORTEST_ALMOST = 8
+SHORTEST_VALUE = 3
+"""Minimum characters of an argument that is looked for in a conversation."""
 SIGNS = re.compile(r"[\W_]+")
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
 
@@ -310,16 +450,13 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
 
 def never_says(facts: Facts) -> RuleDecision | None:
     """A reference lists required statements, and the model does not make all of them."""
-    document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
-    if document is None or not facts.spoken.words:
-        return None
-    said = "\n".join(one.turn.text for one in facts.spoken.words).lower()
-    bare = said.replace(",", "")
-    unsaid = [text for text in _listed(document) if text.lower().replace(",", "") not in bare]
-    if not unsaid:
+    unsaid, document = unsaid_texts(facts), next((d for d in facts.evidence.of("expected") if _listed(d)), None)
+    if document is None or not unsaid:
         return None
     more = f" and {len(unsaid) - 1} more" if len(unsaid) > 1 else ""
     line = next((n for n, text in enumerate(document.lines, 1) if unsaid[0] in text), 1)
+    instead = _said_instead(facts.spoken, unsaid[0], _listed(document))
+    also = f" In message {instead[0].turn.number} it says `{instead[1]}`." if instead else ""
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -328,9 +465,33 @@ def never_says(facts: Facts) -> RuleDecision | None:
         error=quote.cut(f"never says {_short(unsaid[0])}{more}", 200),
         why=quote.cut(f"never says {_short(unsaid[0])}{more}"),
         reasoning=f"The reference wants {_short(unsaid[0])}{more} to be said; none of the model's "
-        f"{len(facts.spoken.words)} answers has it.",
-        citations=(cite_lines(document, line, line), facts.spoken.words[-1].quoted(2)),
+        f"{len(facts.spoken.words)} answers has it.{also}",
+        citations=(cite_lines(document, line, line), (instead[0] if instead else facts.spoken.words[-1]).quoted(2)),
+        message=instead[0].turn.number if instead else None,
     )
+
+
+def unsaid_texts(facts: Facts) -> list[str]:
+    """Return the required statements that the model never makes; empty if the reference lists none."""
+    document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
+    if document is None or not facts.spoken.words:
+        return []
+    said = "\n".join(one.turn.text for one in facts.spoken.words).lower().replace(",", "")
+    return [text for text in _listed(document) if text.lower().replace(",", "") not in said]
+
+
+def _said_instead(spoken: Transcripts, wanted: str, expected: list[str]) -> tuple[LocatedTurn, str] | None:
+    """Return the model's first message with a number of the same form as a required number, and that number."""
+    bare = wanted.replace(",", "")
+    if not re.fullmatch(r"\d+(?:\.\d+)?", bare):
+        return None
+    digits = re.sub(r"\d+", lambda run: f"\\d{{{len(run[0])}}}", re.escape(bare))
+    form = re.compile(rf"(?<![\w.:/-]){digits}(?![\w:/-]|\.\d)")
+    for said in spoken.words:
+        for match in form.finditer(said.turn.text.replace(",", "")):
+            if match[0] not in expected:
+                return said, match[0]
+    return None
 
 
 def grader_says_why(facts: Facts) -> RuleDecision | None:
@@ -355,19 +516,41 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
     )
 
 
+NOBODY_PASSED = "No known trial of this task passed, so what it expects may be wrong."
 BY_EXPECTATION = frozenset(rule.__name__.replace("_", "-") for rule in (does_otherwise, never_says))
 """Rules that blame a model because it did not do what the benchmark expected."""
+OF_AGENT_RUNS = BY_EXPECTATION | {"answers-otherwise", "cut-off", "goes-round-in-circles", "refuses"}
+"""Rules that blame a model for its part in a conversation, which only a right expectation makes a fault."""
 
 
-def unless_passable(verdict: Verdict) -> Verdict:
-    """Make a verdict uncertain that rests on expected calls or texts which no trial and no reference answer met.
+def beside_other_trials(verdict: Verdict, others: Sequence[TrialVerdict]) -> Verdict:
+    """Make a verdict uncertain if the other failed trials of the task agree on another label.
 
-    Benchmarks of agents often expect wrong calls or texts: of tau-bench's first 25 airline tasks, the authors corrected
-    the expected calls of four, and no trial of three of these had passed.
+    A human label of the same failure stays certain.
     """
-    if verdict.classification != "MODEL_FAULT" or verdict.rule not in BY_EXPECTATION:
+    if (
+        not others
+        or verdict.rule == precedents.SAID
+        or all(one.classification == verdict.classification for one in others)
+    ):
         return verdict
-    return verdict.doubted("No known trial of this task passed, so what it expects may be wrong.")
+    labels = list(dict.fromkeys(one.classification for one in others))
+    trials = join_first([str(one.trial) for one in others], MOST_TRIALS)
+    return verdict.doubted(f"Only this trial has this label: trials {trials} of the task are labelled {labels[0]}.")
+
+
+def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> RuleDecision:
+    """Make a fault of the model in an agent run uncertain if nothing confirms what the benchmark expects.
+
+    A trial that passed, a reference answer that passes, or the agent's own instructions confirm it. Benchmarks of
+    agents often expect wrong calls or texts: of tau-bench's first 25 airline tasks, the authors corrected the expected
+    calls of four, and no trial of three of these had passed.
+    """
+    rules = OF_AGENT_RUNS if facts.spoken.is_agent_run else BY_EXPECTATION
+    confirmed = facts.case.passable is not False or decision.forbidden
+    if decision.label != "MODEL_FAULT" or confirmed or rule not in rules:
+        return decision
+    return _doubted(decision, NOBODY_PASSED)
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:

@@ -16,6 +16,7 @@ from evalscribe.judging.rules import (
     quote,
     references,
     silent_tests,
+    simulated_users,
 )
 from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
@@ -69,6 +70,9 @@ RULES: tuple[Rule, ...] = (
     references.tests_do_not_load,
     endings.never_answers,
     endings.cut_off,
+    simulated_users.withholds_who_it_is,
+    simulated_users.ends_too_early,
+    simulated_users.invents_an_id,
     agents.does_otherwise,
     endings.goes_round_in_circles,
     endings.refuses,
@@ -119,7 +123,10 @@ class RulesJudge:
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = describe_across_models(case.across)
         unpassed = ["never passed"] if case.passable is False else []
-        return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed])
+        others = [case.others] if case.others else []
+        return content_id(
+            [*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed, *others]
+        )
 
     def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - every `Judge` takes the case; rules cost nothing
         return Estimate()
@@ -129,8 +136,7 @@ class RulesJudge:
 
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
-        verdict = precedents.beside_others(self._alone(case), case.across)
-        return agents.unless_passable(verdict) if case.passable is False else verdict
+        return agents.beside_other_trials(precedents.beside_others(self._alone(case), case.across), case.others)
 
     def _alone(self, case: Failure) -> Verdict:
         facts = Facts(case)
@@ -141,6 +147,7 @@ class RulesJudge:
 
 
 def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
+    decision = agents.unless_confirmed(facts, decision, rule)
     decision = doubts.checked(facts, precedents.beside_disagreement(facts, decision))
     return Verdict(
         classification=decision.label,
@@ -156,6 +163,8 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
         rule=rule,
         fix=decision.fix,
         would_pass=decision.would_pass,
+        message=decision.message,
+        first_mistake=decision.first_mistake,
     )
 
 

@@ -309,6 +309,12 @@ class RuleDecision:
     """The failure's error on one line, used if the log has no located error."""
     located: evidence.LocatedError | None = None
     """The located error on which the decision is based; None for the first located error."""
+    message: int | None = None
+    """Number of the message in which an agent run went wrong; None if unknown."""
+    first_mistake: int | None = None
+    """Number of an earlier message with the first mistake; None if that is `message`, or unknown."""
+    forbidden: bool = False
+    """Whether the agent's own instructions forbid what it did, so that no expectation has to confirm the fault."""
     by_error_text: bool = False
     """Whether the decision is based on an error's text, which the code under test may have written."""
 

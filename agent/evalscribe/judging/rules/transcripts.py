@@ -86,6 +86,11 @@ class Transcripts:
         return tuple(_made(self.turns))[:MOST_CALLS]
 
     @cached_property
+    def is_agent_run(self) -> bool:
+        """Whether the model called tools, or spoke with a user more than once."""
+        return bool(self.made) or sum(said.turn.role == "user" for said in self.turns) > 1
+
+    @cached_property
     def actions(self) -> tuple[Action, ...]:
         return tuple(made.action for made in self.made)
 

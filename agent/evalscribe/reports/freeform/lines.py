@@ -22,6 +22,7 @@ KINDS: dict[str, CauseKind] = {
     "lint": "lint",
     "task": "task",
     "model": "model",
+    "user": "user",
 }
 STEPS = ("filesystem", "install", "deploy", "build", "tsc", "types", "typecheck", "eslint", "lint", "test", "tests")
 """Words that name a step wherever they are in a line."""
@@ -112,6 +113,8 @@ def _kind_of_words(text: str) -> CauseKind | None:
     """Return the kind of cause that a remark names. With other words, only `NOT_THE_MODEL` kinds are recognised."""
     words = re.split(r"[\s_,/-]+", text.lower())
     said = [KINDS[word] for word in words if word in KINDS]
+    if not set(words) <= {"simulated", "user"}:
+        said = [kind for kind in said if kind != "user"]  # most remarks with this word are about other users
     broken = next((kind for kind in said if kind in NOT_THE_MODEL), None)
     return broken or (said[0] if len(words) == 1 and said else None)
 

@@ -1,0 +1,267 @@
+"""Rules for the simulated users of agent benchmarks, which may not play the part that their instructions describe."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from evalscribe.judging.rules import quote
+from evalscribe.judging.rules.facts import Facts, RuleDecision
+from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
+from evalscribe.model.tool_calls import ToolCallDifference, changes_state, compare_calls, hands_over
+
+ID = re.compile(r"#?\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
+"""Matches a text that looks like an id."""
+IDENTITY = re.compile(r"[\w.+-]+@[\w-]+\.\w[\w.-]*\w|\b(?=\w*\d)(?=\w*[a-z])\w*_\w*\b", re.IGNORECASE)
+"""Matches an e-mail address or the id of an account in a user's instructions."""
+ASKS_WHO = re.compile(
+    r"\b(?:id|ids|user ?names?|log-?in|e-?mail|accounts?|identi\w+|who are you|your (?:full )?name)\b", re.IGNORECASE
+)
+AGREES = re.compile(
+    r"\W*(?:yes|yep|yeah|sure|ok|okay|please|go ahead|correct|confirm\w*|perfect|great|sounds good|let'?s)\b",
+    re.IGNORECASE,
+)
+GOES_AHEAD = re.compile(
+    r"^\W*(?:yes|yep|confirm(?:ed)?)\b|\bgo ahead\b|\b(?:please|let'?s|you (?:can|may))\b[^.!?]{0,40}\bproceed\b",
+    re.IGNORECASE,
+)
+DECLINES = re.compile(
+    r"^\W*(?:no\b(?! (?:problem|worries|need to worry))|nope\b|not (?:yet|now)\b|never ?mind)"
+    r"|\bactually,? (?:no|there'?s no need)|\bwithout (?:making )?(?:any )?changes?\b"
+    r"|\b(?:don'?t|do not) (?:want to )?(?:proceed|change|make)\b|\bleave (?:it|them) as",
+    re.IGNORECASE,
+)
+STOPS = re.compile(r"#+ ?(?:STOP|END|DONE|TRANSFER|OUT-OF-SCOPE)\w* ?#+", re.IGNORECASE)
+"""Signs with which a simulated user ends a conversation."""
+CLOSES = re.compile(r"\b(?:else|further|other (?:questions?|requests?)|more (?:questions?|help))\b", re.IGNORECASE)
+"""Words of a question that only offers more help."""
+WANTS_CONFIRMATION = re.compile(r"[^.\n]*\b(?:confirm\w*|consent|approv\w+|authoriz\w+)\b[^.\n]*", re.IGNORECASE)
+
+
+def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
+    """The model asks the simulated user who it is; its instructions say it, and it never answers."""
+    spoken, unsaid = facts.spoken, unsaid_identity(facts)
+    if not unsaid or not _changes_missing(spoken) or any(_works(made) for made in spoken.made):
+        return None
+    asked = _asks_who(spoken)
+    replied = asked and next((one for one in users(spoken) if one.turn.number > asked.turn.number), None)
+    if asked is None or replied is None:
+        return None
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="user",
+        cause="user-withholds-who-it-is",
+        confidence=0.5,
+        uncertain=True,
+        error=_missing_call(spoken),
+        why=quote.cut(f"asked who it is, the simulated user never says `{unsaid[0]}`"),
+        reasoning=f"In message {asked.turn.number} the model asks for what identifies the user. The task gives "
+        f"`{unsaid[0]}`, but the user never says it, so no tool could be used: the simulated user may be at fault. "
+        "The model might have asked more plainly.",
+        citations=(asked.quoted(2), replied.quoted(2)),
+        fix="tell the simulated user to give what identifies it when it is asked",
+        message=replied.turn.number,
+    )
+
+
+def ends_too_early(facts: Facts) -> RuleDecision | None:
+    """The simulated user tells the model to go ahead, and ends the conversation in the same message."""
+    spoken, last = facts.spoken, _last_word(facts.spoken)
+    if last is None or not _changes_missing(spoken) or not _goes_ahead(plain(last)):
+        return None
+    proposal = _before(spoken.words, last.turn.number)
+    if proposal is None or proposal.turn.number < last.turn.number - 1 or _only_offers_more(proposal.turn.text):
+        return None
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="user",
+        cause="user-ends-early",
+        confidence=0.5,
+        uncertain=True,
+        error=_missing_call(spoken),
+        why=quote.cut("the simulated user agrees and ends the conversation before the model can act"),
+        reasoning=f"In message {last.turn.number} the user agrees to what the model proposes, and ends the "
+        "conversation with it. The model could not make the call that was expected after that.",
+        citations=(proposal.quoted(2), last.quoted(2)),
+        fix="let the simulated user end the conversation only after the model has answered",
+        message=last.turn.number,
+    )
+
+
+def invents_an_id(facts: Facts) -> RuleDecision | None:
+    """The simulated user gives an id that nobody gave it, and the model uses that id in a call."""
+    spoken, known = facts.spoken, facts.task.lower()
+    if not facts.task.strip() or not _changes_missing(spoken):
+        return None
+    heard = [known]
+    for one in spoken.turns:
+        text = one.turn.text
+        if one.turn.role != "user":
+            heard.append(text.lower())
+            continue
+        for match in ID.finditer(text):
+            value = match[0].lstrip("#")
+            used = next((m for m in spoken.made if m.failed and value in _values(m.action.arguments)), None)
+            if used is not None and not any(value.lower() in part for part in heard):
+                return _invented(spoken, one, value, used)
+        heard.append(text.lower())
+    return None
+
+
+def _invented(spoken: Transcripts, said: LocatedTurn, value: str, used: AnsweredCall) -> RuleDecision:
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="user",
+        cause="user-invents-an-id",
+        confidence=0.5,
+        uncertain=True,
+        error=_missing_call(spoken),
+        why=quote.cut(f"the simulated user gives `{value}`, which its instructions do not contain"),
+        reasoning=f"In message {said.turn.number} the user gives `{value}`. Neither its instructions nor an earlier "
+        f"message contains that, and `{used.action.tool}` refused it.",
+        citations=(said.quoted(2), *((used.answer.quoted(1),) if used.answer else ())),
+        fix="tell the simulated user to give no ids that its instructions do not contain",
+        message=said.turn.number,
+    )
+
+
+def plain(said: LocatedTurn) -> str:
+    """Return the text of a turn with straight apostrophes, which the patterns expect."""
+    return said.turn.text.replace("\u2019", "'")
+
+
+class Suspicion(NamedTuple):
+    """A reason to doubt that the model is at fault."""
+
+    why: str
+    """One sentence."""
+    message: int | None = None
+    """Number of the message that raises the doubt; None if it is no single message."""
+
+
+def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
+    """Return why the simulated user may have caused a difference; None if nothing suggests that."""
+    spoken = facts.spoken
+    if not users(spoken):
+        return None
+    if not any(_works(made) for made in spoken.made) and _asks_who(spoken) and (unsaid := unsaid_identity(facts)):
+        return Suspicion(
+            f"The task gives `{unsaid[0]}`, but the user never says it: the simulated user may be at fault."
+        )
+    if difference.kind != "never" or difference.made is not None:
+        return None
+    if declined := declines_a_change(spoken):
+        number = declined.turn.number
+        return Suspicion(
+            f"In message {number} the user declines what the model proposed: if its instructions do not say so, the "
+            "simulated user is at fault.",
+            number,
+        )
+    last = _last_word(spoken)
+    asked = last and _before(spoken.words, last.turn.number)
+    if last and asked and _asks(asked.turn.text) and not _only_offers_more(asked.turn.text):
+        number = last.turn.number
+        return Suspicion(
+            f"The user ended the conversation in message {number}, when the model had asked something.", number
+        )
+    return None
+
+
+def declines_a_change(spoken: Transcripts) -> LocatedTurn | None:
+    """Return the last message in which the user declined what the model had asked it to confirm; None without any."""
+    found = None
+    for one in users(spoken):
+        asked = _before(spoken.words, one.turn.number)
+        if asked and WANTS_CONFIRMATION.search(asked.turn.text) and DECLINES.search(plain(one)):
+            found = one
+    return found
+
+
+def unsaid_identity(facts: Facts) -> tuple[str, ...]:
+    """Return the account ids and e-mail addresses in the task that nobody says in the conversation."""
+    if not users(facts.spoken):
+        return ()
+    said = "\n".join(one.turn.text for one in facts.spoken.turns).lower()
+    return tuple(name for name in dict.fromkeys(IDENTITY.findall(facts.task)) if name.lower() not in said)
+
+
+def _asks_who(spoken: Transcripts) -> LocatedTurn | None:
+    """Return the first message in which the model asks for what identifies the user."""
+    return next((one for one in spoken.words if ASKS_WHO.search(one.turn.text) and "?" in one.turn.text), None)
+
+
+def users(spoken: Transcripts) -> list[LocatedTurn]:
+    return [one for one in spoken.turns if one.turn.role == "user"]
+
+
+def agreement(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
+    """Return the user's message before a call if the user agreed to something in it."""
+    before = _before(users(spoken), made.call.turn.number)
+    return before if before and AGREES.match(plain(before)) else None
+
+
+def proposal(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
+    """Return the model's message to which the user agreed right before a call; None without agreement."""
+    agreed = agreement(spoken, made)
+    return _before(spoken.words, agreed.turn.number) if agreed else None
+
+
+def unconfirmed(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
+    """Return the instructions of the model if they demand a confirmation that the user did not give before a call."""
+    rules = next((one for one in spoken.turns if one.turn.role == "system"), None)
+    demanded = rules and WANTS_CONFIRMATION.search(rules.turn.text)
+    if not demanded or not users(spoken) or any(GOES_AHEAD.search(plain(one)) for one in _so_far(spoken, made)):
+        return None
+    return rules
+
+
+def _so_far(spoken: Transcripts, made: AnsweredCall) -> Iterator[LocatedTurn]:
+    return (one for one in users(spoken) if one.turn.number < made.call.turn.number)
+
+
+def _before(turns: Iterable[LocatedTurn], number: int) -> LocatedTurn | None:
+    return next((one for one in reversed(list(turns)) if one.turn.number < number), None)
+
+
+def _works(made: AnsweredCall) -> bool:
+    """Return whether a call found or changed something; a handover does neither."""
+    from_tool = made.answer is not None and made.answer.turn.text.strip()
+    return not made.failed and bool(from_tool) and not hands_over(made.action.tool)
+
+
+def _last_word(spoken: Transcripts) -> LocatedTurn | None:
+    """Return the message with which the user ended the conversation; None if the model spoke last."""
+    last = spoken.turns[-1] if spoken.turns else None
+    return last if last and last.turn.role == "user" else None
+
+
+def _goes_ahead(text: str) -> bool:
+    bare = STOPS.sub("", text)
+    return bool(GOES_AHEAD.search(bare)) and not DECLINES.search(bare)
+
+
+def _asks(text: str) -> bool:
+    return "?" in text or bool(WANTS_CONFIRMATION.search(text))
+
+
+def _only_offers_more(text: str) -> bool:
+    questions = [part for part in re.split(r"(?<=[.!?])\s+", text) if part.endswith("?")]
+    return bool(questions) and all(CLOSES.search(part) for part in questions) and not WANTS_CONFIRMATION.search(text)
+
+
+def _changes_missing(spoken: Transcripts) -> bool:
+    """Return whether an expected call that changes something was never made with success."""
+    return any(one.kind == "never" and changes_state(one.tool) for one in compare_calls(spoken.wanted, spoken.actions))
+
+
+def _missing_call(spoken: Transcripts) -> str | None:
+    found = next((one for one in compare_calls(spoken.wanted, spoken.actions) if one.kind == "never"), None)
+    return f"`{found.tool}` was never called with success" if found else None
+
+
+def _values(value: object) -> str:
+    """Return all texts in a call's arguments, joined."""
+    if isinstance(value, dict):
+        return "\n".join(map(_values, value.values()))
+    if isinstance(value, list):
+        return "\n".join(map(_values, value))
+    return str(value)

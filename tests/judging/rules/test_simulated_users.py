@@ -1,0 +1,214 @@
+"""Simulated users that do not play their part, and expectations that something else contradicts."""
+
+import pytest
+
+from evalscribe.judging.quotations import verify_citation
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Document, PackedEvidence
+from evalscribe.model.finding import Failure, TrialVerdict, Verdict
+from evalscribe.model.record import Record, evidence_of
+from evalscribe.model.run import Eval, Step
+from evalscribe.model.transcript import (
+    AssistantMessage,
+    ChatMessage,
+    SystemMessage,
+    ToolMessage,
+    Transcript,
+    TranscriptToolCall,
+    UserMessage,
+    render_calls,
+)
+
+POLICY = (
+    "You help the members of a library.\n"
+    "Obtain explicit confirmation from the user before you change anything.\n"
+    "Reference books cannot be borrowed by visiting members.\n"
+)
+TASK = "You are eva_moss_41. Renew the loan LN4410 for another week. If that is not possible, do nothing."
+RENEW = ("renew_loan", {"loan": "LN4410", "days": 7})
+
+
+def user(text: str) -> UserMessage:
+    return UserMessage(content=text)
+
+
+def model(text: str) -> AssistantMessage:
+    return AssistantMessage(content=text)
+
+
+def call(tool: str, arguments: dict[str, object], answer: str = "{}") -> list[ChatMessage]:
+    given = TranscriptToolCall(id=tool + answer, function=tool, arguments=arguments)
+    if answer.startswith("!"):
+        return [AssistantMessage(tool_calls=(given,)), ToolMessage(tool_call_id=given.id, content="", error=answer[1:])]
+    return [AssistantMessage(tool_calls=(given,)), ToolMessage(tool_call_id=given.id, content=answer)]
+
+
+def judged(
+    *messages: ChatMessage | list[ChatMessage],
+    expected: list[tuple[str, dict[str, object]]] | None = None,
+    outputs: str | None = None,
+    passable: bool | None = True,
+    others: tuple[TrialVerdict, ...] = (),
+) -> Verdict:
+    flat = [one for part in messages for one in (part if isinstance(part, list) else [part])]
+    calls = [TranscriptToolCall(function=tool, arguments=arguments) for tool, arguments in expected or []]
+    documents = [Document(role="task", path="task", text=TASK)]
+    documents.append(Document(role="expected", path="actions", text=render_calls(calls)))
+    if outputs:
+        documents.append(Document(role="expected", path="outputs", text=outputs))
+    record = Record(
+        run_id="r",
+        eval=Eval(id="e", category="c", name="n", failed_step="actions"),
+        steps=(Step(name="actions", status="failed"),),
+        documents=tuple(documents),
+        transcripts=(Transcript(id="t", messages=(SystemMessage(content=POLICY), *flat)),),
+    )
+    found = evidence_of(record)
+    case = Failure(evidence=found, packed=PackedEvidence(excerpts=()), passable=passable, others=others)
+    verdict = RulesJudge().decide(case)
+    assert {verify_citation(one, found).status for one in verdict.citations} <= {"verified"}
+    return verdict
+
+
+LOOKED_UP = call("get_member", {"id": "eva_moss_41"}, '{"loans": ["LN4410"]}')
+HELLO = user("Hello, I am eva_moss_41.")
+
+
+def test_a_user_that_never_says_who_it_is_is_at_fault() -> None:
+    verdict = judged(
+        user("Please renew my loan."),
+        model("What is your member ID?"),
+        user("I do not have it here."),
+        expected=[RENEW],
+    )
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "user", True)
+    assert (verdict.cause, verdict.message) == ("user-withholds-who-it-is", 4)
+
+
+def test_a_user_that_was_never_asked_is_not_at_fault() -> None:
+    verdict = judged(user("Please renew my loan."), model("No, I will not."), user("Bye."), expected=[RENEW])
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("MODEL_FAULT", "model", False)
+
+
+def test_a_user_that_agrees_and_ends_the_conversation_is_at_fault() -> None:
+    messages = (HELLO, *LOOKED_UP, model("I can renew LN4410 by 7 days. Do you confirm?"))
+    early = judged(*messages, user("Yes, please go ahead. ###STOP###"), expected=[RENEW])
+    assert (early.classification, early.cause_kind, early.cause) == ("OVERLY_STRICT", "user", "user-ends-early")
+    assert (early.message, early.uncertain) == (6, True)
+    ignored = judged(*messages, user("Yes, please go ahead."), model("Done!"), expected=[RENEW])
+    assert (ignored.classification, ignored.uncertain) == ("MODEL_FAULT", False)
+
+
+def test_an_id_that_the_user_invents_is_its_fault() -> None:
+    refused = call("get_loan", {"loan": "LN9999"}, "!Error: no such loan")
+    verdict = judged(HELLO, user("It is the loan LN9999."), refused, model("There is none."), expected=[RENEW])
+    assert (verdict.cause, verdict.cause_kind, verdict.message) == ("user-invents-an-id", "user", 3)
+    known = call("get_loan", {"loan": "LN4410"}, "!Error: no such loan")
+    told = judged(HELLO, user("It is the loan LN4410."), known, model("There is none."), expected=[RENEW])
+    assert told.cause_kind == "model"
+
+
+@pytest.mark.parametrize(
+    ("messages", "sentence"),
+    [
+        pytest.param(
+            [HELLO, *LOOKED_UP, model("Shall I renew LN4410? Please confirm."), user("No, don’t change it.")],
+            "the user declines what the model proposed",
+            id="the user declines, with a typographic apostrophe",
+        ),
+        pytest.param(
+            [HELLO, *LOOKED_UP, model("Which loan do you mean?"), user("###STOP###")],
+            "ended the conversation in message 6, when the model had asked",
+            id="the user leaves a question unanswered",
+        ),
+        pytest.param(
+            [HELLO, *LOOKED_UP, model("I cannot do that: reference books cannot be borrowed by visiting members.")],
+            "refuses with its instructions",
+            id="the model repeats its instructions",
+        ),
+        pytest.param(
+            [HELLO, *call(*RENEW, "!Error: loan is locked"), model("It is locked.")],
+            "the tool refuses it: the environment may be at fault",
+            id="the tool refuses the expected call",
+        ),
+        pytest.param(
+            [HELLO, *call("renew_loan", {"loan": "LN4410"}, "!KeyError: 'days_left'"), model("That fails.")],
+            "looks like a failure of the tool itself",
+            id="the tool breaks",
+        ),
+        pytest.param(
+            [HELLO, *call("renew_loan", {"loan": "LN4410", "days": 7, "desk": "D"}), model("Done.")],
+            "Neither the task nor the conversation contains `Fxx17`",
+            id="nobody gave the expected value",
+        ),
+        pytest.param(
+            [HELLO, user("Send it by night mail."), *call("send", {"by": "night mail", "to": "desk"}), model("Sent.")],
+            "The user asked for `night mail`, not for the expected value",
+            id="the user asked for something else",
+        ),
+    ],
+)  # fmt: skip
+def test_reasons_to_doubt_a_fault_of_the_model(messages: list[ChatMessage], sentence: str) -> None:
+    expected = [RENEW]
+    if "Fxx17" in sentence:
+        expected = [("renew_loan", {"loan": "LN4410", "days": 7, "desk": "Fxx17"})]
+    if "night" in sentence:
+        expected = [("send", {"by": "desk pickup", "to": "desk"})]
+        messages = [model("We have desk pickup."), *messages]
+    verdict = judged(*messages, expected=expected)
+    assert verdict.classification == "MODEL_FAULT"
+    assert verdict.uncertain
+    assert sentence in verdict.reasoning
+
+
+def test_a_tool_that_refuses_after_a_change_of_the_model_is_not_suspected() -> None:
+    changed = call("return_loan", {"loan": "LN4410"})
+    verdict = judged(HELLO, *changed, *call(*RENEW, "!Error: returned"), model("Sorry."), expected=[RENEW])
+    assert "environment" not in verdict.reasoning
+
+
+def test_a_change_without_the_confirmation_that_the_instructions_demand_is_a_fault_whatever_is_expected() -> None:
+    changed = call("close_account", {"id": "eva_moss_41"})
+    verdict = judged(HELLO, *changed, model("Closed."), expected=[], passable=False)
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
+    assert "Its instructions demand a confirmation" in verdict.reasoning
+    agreed = judged(HELLO, model("Close it?"), user("Yes."), *changed, model("Closed."), expected=[], passable=False)
+    assert agreed.uncertain
+
+
+def test_the_message_is_that_of_the_proposal_to_which_the_user_agreed() -> None:
+    other = call("renew_loan", {"loan": "LN4410", "days": 9})
+    agreed = judged(HELLO, *LOOKED_UP, model("9 more days?"), user("Yes."), *other, expected=[RENEW])
+    assert agreed.message == 5
+    unasked = judged(HELLO, *LOOKED_UP, *other, expected=[RENEW])
+    assert unasked.message == 5
+    assert judged(HELLO, *LOOKED_UP, model("Bye."), expected=[RENEW]).message is None
+
+
+def test_a_wrong_number_is_found_where_it_is_said() -> None:
+    verdict = judged(
+        HELLO, model("The fee is 12.50 from 2024-01-02."), user("Thanks"), expected=[], outputs='["10.20"]'
+    )
+    assert (verdict.cause, verdict.message) == ("never-says-what-was-asked", 3)
+    assert "In message 3 it says `12.50`." in verdict.reasoning
+
+
+def test_only_reading_calls_that_differ_do_not_hide_a_text_that_is_not_said() -> None:
+    verdict = judged(
+        HELLO, *LOOKED_UP, model("You have 3 loans."), expected=[("get_loan", {"loan": "LN4410"})], outputs='["4"]'
+    )
+    assert verdict.cause == "never-says-what-was-asked"
+
+
+def test_a_trial_that_is_labelled_otherwise_than_the_others_is_uncertain() -> None:
+    messages = (HELLO, *LOOKED_UP, model("Bye."))
+    others = tuple(
+        TrialVerdict(trial=n, classification="OVERLY_STRICT", cause="user-ends-early", why="ends") for n in (2, 3)
+    )
+    assert not judged(*messages, expected=[RENEW]).uncertain
+    verdict = judged(*messages, expected=[RENEW], others=others)
+    assert verdict.classification == "MODEL_FAULT"
+    assert verdict.uncertain
+    assert verdict.reasoning.endswith(
+        "Only this trial has this label: trials 2, 3 of the task are labelled OVERLY_STRICT."
+    )

@@ -1,0 +1,85 @@
+"""Runs of an agent benchmark from file to report: which findings are first, certain, and how they are estimated."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import InProcessCommand
+
+POLICY = "# Library policy\nObtain explicit confirmation (yes) before you change anything.\n"
+TASK = "You are eva_moss_41. Renew the loan LN4410 for another week."
+MODEL = ("--judge", "anthropic/claude-opus-5-5")
+
+
+def called(name: str, arguments: dict[str, Any], number: int) -> dict[str, Any]:
+    given = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return {"role": "assistant", "content": None, "tool_calls": [given]}
+
+
+def entry(task: int, trial: int, reward: float, *, ends_early: bool = False) -> dict[str, Any]:
+    renewed = {"loan": "LN4410", "days": 7}
+    ending = [
+        {"role": "assistant", "content": "I can renew LN4410. Do you confirm?"},
+        {"role": "user", "content": "Yes, please go ahead. ###STOP###" if ends_early else f"No, thank you {task} {trial}."},
+    ]
+    if not ends_early:
+        ending += [{"role": "assistant", "content": f"Goodbye {task} {trial}."}]
+    return {
+        "task_id": task,
+        "trial": trial,
+        "reward": reward,
+        "info": {
+            "task": {"instruction": TASK, "actions": [{"name": "renew_loan", "kwargs": renewed}], "outputs": []},
+            "reward_info": {"reward": reward, "info": {"r_actions": reward}},
+        },
+        "traj": [
+            {"role": "system", "content": POLICY},
+            {"role": "user", "content": "I am eva_moss_41. Please renew LN4410 by 7 days."},
+            called("get_member", {"id": "eva_moss_41"}, trial),
+            {"role": "tool", "tool_call_id": f"c{trial}", "name": "get_member", "content": '{"loans": ["LN4410"]}'},
+            *ending,
+        ],
+    }
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Task 0: one of three trials passes. Task 1: none of three passes, and one differs from the others."""
+    entries = [entry(0, 0, 1.0), entry(0, 1, 0.0), entry(0, 2, 0.0)]
+    entries += [entry(1, 0, 0.0), entry(1, 1, 0.0), entry(1, 2, 0.0, ends_early=True)]
+    path = tmp_path / "library.json"
+    path.write_text(json.dumps(entries))
+    return path
+
+
+def test_a_task_that_nobody_passed_is_uncertain_and_comes_first(inside: InProcessCommand, runs: Path) -> None:
+    report = json.loads(inside.run("analyze", runs, "--judge", "rules", "--json").out)
+    found = {one["eval"].rpartition("/")[2]: one for one in report["findings"]}
+    assert [one["eval"].rpartition("/")[2] for one in report["findings"]][:3] == ["task-1#1", "task-1#2", "task-1#3"]
+    assert {name: one["never_passed"] for name, one in found.items()} == {
+        "task-0#2": False,
+        "task-0#3": False,
+        "task-1#1": True,
+        "task-1#2": True,
+        "task-1#3": True,
+    }
+    assert all(found[name]["uncertain"] for name in ("task-1#1", "task-1#2", "task-1#3"))
+    odd = found["task-1#3"]
+    assert (odd["classification"], odd["cause_kind"], odd["message"]) == ("OVERLY_STRICT", "user", 6)
+    assert "Only this trial has this label: trials 1, 2 of the task are labelled MODEL_FAULT." in odd["reasoning"]
+    page = Path(report["report_path"]).read_text()
+    assert "- 1, 2 come first: no known trial of any model passed these tasks, so what they expect may be wrong." in page
+    assert "Look first at [1]" in page
+    assert "(no known trial passed)" in page
+    assert "OVERLY_STRICT** (user), uncertain" in page
+    assert "went wrong at message 6" in page
+    assert "Message 6" in inside.run("explain", runs, "task-1#3", "--judge", "rules").out
+    assert inside.run("analyze", runs, "--judge", "rules").out.count("unchanged") == 1
+
+
+def test_a_dry_run_says_that_trials_may_be_judged_again(inside: InProcessCommand, runs: Path) -> None:
+    out = inside.run("analyze", runs, *MODEL, "--dry-run").out
+    assert "for 5: up to about " in out
+    assert "with up to 1 trial judged again" in out
