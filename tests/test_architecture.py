@@ -139,7 +139,7 @@ def test_structure_does_not_get_worse() -> None:
     assert len(structure.protocols()) <= 16, sorted(structure.protocols())  # Grader, with five implementations
     assert len(structure.lonely_protocols()) <= 0, structure.lonely_protocols()
     loaded = structure.modules_of_command("analyze", "sample", "--judge", "rules")
-    assert len(loaded) <= 168, loaded
+    assert len(loaded) <= 171, loaded  # how often the judge agreed with people's corrections
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")

@@ -187,7 +187,7 @@ def test_reviewers_who_disagree_are_both_shown_and_are_no_evidence(team: Team, l
     text = team.report.read_text()
     assert "\nReviewer: unclear\n" in text
     assert "\nReviewer: no: it is known\n" in text
-    assert "Ben and Cy agree on 0 of 1" in team.workspace.run("review", "stats").out
+    assert "Ben and Cy agree on 0 of 1" in team.workspace.run("review", "accuracy").out
     team.workspace.run("analyze", later, "--judge", "rules", "--quiet")
     page = next(path for path in team.workspace.reports if path.name.startswith("jn7next0"))
     report, entry = page.read_text(), load(page).entries[1]
@@ -229,13 +229,67 @@ def test_labels_and_judges_in_figures(team: Team) -> None:
     team.by("Ben")
     team.merged()
     team.sync()
-    found = json.loads(team.workspace.run("review", "stats", "--json").out)
+    found = json.loads(team.workspace.run("review", "accuracy", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 2}
     (row,) = found["judges"]
     assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@4", 2, 1)
-    said = team.workspace.run("review", "stats").out
+    said = team.workspace.run("review", "accuracy").out
     assert "agreement                 0.50 [0.09, 0.91]" in said
     assert f"Reviewed: 2 of {FAILURES} failed evals" in said
+    (wrong,) = row["wrong"]
+    assert (wrong["run"], wrong["eval"]) == (run_snapshots.RUN_ID, load(team.report).entries[1].paths[0])
+    assert f"rules@4 was wrong about:\n  {wrong['run']} {wrong['eval']}: {wrong['judged']}" in said
+    assert "Ben says AMBIGUOUS_TASK" in said
+    assert f"Next: evalscribe explain {wrong['run']} {wrong['eval']}" in said
+    assert wrong["eval"] in team.workspace.run("explain", wrong["run"], wrong["eval"], "--judge", "rules").out
+
+
+def test_corrections_count_before_they_are_merged_and_the_next_report_says_so(
+    workspace: Workspace, first: Path, later: Path
+) -> None:
+    """The folder is not in git, so that `review sync` reads nothing."""
+    assert "review label REPORT N LABEL" in workspace.run("review", "accuracy", code=66).err
+    workspace.run("analyze", first, "--judge", "rules", "--quiet")
+    page = workspace.reports[0]
+    assert "with your corrections" not in page.read_text()
+    assert "agreement" not in json.loads(page.with_suffix(".json").read_text())
+    workspace.run("review", "label", page, "1", str(load(page).entries[0].classification))
+    workspace.run("review", "label", page, "2", "AMBIGUOUS_TASK", "--note", "unclear")
+    found = json.loads(workspace.run("review", "accuracy", "--json").out)
+    assert (found["labels"], found["not_merged"], found["reviewers"]) == (2, 2, [])
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@4", 2, 1)]
+    assert found["judges"][0]["wrong"][0]["note"] == "unclear"
+    said = workspace.run("review", "accuracy").out
+    assert said.startswith("2 corrections that are not merged\n")
+    assert "a person says AMBIGUOUS_TASK" in said
+    workspace.run("analyze", later, "--judge", "rules", "--quiet")
+    new = next(path for path in workspace.reports if path.name.startswith("jn7next0"))
+    assert "; agreed with your corrections in 1 of 2;" in new.read_text()
+    assert json.loads(new.with_suffix(".json").read_text())["agreement"] == [
+        {"judge": "rules@4", "agreed": 1, "corrections": 2}
+    ]
+    assert load(new).agreement[0].corrections == 2
+    assert workspace.run("reports", "check", new).code == 0
+
+
+def test_a_models_confidence_and_cost_are_measured(team: Team, other_model: Path) -> None:
+    with MessagesServer() as server:
+        access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+        team.workspace.run("analyze", other_model, "--judge", "claude-opus-5-5", "--quiet", **access)
+    page = next(path for path in team.workspace.reports if path.name.startswith("jn7other"))
+    team.workspace.run("review", "label", page, "1", "MODEL_FAULT")
+    team.workspace.run("review", "label", page, "2", "OVERLY_STRICT")
+    team.by("Ben")
+    team.merged()
+    team.sync()
+    (row,) = json.loads(team.workspace.run("review", "accuracy", "--json").out)["judges"]
+    assert (row["judge"], row["labelled"], row["agreed"], row["certain"]) == ("anthropic/claude-opus-5-5", 2, 1, 2)
+    assert row["cost_usd"] > 0
+    (only,) = row["reliability"]["bins"]
+    assert (only["verdicts"], only["confidence"], only["agreement"]) == (2, pytest.approx(0.9), 0.5)
+    said = team.workspace.run("review", "accuracy").out
+    assert re.search(r"cost +\$0\.\d", said)
+    assert "  0.8 to 0.9  stated 0.90, agreed 0.50 (2 verdicts)" in said
 
 
 def test_who_copies_a_report_gives_no_labels(team: Team) -> None:
@@ -259,7 +313,7 @@ def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> 
     team.by("Ben")
     team.merged()
     assert team.sync()["labels"] == 1
-    found = json.loads(team.workspace.run("review", "stats", "--json").out)
+    found = json.loads(team.workspace.run("review", "accuracy", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 1}
     assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@4", 1, 0)]
 
@@ -288,7 +342,7 @@ def test_what_is_taken_back_is_withdrawn(team: Team) -> None:
     team.merged()
     assert (team.sync()["withdrawn"], team.sync()["withdrawn"]) == (1, 0)
     assert "Nobody has corrected or confirmed a finding" in team.workspace.run("review", "sync").out
-    assert "there are no human labels" in team.workspace.run("review", "stats", code=66).err
+    assert "nobody has corrected or confirmed a finding" in team.workspace.run("review", "accuracy", code=66).err
 
 
 def test_two_people_of_one_name(team: Team) -> None:

@@ -161,9 +161,16 @@ def render_kappa(found: Calibration) -> str:
     return NONE if found.kappa is None else f"{found.kappa.value:.2f} [{render_interval(found.kappa.interval)}]"
 
 
-def render_judges(judges: Mapping[str, Calibration], costs: Mapping[str, Usage] | None = None) -> list[str]:
-    """Render a table with a column for each judge: its agreement in total and by label, and its cost if known."""
-    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges)]
+def render_judges(
+    judges: Mapping[str, Calibration],
+    costs: Mapping[str, Usage] | None = None,
+    more: Iterable[list[str]] = (),
+) -> list[str]:
+    """Render a table with a column for each judge: its agreement in total and by label, and its cost if known.
+
+    `more` are further rows, each with its heading and a cell for each judge.
+    """
+    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges), *more]
     rows += _costs([costs[name] for name in judges]) if costs else []
     widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -199,9 +199,19 @@ def proves(judge: str) -> bool:
     return judge.startswith("replay@")
 
 
+def by_people(judge: str) -> bool:
+    """Return whether the judge's id is that of people's corrections of the same failure, which decide a verdict."""
+    return judge.startswith("people@")
+
+
+def by_model(judge: str) -> bool:
+    """Return whether the judge's id is that of a model, which states a confidence."""
+    return not (by_rules(judge) or proves(judge) or by_people(judge))
+
+
 def label_and_confidence(label: str, confidence: float, judge: str) -> str:
     """Return a label, followed by the confidence if a model gave the label."""
-    return label if by_rules(judge) or proves(judge) else f"{label} {confidence:.2f}"
+    return f"{label} {confidence:.2f}" if by_model(judge) else label
 
 
 ReplayedAnswer = Literal["reference", "output"]
@@ -434,6 +444,12 @@ class HumanLabel(Frozen):
     """Id of the judge that the person corrected or confirmed; None in reports that people wrote."""
     judged: Classification | None = None
     """The judge's own label."""
+    confidence: Confidence | None = None
+    """The judge's confidence, which is at most `UNCERTAIN_CONFIDENCE` for an uncertain verdict; None if unknown."""
+    stage: Stage | None = None
+    """The stage of a cascade that decided; None for a single judge."""
+    cost_usd: float | None = None
+    """Cost of the judge's verdict; None for the rules, and if it is unknown."""
     in_force: bool = True
     """Whether this is the report's current label; False if a later reviewer overruled it."""
 

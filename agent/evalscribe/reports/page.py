@@ -330,6 +330,9 @@ def _deciders(report: Report) -> Iterator[str]:
     own = " with the workspace's own prompts" if report.own_prompts else ""
     if report.judges:
         yield f"{', '.join(map(inline.name, report.judges))}{own}"
+    for one in report.agreement:
+        who = "" if len(report.agreement) == len(report.judges) == 1 else f"{inline.name(one.judge)} "
+        yield f"{who}agreed with your corrections in {one.agreed} of {one.corrections}"
     yield f"analysed {report.date}"
 
 
