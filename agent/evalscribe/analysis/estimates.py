@@ -11,7 +11,7 @@ from evalscribe.errors import ConsentError
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
-from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.rules.engine import RulesJudge, decided_by_people
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import Analysis, CostSummary, analyzed_run
 from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
@@ -50,7 +50,7 @@ class AnalysisPlan(Frozen):
     judge: str
     groups: int
     known: int
-    """Number of groups whose verdict is already in the store."""
+    """Number of groups whose verdict is in the store, proved, or decided by people's corrections."""
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
     """The stages of a cascade that have verdicts to decide."""
@@ -82,12 +82,15 @@ class AnalysisResult(Frozen):
 
 
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
-    """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included."""
+    """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included.
+
+    Groups whose verdict is proved, or decided by people's corrections, are never judged.
+    """
     known, asked = 0, []
     proved = [group for group in prepared.groups if prepared.proved(group)]
     known += len(proved)
     for case in _cases(prepared, (group for group in prepared.groups if group not in proved)):
-        if not prepared.workspace.options.fresh and prepared.knows(case):
+        if decided_by_people(case) or (not prepared.workspace.options.fresh and prepared.knows(case)):
             known += 1
         else:
             asked.append(_stages(prepared.analyst, case))

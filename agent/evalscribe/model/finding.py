@@ -36,6 +36,9 @@ class Precedent(Frozen):
     by_person: bool = False
     """Whether a person gave the label. Only a person's label is evidence for a later verdict."""
     cause: str | None = None
+    # Verdicts that were paid for are stored under keys with precedents, which must not depend on a later field.
+    cause_kind: CauseKind | None = Field(default=None, exclude_if=lambda kind: kind is None)
+    """The person's kind of cause; known only if `alike`."""
     error: str | None = None
     reasoning: str | None = None
     """The reasoning in the report; free-form reports often name the error only there."""
@@ -49,11 +52,11 @@ class Precedent(Frozen):
     note: str | None = None
     """The person's comment on the label."""
     alike: bool = False
-    """Whether the failures are known to be the same: same task, grader and error."""
+    """Whether the failures are known to be the same: same task, grader, error and failed tests."""
 
 
 class LabelledExample(Frozen):
-    """A similar failure that a person has labelled: an example for a judge, not evidence about this eval."""
+    """A similar failure that a person has labelled: an example for a judge, not evidence about this failure."""
 
     eval: str
     step: str | None = None
@@ -65,6 +68,13 @@ class LabelledExample(Frozen):
     date: str
     why: str
     """How the failures are similar, such as `the same error in another eval`."""
+
+
+class LabelCount(Frozen):
+    """How often people chose a label for similar failures. A group counts as one."""
+
+    label: Classification
+    count: int
 
 
 MIN_MODELS = 3
@@ -109,6 +119,8 @@ class Failure(Frozen):
     """Diagnosis of the evidence; if None, the judge computes it."""
     precedents: tuple[Precedent, ...] = ()
     examples: tuple[LabelledExample, ...] = ()
+    similar: tuple[LabelCount, ...] = ()
+    """How often people chose which label for similar failures, also for those not in `examples`; most often first."""
     across: CrossModelFailures | None = None
     """None if no other model is known to fail in the same way."""
     passable: bool | None = None
@@ -219,8 +231,11 @@ CORRECTED = "the corrected expectation"
 """Names the authors' change to what an eval expects. An output that passes with this change was not at fault."""
 REPLAY_JUDGE = "replay@1"
 """Id of the judge of proved verdicts. Raise by hand when the code's conclusions change."""
-VerdictBasis = Literal["judged", "reproduced", "proved"]
-"""`reproduced`: a replay shows that the failure is real; `proved`: a replay shows whose fault it is."""
+PEOPLE_JUDGE = "people@1"
+"""Id of the judge of verdicts that people's corrections of the same failure decide."""
+VerdictBasis = Literal["judged", "corrected", "reproduced", "proved"]
+"""`corrected`: a person gave this label to the same failure of another run; `reproduced`: a replay shows that the
+failure is real; `proved`: a replay shows whose fault it is."""
 ReplayOutcome = Literal["reference fails", "flaky", "not reproducible", "fixed by change", "reproduced", "inconclusive"]
 _BASIS: dict[ReplayOutcome, VerdictBasis] = {
     "reference fails": "proved",

@@ -38,6 +38,8 @@ NOT_MERGED = ""
 _WRITTEN = re.compile(r"^written: (.*)$", re.MULTILINE)
 _REVIEWED = re.compile(r'"reviewer":\s*\{')
 """Matches the data of a report that was written again after a correction."""
+_CORRECTED = re.compile(r"^Reviewer:| · judge said ", re.MULTILINE)
+"""Matches such a page. A kill between the two writes leaves a page with older data, or data with an older page."""
 
 
 class JudgedFailure(NamedTuple):
@@ -240,7 +242,7 @@ def _may_be_corrected(file: ReportFile) -> bool:
     """Return whether a page may have corrections. Most pages have none, and reading them all takes long."""
     written = _WRITTEN.search(file.text)
     unedited = written is not None and page_digest(file.text) == written[1]
-    return not unedited or _REVIEWED.search(file.data or "") is not None
+    return not unedited or bool(_CORRECTED.search(file.text) or _REVIEWED.search(file.data or ""))
 
 
 def _findings(analyses: Iterable[Analysis]) -> Iterator[tuple[LabelledEval, JudgedFailure]]:

@@ -22,7 +22,16 @@ from evalscribe.model.analysis import (
 from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare, Stage
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Role
-from evalscribe.model.finding import Classification, Collation, Finding, TrialCount, Unclassified, Verdict
+from evalscribe.model.finding import (
+    Classification,
+    Collation,
+    Finding,
+    TrialCount,
+    Unclassified,
+    Verdict,
+    VerdictBasis,
+    by_people,
+)
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.report import (
     ERROR_LIMIT,
@@ -178,7 +187,7 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         cause=verdict.cause,
         cause_kind=verdict.cause_kind,
         uncertain=verdict.uncertain,
-        basis=finding.proof.basis if finding.proof else "judged",
+        basis=_basis(finding, verdict),
         contradicted=_judge_of(finding.contradicted) if finding.contradicted else None,
         judge=_judge_of(verdict),
         why=verdict.why,
@@ -190,6 +199,12 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         missing="; ".join(finding.missing),
         snippets=snippets(verdict.citations, cut(one_line(verdict.error), ERROR_LIMIT)),
     )
+
+
+def _basis(finding: Finding, verdict: Verdict) -> VerdictBasis:
+    if by_people(verdict.judge):
+        return "corrected"
+    return finding.proof.basis if finding.proof else "judged"
 
 
 def _judge_of(verdict: Verdict) -> JudgeLabel:
