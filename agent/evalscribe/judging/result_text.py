@@ -1,7 +1,7 @@
 """Render judge results, and the agreement of judges with people, as text for a terminal."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from evalscribe.model.chat import Usage
@@ -171,8 +171,13 @@ def render_judges(
     `more` are further rows, each with its heading and a cell for each judge.
     """
     rows = [["", *judges], *_figures(judges.values()), *_per_label(judges), *more]
-    rows += _costs([costs[name] for name in judges]) if costs else []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]
+    rows += render_costs([costs[name] for name in judges]) if costs else []
+    return render_table(rows)
+
+
+def render_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Render rows with left-aligned columns; all rows have as many cells as the first."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
@@ -197,7 +202,8 @@ def _part(hits: int, number: int, value: float | None) -> str:
     return NONE if value is None else f"{value:.2f} ({hits}/{number})"
 
 
-def _costs(usages: Collection[Usage]) -> Iterator[list[str]]:
+def render_costs(usages: Collection[Usage]) -> Iterator[list[str]]:
+    """Yield rows with the calls, tokens and cost of each judge."""
     yield ["calls", *(str(usage.calls) for usage in usages)]
     yield ["tokens", *(f"{usage.input_tokens + usage.output_tokens:,}" for usage in usages)]
     yield ["cost", *(dollars(usage.cost_usd) for usage in usages)]
