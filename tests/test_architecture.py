@@ -134,12 +134,12 @@ def test_structure_does_not_get_worse() -> None:
     """Each number may only fall. A new feature may raise the last five: put the reason beside the number."""
     assert len(structure.repeated_class_names()) <= 0, structure.repeated_class_names()
     assert len(structure.fragments()) <= 13, structure.fragments()  # revision 0012 of the store
-    assert structure.imports_in_functions().total() <= 103, structure.imports_in_functions()  # analyze --prove
+    assert structure.imports_in_functions().total() <= 104, structure.imports_in_functions()  # scipy's rank correlation
     assert len(structure.root_entries()) <= 32, structure.root_entries()  # replay
     assert len(structure.protocols()) <= 16, sorted(structure.protocols())  # Grader, with five implementations
     assert len(structure.lonely_protocols()) <= 0, structure.lonely_protocols()
     loaded = structure.modules_of_command("analyze", "sample", "--judge", "rules")
-    assert len(loaded) <= 169, loaded  # rules for simulated users
+    assert len(loaded) <= 172, loaded  # rules for simulated users, and how often people corrected the judge
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")

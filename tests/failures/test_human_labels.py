@@ -7,6 +7,7 @@ from evalscribe.failures.human_labels import (
     MOST_OF_A_LABEL,
     CurrentFailure,
     add_labels,
+    count_similar,
     disagreements,
     examples_from_labels,
     precedents_from_labels,
@@ -185,7 +186,9 @@ def test_similar_failures_are_examples(label: HumanLabel, sighted: dict[str, obj
 @pytest.mark.parametrize(
     ("label", "sighted"),
     [
-        pytest.param(LABEL, {"grader": "g2"}, id="the same eval in another version"),
+        pytest.param(LABEL, {}, id="the same failure, which is evidence"),
+        pytest.param(LABEL, {"signature": "tests: another"}, id="another failure of the same version"),
+        pytest.param(LABEL, None, id="this eval in a version that is not known"),
         pytest.param(other(1), {"signature": "tests: another"}, id="nothing in common"),
         pytest.param(other(1, error="Tests failed"), None, id="a stock message"),
         pytest.param(other(1, error="x TS23456 y"), None, id="a longer code"),
@@ -197,9 +200,57 @@ def test_what_is_no_example(label: HumanLabel, sighted: dict[str, object] | None
     assert examples_from_labels([label], LOOK, {} if sighted is None else seen(label, **sighted)) == ()
 
 
+@pytest.mark.parametrize(
+    ("difference", "why"),
+    [
+        ({"grader": "g2"}, "the same error in another version of this eval"),
+        ({"task": "t2", "signature": "tests: another"}, "another version of this eval"),
+    ],
+)
+def test_another_version_of_the_eval_is_an_example(difference: dict[str, object], why: str) -> None:
+    (found,) = examples_from_labels([LABEL], LOOK, seen(**difference))
+    assert (found.eval, found.label, found.why) == ("a/1", "OVERLY_STRICT", why)
+
+
 def test_what_people_disagree_about_is_no_example() -> None:
-    labels = [other(1), other(1, "MODEL_FAULT", reviewer="Ben", in_force=False)]
+    labels = [other(1), other(1, "MODEL_FAULT", reviewer="Ben", email="ben@example.org", in_force=False)]
     assert examples_from_labels(labels, LOOK, seen(labels[0])) == ()
+    assert [(one.label, one.count) for one in count_similar(labels, LOOK, seen(labels[0]))] == [
+        ("KNOWN_GAP", 1),
+        ("MODEL_FAULT", 1),
+    ]
+
+
+def test_labels_of_similar_failures_are_counted() -> None:
+    """Each person once for a group, with the newest label, and more often than there are examples."""
+    labels = [
+        *(other(n, date=f"2026-11-0{n}") for n in range(1, 6)),
+        other(6, group="g"),
+        other(6, group="g", eval="b/7"),
+        other(8, "MODEL_FAULT", date="2026-11-01"),
+        other(8, "OVERLY_STRICT", date="2026-11-02"),
+        other(9, "MODEL_FAULT", cause="nothing in common"),
+    ]
+    sighted = {key: value for label in labels[:-1] for key, value in seen(label).items()}
+    assert [(one.label, one.count) for one in count_similar(labels, LOOK, sighted)] == [
+        ("KNOWN_GAP", 6),
+        ("OVERLY_STRICT", 1),
+    ]
+    assert len(examples_from_labels(labels, LOOK, sighted)) < 7
+
+
+def test_the_same_error_in_other_tests_is_not_known_to_be_the_same_failure() -> None:
+    """The code under test can throw any text, and the label of the same failure decides without a judge."""
+    assert precedents_from_labels([LABEL], LOOK, seen(checks="c2")) == ()
+    (found,) = add_labels([EARLIER], [LABEL], LOOK, seen(checks="c2"), names(LABEL), {})
+    assert (found.by_person, found.alike) == (True, False)
+
+
+def test_the_persons_kind_of_cause_is_known_for_the_same_failure() -> None:
+    label = changed(cause_kind="harness")
+    assert [one.cause_kind for one in precedents_from_labels([label], LOOK, seen())] == ["harness"]
+    assert add_labels([EARLIER], [label], LOOK, seen(), names(label), {})[0].cause_kind == "harness"
+    assert add_labels([EARLIER], [label], LOOK, {}, names(label), {})[0].cause_kind is None
 
 
 def test_few_examples_of_no_label_too_many_most_alike_then_newest() -> None:

@@ -73,7 +73,7 @@ COMMANDS = (
     ("rubrics", "show", "polite"),
     ("rubrics", "list"),
     ("rubrics", "validate", f"no{ORDERS}.yaml"),
-    ("review", "stats"),
+    ("review", "accuracy"),
     ("results", "show", TEXT),
     ("experiments", "scorers", "show", TEXT),
     ("experiments", "deployments", "show", TEXT),

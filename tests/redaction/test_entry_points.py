@@ -9,7 +9,7 @@ import pytest
 
 from evalscribe.cli import doctor
 from evalscribe.cli.doctor import Check, SetupReport
-from evalscribe.collections.judge_eval import parse_labelled
+from evalscribe.collections.judge_eval import LabelField, parse_labelled
 from evalscribe.judging.subjects import redacted_run_subject
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.reports import ReportTools
@@ -44,7 +44,10 @@ REPORT = f"""\
 
 def test_a_labelled_subject() -> None:
     run = {"id": "a", "transcripts": [{"messages": [{"role": "user", "content": f"use {KEY}"}]}]}
-    line = parse_labelled(json.dumps({"subject": {"agent_run": run}, "label": "yes"}), ["yes", "no"])
+    line = parse_labelled(
+        json.dumps({"subject": {"agent_run": run}, "label": "yes"}),
+        LabelField((), {"type": "string", "enum": ["yes", "no"]}),
+    )
     assert "use [redacted:vault-token]" in str(line)
     assert KEY not in str(line)
 

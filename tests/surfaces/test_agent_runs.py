@@ -22,7 +22,10 @@ def entry(task: int, trial: int, reward: float, *, ends_early: bool = False) -> 
     renewed = {"loan": "LN4410", "days": 7}
     ending = [
         {"role": "assistant", "content": "I can renew LN4410. Do you confirm?"},
-        {"role": "user", "content": "Yes, please go ahead. ###STOP###" if ends_early else f"No, thank you {task} {trial}."},
+        {
+            "role": "user",
+            "content": "Yes, please go ahead. ###STOP###" if ends_early else f"No, thank you {task} {trial}.",
+        },
     ]
     if not ends_early:
         ending += [{"role": "assistant", "content": f"Goodbye {task} {trial}."}]
@@ -70,7 +73,9 @@ def test_a_task_that_nobody_passed_is_uncertain_and_comes_first(inside: InProces
     assert (odd["classification"], odd["cause_kind"], odd["message"]) == ("OVERLY_STRICT", "user", 6)
     assert "Only this trial has this label: trials 1, 2 of the task are labelled MODEL_FAULT." in odd["reasoning"]
     page = Path(report["report_path"]).read_text()
-    assert "- 1, 2 come first: no known trial of any model passed these tasks, so what they expect may be wrong." in page
+    assert (
+        "- 1, 2 come first: no known trial of any model passed these tasks, so what they expect may be wrong." in page
+    )
     assert "Look first at [1]" in page
     assert "(no known trial passed)" in page
     assert "OVERLY_STRICT** (user), uncertain" in page

@@ -1,6 +1,7 @@
 """`evalscribe judge-eval`: judges side by side over labelled subjects, and what is wrong with a dataset."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,221 @@ def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judgi
 def test_a_rubric_without_choices_cannot_be_calibrated(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "polite", sample(judging), "--label", "because", code=64, ANTHROPIC_API_KEY="k")
     assert "it has label" in ended.err
+
+
+ROOT_CAUSE = """\
+rubric_text: Where did the agent run go wrong?
+output_schema:
+  type: object
+  properties:
+    broken: {type: boolean}
+    tags: {type: array, items: {type: string}}
+    root:
+      type: object
+      properties:
+        step: {type: integer, minimum: 1}
+        agent: {type: string}
+      required: [step, agent]
+      additionalProperties: false
+    because: {type: string, citations: true}
+  required: [broken, tags, root, because]
+  additionalProperties: false
+"""
+LABELS: list[dict[str, Any]] = [
+    {"broken": True, "tags": ["loop", "wrong-tool"], "root": {"step": 7, "agent": "Surfer"}},
+    {"broken": True, "tags": ["loop"], "root": {"step": 3, "agent": "Planner"}},
+    {"broken": False, "tags": [], "root": {"step": 12, "agent": "Surfer"}},
+    {"broken": True, "tags": ["loop"]},
+]
+ANSWERS: list[dict[str, Any]] = [
+    {"broken": True, "tags": ["wrong-tool", "loop"], "root": {"step": 9, "agent": "Surfer"}},
+    {"broken": True, "tags": ["loop", "slow"], "root": {"step": 3, "agent": "Surfer"}},
+    {"broken": True, "tags": [], "root": {"step": 9, "agent": "Surfer"}},
+    {"broken": True, "tags": ["loop"], "root": {"step": 1, "agent": "Planner"}},
+]
+
+
+def answers(call: Call) -> Answer:
+    text = json.dumps(call.body["messages"])
+    number = next(n for n in range(len(ANSWERS)) if f"run-{n}" in text)
+    return says_json({**ANSWERS[number], "because": "It did [T0B1]."})
+
+
+def measured(judging: InProcessCommand, *options: str, labels: list[Any] | None = None) -> Any:
+    """Measure the judge that gives `ANSWERS`; the document and the printed table."""
+    (judging.folder / "prompts" / "rubrics" / "root-cause.yaml").write_text(ROOT_CAUSE)
+    given = enumerate(LABELS if labels is None else labels)
+    names = dataset(judging, *({"subject": {"agent_run": run(f"run-{n}")}, "label": label} for n, label in given))
+    with MessagesServer(answers) as server:
+        ended = judging.run("judge-eval", "root-cause", names, "--json", *options, **access(server))
+        printed = judging.run("judge-eval", "root-cause", names, *options, **access(server)).out
+    document = json.loads(ended.out)
+    return document, document["judges"][0], re.sub(" +", " ", printed)
+
+
+def test_numbers_agree_exactly_or_within_a_tolerance(judging: InProcessCommand) -> None:
+    """Labels 7, 3, 12 and answers 9, 3, 9: mean absolute error 5 / 3."""
+    labels = [one["root"]["step"] for one in LABELS[:3]]
+    document, judge, printed = measured(judging, "--label", "root.step", labels=labels)
+    assert (document["key"], document["kind"], document["tolerance"]) == ("root.step", "number", None)
+    assert (judge["judged"], judge["right"], judge["kappa"], judge["confusion"]) == (3, 1, None, {})
+    assert judge["numbers"]["mean_absolute_error"] == pytest.approx(5 / 3)
+    assert judge["numbers"]["rank_correlation"] == pytest.approx(0.866, abs=1e-3)
+    assert [(row["label"], row["said"], row["agrees"]) for row in judge["rows"]] == [
+        (7, 9, False),
+        (3, 3, True),
+        (12, 9, False),
+    ]
+    assert "mean absolute error 1.67" in printed
+    assert "Spearman's correlation 0.87" in printed
+    _, judge, printed = measured(judging, "--label", "root.step", "--tolerance", "2", labels=labels)
+    assert (judge["right"], judge["agreement"]) == (2, pytest.approx(2 / 3))
+    assert "by `root.step`, numbers within 2" in printed
+
+
+def test_tags_are_compared_as_sets(judging: InProcessCommand) -> None:
+    """Whole labels hold the field at its path. Jaccard 1, 1/2, 1, 1; 4 of 5 tags of the judge are people's."""
+    document, judge, printed = measured(judging, "--label", "tags")
+    assert (document["kind"], judge["right"]) == ("tags", 3)
+    assert judge["tags"] == {"jaccard": 0.875, "precision": 0.8, "recall": 1.0}
+    assert "mean Jaccard index 0.88" in printed
+
+
+def test_whole_answers_are_compared_field_by_field(judging: InProcessCommand) -> None:
+    document, judge, printed = measured(judging, "--label", ".", "--tolerance", "2")
+    assert (document["key"], document["kind"]) == (".", "object")
+    assert (judge["judged"], judge["right"]) == (4, 2), "a label that lacks fields agrees in those that it has"
+    fields = {one["field"]: (one["kind"], one["right"], one["judged"], one["subjects"]) for one in judge["fields"]}
+    assert fields == {
+        "broken": ("choice", 3, 4, 4),
+        "tags": ("tags", 3, 4, 4),
+        "root.step": ("number", 2, 3, 3),
+        "root.agent": ("text", 2, 3, 3),
+    }
+    assert judge["fields"][0]["confusion"]["false"] == {"true": 1, "false": 0}
+    assert "`root.agent`\njudged 3 of 3\nagreement 0.67" in printed
+    assert "because" not in fields
+    nested, judge, _ = measured(judging, "--label", "root", labels=[one["root"] for one in LABELS[:3]])
+    assert (nested["key"], judge["right"]) == ("root", 0)
+
+
+def test_a_boolean_is_the_default_and_keeps_its_confusion_table(judging: InProcessCommand) -> None:
+    document, judge, printed = measured(judging, labels=[True, "true", False, True])
+    assert (document["key"], document["kind"], judge["right"]) == ("broken", "choice", 3)
+    assert [row["label"] for row in judge["rows"]] == [True, True, False, True]
+    assert judge["labels"][0]["label"] == "true"
+    assert "recall false 0.00 (0/1)" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "label", "said"),
+    [
+        pytest.param(("--label", "root.step"), 0, "label: 0 breaks minimum 1", id="below the minimum"),
+        pytest.param(("--label", "root.step"), "seven", "label: must be of type integer", id="not a number"),
+        pytest.param(
+            ("--label", "root.step"), {"root": {"agent": "x"}}, "label: lacks root.step", id="lacks the field"
+        ),
+        pytest.param(("--label", "tags"), ["a", 1], "label.[1]: must be of type string", id="an item of another type"),
+        pytest.param(("--label", "."), {"root": {"step": "7"}}, "label.root.step: must be of type", id="nested"),
+        pytest.param(("--label", "."), {"roots": 1}, 'label: has unknown "roots"', id="unknown field"),
+        pytest.param(("--label", "."), {"because": "x"}, "label: has none of the fields", id="nothing to compare"),
+    ],
+)
+def test_an_invalid_label_is_named_with_its_line_and_field(
+    options: tuple[str, ...], label: Any, said: str, judging: InProcessCommand
+) -> None:
+    (judging.folder / "prompts" / "rubrics" / "root-cause.yaml").write_text(ROOT_CAUSE)
+    names = dataset(judging, "", {"subject": {"agent_run": run("run-0")}, "label": label})
+    with MessagesServer(answers) as server:
+        ended = judging.run("judge-eval", "root-cause", names, *options, code=65, **access(server))
+        assert server.calls == []
+    assert "labelled.jsonl:2: " in ended.err
+    assert said in ended.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--label", "root.stop"), "has no field 'root.stop': it has broken, tags, root.step, root.agent"),
+        (("--label", "tags", "--tolerance", "1"), "--tolerance needs a number, and tags has none"),
+        (("--label", "root.step", "--tolerance", "-1"), "--tolerance is negative"),
+    ],
+)
+def test_a_field_that_cannot_be_compared_is_refused(
+    options: tuple[str, ...], said: str, judging: InProcessCommand
+) -> None:
+    (judging.folder / "prompts" / "rubrics" / "root-cause.yaml").write_text(ROOT_CAUSE)
+    names = dataset(judging, {"subject": {"agent_run": run("run-0")}, "label": 1})
+    ended = judging.run("judge-eval", "root-cause", names, *options, code=64, ANTHROPIC_API_KEY="k")
+    assert said in ended.err
+
+
+AGENTRX = """rubric_text: At which message, counted from 1, did the run go wrong, and which agent's fault was it?
+output_schema:
+  type: object
+  properties:
+    step_number: {type: integer, minimum: 1}
+    failed_agent: {type: string}
+    failure_category: {type: string}
+  required: [step_number, failed_agent, failure_category]
+  additionalProperties: false
+"""
+
+
+def test_the_step_of_a_root_cause_in_real_runs_of_agents(judging: InProcessCommand, real_data: Path) -> None:
+    """Magentic-One runs with root causes by people. The judge on loopback is 0 to 3 messages late, in turn."""
+    folder = real_data / "agentrx" / "magentic_one"
+    if not folder.is_dir():
+        pytest.skip("the real data has no root causes")
+    (judging.folder / "prompts" / "rubrics" / "root-step.yaml").write_text(AGENTRX)
+    labels: dict[str, dict[str, Any]] = {}
+    lines = []
+    for entry in json.loads((folder / "ground_truth.json").read_text()):
+        name = str(entry["trajectory_id"])
+        causes = {one["failure_id"]: one for one in entry["failures"]}
+        cause = causes[entry["root_cause"]["failure_id"]]
+        labels[name] = {key: cause[key] for key in ("step_number", "failed_agent", "failure_category")}
+        told = json.loads((folder / "trajectories" / f"{name}.json").read_text())
+        messages = [
+            {"role": "user" if one["role"] == "human" else "assistant", "content": f"{one['role']}: {one['content']}"}
+            for one in told
+        ]
+        first = {"role": "user", "content": f"Run {name}."}
+        lines.append(
+            {
+                "subject": {"agent_run": {"id": name, "transcripts": [{"messages": [first, *messages]}]}},
+                "label": labels[name],
+            }
+        )
+    order = {name: n for n, name in enumerate(labels)}
+
+    def late(call: Call) -> Answer:
+        text = json.dumps(call.body["messages"])
+        name = next(name for name in labels if f"Run {name}." in text)
+        step = labels[name]["step_number"] + order[name] % 4
+        return says_json({**labels[name], "step_number": step})
+
+    def agreed(*options: str) -> dict[str, Any]:
+        ended = judging.run("judge-eval", "root-step", dataset(judging, *lines), "--json", *options, **access(server))
+        (judge,) = json.loads(ended.out)["judges"]
+        assert isinstance(judge, dict)
+        return judge
+
+    with MessagesServer(late) as server:
+        exact, near = agreed("--label", "step_number"), agreed("--label", "step_number", "--tolerance", "2")
+        calls = len(server.calls)
+        whole = agreed()
+        assert len(server.calls) == calls >= len(labels), "another field needs no new answers"
+    delays = [n % 4 for n in order.values()]
+    assert exact["judged"] == len(labels) == 22
+    assert (exact["right"], near["right"]) == (delays.count(0), sum(delay <= 2 for delay in delays))
+    assert exact["numbers"]["mean_absolute_error"] == pytest.approx(sum(delays) / len(delays))
+    assert exact["numbers"]["rank_correlation"] > 0.9
+    assert {one["field"]: one["right"] for one in whole["fields"]} == {
+        "step_number": delays.count(0),
+        "failed_agent": 22,
+        "failure_category": 22,
+    }
 
 
 def test_the_maintainers_labels_of_the_real_runs(judging: InProcessCommand, real_data: Path) -> None:

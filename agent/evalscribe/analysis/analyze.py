@@ -35,10 +35,11 @@ from evalscribe.ids import share_field_names
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
-from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, ReplayOptions, by_rules, undecided
+from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, ReplayOptions, by_model, undecided
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
+from evalscribe.reports.accuracy import CASCADE, judge_agreement
 from evalscribe.reports.history import ReportHistory, follow_up_actions
 from evalscribe.reports.outline import compose_report
 from evalscribe.sample import earlier_reports
@@ -224,7 +225,7 @@ class RunAnalysis:
     def _require_no_model_verdicts(self, prepared: PreparedRun) -> None:
         """Raise `ConsentError` if the rules would replace verdicts of a model."""
         standing = report_target(self._workspace, prepared.run, self._date).standing()
-        models = {verdict.judge for verdict in standing.values() if not by_rules(verdict.judge)}
+        models = {verdict.judge for verdict in standing.values() if by_model(verdict.judge)}
         if self._writes and models:
             judges = join_first(sorted(models), 3)
             raise ConsentError(
@@ -414,6 +415,10 @@ def write_collated(
     asked = analyst.judges if judges is None else judges
     judges = tuple(dict.fromkeys([*asked, *(f.judged.judge for f in findings if f.judged)]))
 
+    measured = [*judges, *(CASCADE for f in findings if f.judged and f.judged.stage)]
+    workspace = prepared.workspace
+    agreed = judge_agreement(workspace.reports, workspace.store.analyses)
+
     def composed(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collated.collation
         if corrections:
@@ -427,6 +432,7 @@ def write_collated(
             earlier=[report.name for report in past.reports],
             own_prompts=analyst.own_prompts,
             cascade=collated.saving,
+            agreement=[one for one in agreed if one.judge in measured],
         )
         return report, collation
 

@@ -12,7 +12,7 @@ from evalscribe.failures.trials import MIN_AGREEING, find_outliers
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
-from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.rules.engine import RulesJudge, decided_by_people
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import Analysis, CostSummary, analyzed_run
 from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
@@ -52,7 +52,7 @@ class AnalysisPlan(Frozen):
     judge: str
     groups: int
     known: int
-    """Number of groups whose verdict is already in the store."""
+    """Number of groups whose verdict is in the store, proved, or decided by people's corrections."""
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
     """The stages of a cascade that have verdicts to decide."""
@@ -94,7 +94,10 @@ class AnalysisResult(Frozen):
 
 
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
-    """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included."""
+    """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included.
+
+    Groups whose verdict is proved, or decided by people's corrections, are never judged.
+    """
     known, asked = 0, []
     trials = _Trials(prepared)
     proved = [group for group in prepared.groups if prepared.proved(group)]
@@ -102,6 +105,9 @@ def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
     for group in prepared.groups:
         case = prepared.case(group) if group not in proved else None
         if not isinstance(case, Failure):
+            continue
+        if decided_by_people(case):
+            known += 1
             continue
         verdict = None if prepared.workspace.options.fresh else prepared.known_verdict(case)
         if verdict is not None:

@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING
 
 from evalscribe.collections.runs import open_run
 from evalscribe.evidence.same_failure import OtherRuns, compact_failure
-from evalscribe.failures.human_labels import CurrentFailure, FailureRecords, add_labels, examples_from_labels
+from evalscribe.failures.human_labels import (
+    CurrentFailure,
+    FailureRecords,
+    add_labels,
+    count_similar,
+    examples_from_labels,
+)
 from evalscribe.failures.prepare import fetch_evidence, group_failures
 from evalscribe.failures.trials import count_trials, find_outliers
 from evalscribe.ids import model_folder
 from evalscribe.judging.builder import FailureJudge, JudgeBuilder, open_engine_judge
 from evalscribe.judging.pack import case_of
 from evalscribe.judging.rules.agents import NOBODY_PASSED
-from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.rules.engine import RulesJudge, decided_by_people
 from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.judging.verdicts import TIMEOUT_S, AnalysisWatcher, JudgedGroup, JudgeQueue
 from evalscribe.model.chat import Usage
@@ -78,6 +84,7 @@ class RunLabels:
             update={
                 "precedents": add_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
                 "examples": examples_from_labels(self.labels, now, self.sighted),
+                "similar": count_similar(self.labels, now, self.sighted),
             }
         )
 
@@ -166,8 +173,11 @@ class PreparedRun:
         return verdicts[0] if same else None
 
     def case_or_verdict(self, group: FailureGroup) -> Failure | UnreadableEvidence | Verdict:
-        """Return the proved verdict of a group, else the case to judge."""
-        return self.proved(group) or self.case(group)
+        """Return the verdict of a group that was proved or that people's corrections decide, else the case to judge."""
+        if proved := self.proved(group):
+            return proved
+        case = self.case(group)
+        return (decided_by_people(case) if isinstance(case, Failure) else None) or case
 
     def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
         """Return the case of the group's first member, read from the store."""

@@ -13,6 +13,7 @@ from evalscribe.errors import DataError, EvalscribeError
 from evalscribe.git.report_folder import OWN_FILES, ReportsFolder
 from evalscribe.judging.verdicts import JudgeQueue, main_cause, no_answer_error
 from evalscribe.model.analysis import Analysis
+from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Collation, Correction, Finding, NoVerdictCause, Unclassified, Verdict, undecided
 from evalscribe.model.report import Report, ReportEntry
@@ -110,6 +111,7 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
         message=entry.message,
         first_mistake=entry.first_mistake,
         stage=judge.stage,
+        usage=Usage() if judge.cost_usd is None else Usage(calls=1, cost_usd=judge.cost_usd),
     )
 
 

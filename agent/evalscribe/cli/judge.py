@@ -1,6 +1,6 @@
 """`evalscribe judge` and `evalscribe judge-eval`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -11,15 +11,25 @@ from evalscribe.cli.output import aside, print_json, say, usage_line
 from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.judge import Judgement, Judgements
 from evalscribe.collections.judge import judge as use_case
-from evalscribe.collections.judge_eval import JudgeEval
+from evalscribe.collections.judge_eval import FieldAgreement, JudgeEval
 from evalscribe.collections.judge_eval import judge_eval as compare_judges
 from evalscribe.errors import DataError, UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.judging.builder import CASCADE
-from evalscribe.judging.result_text import citations_line, render_confusion, render_judges, result_text
+from evalscribe.judging.result_text import (
+    NONE,
+    citations_line,
+    render_confusion,
+    render_costs,
+    render_interval,
+    render_judges,
+    render_share,
+    render_table,
+    result_text,
+)
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
-from evalscribe.text import one_line, pluralise
+from evalscribe.text import one_line, pluralise, printable
 
 
 def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
@@ -174,7 +184,18 @@ def judge_eval(
     label: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="Field to compare. Default: classification, else the first field with choices."
+            metavar="PATH",
+            help="Field to compare: a dotted path, or `.` for the whole answer. "
+            "Default: classification, else the first field with choices, else the whole answer.",
+            show_default=False,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Maximum difference at which numbers agree. Default: they must be equal.",
+            show_default=False,
         ),
     ] = None,
     collection: Collection = None,
@@ -206,6 +227,7 @@ def judge_eval(
                 display,
                 judges=(judge or "").split(","),
                 label=label,
+                tolerance=tolerance,
                 collection=collection,
                 where=where,
             )
@@ -217,15 +239,52 @@ def judge_eval(
 
 def _show(found: JudgeEval) -> None:
     number = pluralise(found.judges[0].subjects, "subject")
-    say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`\n")
-    columns = {one.name: one.calibration for one in found.judges}
-    for line in render_judges(columns, {one.name: one.usage for one in found.judges}):
+    within = "" if found.tolerance is None else f", numbers within {found.tolerance:g}"
+    say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`{within}\n")
+    choice = found.kind == "choice"
+    columns = {one.name: one.calibration for one in found.judges} if choice else {}
+    costs = {one.name: one.usage for one in found.judges}
+    for line in render_judges(columns, costs) if choice else _table(found):
         say(line)
     for one in found.judges:
-        say(f"\n{one.judge} in columns, people in rows:" if one.judged else f"\n{one.judge}:")
-        for line in render_confusion(one.calibration, "") if one.judged else ():
+        if choice:
+            say(f"\n{one.judge} in columns, people in rows:" if one.judged else f"\n{one.judge}:")
+        for line in render_confusion(one.calibration, "") if choice and one.judged else ():
             say(line)
         for row in one.rows:
             if row.said is None:
                 say(f"line {row.line}, {row.subject}: not judged: {row.reason}")
     say(f"\nSpent now: {spent_text(found.spent)}")
+
+
+def _table(found: JudgeEval) -> list[str]:
+    """Render the agreement in a field that is no choice, and in each field of an object."""
+    rows = [["", *(one.name for one in found.judges)], *_field(found.judges)]
+    for fields in zip(*(one.fields for one in found.judges), strict=True):
+        rows += [["", *("" for _ in fields)], [f"`{printable(fields[0].field)}`", *("" for _ in fields)]]
+        rows += _field(fields)
+    rows += [["", *("" for _ in found.judges)]] if found.judges[0].fields else []
+    return render_table([*rows, *render_costs([one.usage for one in found.judges])])
+
+
+def _field(judges: Sequence[FieldAgreement]) -> Iterator[list[str]]:
+    """Yield the rows of one field, with a cell for each judge."""
+    yield ["judged", *(f"{one.judged} of {one.subjects}" for one in judges)]
+    shares = (
+        NONE if one.agreement is None else f"{one.agreement:.2f} [{render_interval(one.interval)}]" for one in judges
+    )
+    yield ["agreement", *shares]
+    yield ["agreement over all", *(render_share(one.agreement_over_all) for one in judges)]
+    match judges[0].kind:
+        case "choice":
+            yield ["balanced accuracy", *(render_share(one.balanced) for one in judges)]
+            yield ["Cohen's kappa", *(render_share(one.kappa.value if one.kappa else None) for one in judges)]
+        case "number":
+            numbers = [one.numbers for one in judges]
+            yield ["mean absolute error", *(render_share(one.mean_absolute_error if one else None) for one in numbers)]
+            yield ["Spearman's correlation", *(render_share(one.rank_correlation if one else None) for one in numbers)]
+        case "tags":
+            tags = [one.tags for one in judges]
+            yield ["mean Jaccard index", *(render_share(one.jaccard if one else None) for one in tags)]
+            yield ["precision of tags", *(render_share(one.precision if one else None) for one in tags)]
+            yield ["recall of tags", *(render_share(one.recall if one else None) for one in tags)]

@@ -1,6 +1,6 @@
-"""`evalscribe review label|sync|stats|export`: what people say about the findings."""
+"""`evalscribe review label|sync|accuracy|export`: what people say about the findings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os.path import relpath
 from pathlib import Path
 from shlex import quote
@@ -11,29 +11,34 @@ import typer
 from evalscribe.cli import options, output
 from evalscribe.cli.output import hint, print_json, say
 from evalscribe.errors import EvalscribeError, UsageError
-from evalscribe.judging.result_text import NONE, render_confusion, render_interval, render_judges, render_share
+from evalscribe.judging.result_text import (
+    NONE,
+    render_agreement,
+    render_confusion,
+    render_interval,
+    render_judges,
+    render_share,
+)
 from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
 from evalscribe.model.repository import is_report
 from evalscribe.model.run import Run
+from evalscribe.reports.accuracy import Accuracy, CorrectedVerdict, JudgeAccuracy, ReviewerRow
+from evalscribe.reports.accuracy import accuracy as measure
 from evalscribe.reports.corrections import correct_label
 from evalscribe.reports.review import (
-    AgreementStats,
     Disagreement,
     ExportedLabels,
     PendingLabel,
     ReviewerLabel,
-    ReviewerRow,
     SyncResult,
-    calibration,
     export_labels,
-    statistics,
 )
 from evalscribe.reports.review import sync_labels as use_case
 from evalscribe.settings import Options
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
 from evalscribe.sources.snapshot import held_run
-from evalscribe.text import pluralise
+from evalscribe.text import dollars, pluralise
 from evalscribe.workspace import Workspace
 
 Report = Annotated[
@@ -123,10 +128,14 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
     return 0
 
 
-def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Show how well judges agree with reviewers, and reviewers with each other."""
+def accuracy(reports: options.Reports = None, as_json: options.Json = False) -> int:
+    """Measure judges on people's corrections, and reviewers on each other.
+
+    Uses the corrections that `review sync` has read, and those on pages in the reports folder.
+    """
     with _opened(reports) as workspace:
-        print_agreement(statistics(workspace.reports, workspace.store.analyses), as_json=as_json)
+        found = measure(workspace.reports, workspace.store.analyses)
+    print_json(found) if as_json else print_accuracy(found)
     return 0
 
 
@@ -207,25 +216,65 @@ def _short(ref: str) -> str:
     return next((ref.removeprefix(head) for head in HEADS if ref.startswith(head)), ref)
 
 
-def print_agreement(found: AgreementStats, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
+def print_accuracy(found: Accuracy) -> None:
     covered = found.coverage
-    say(f"{pluralise(found.labels, 'current label')} by {', '.join(found.reviewers)}")
+    say(f"{pluralise(found.labels, 'correction')} {_authors(found)}")
     say(f"Reviewed: {covered.reviewed} of {pluralise(covered.findings, 'failed eval')} in reports of judges")
-    columns = {row.judge: calibration(row) for row in found.judges}
+    columns = {row.judge: row.calibration for row in found.judges}
     if columns:
         say()
-    for line in render_judges(columns) if columns else ():
+    for line in render_judges(columns, more=[*_certain(found.judges), *_confidence(found.judges)]) if columns else ():
         say(line)
-    for name, figures in columns.items():
-        say(f"\n{name} in columns, people in rows:")
-        for line in render_confusion(figures, ""):
+    if any(row.tasks < row.labelled for row in found.judges):
+        say("In the intervals, the corrections of one task count as one observation.")
+    for row in found.judges:
+        say(f"\n{row.judge} in columns, people in rows:")
+        for line in render_confusion(row.calibration, ""):
             say(line)
+        if row.reliability:
+            say(f"\nConfidence of {row.judge}, and how often people agreed:")
+            for one in row.reliability.bins:
+                share = f"{render_share(one.agreement)} ({pluralise(one.verdicts, 'verdict')})"
+                say(f"  {one.low:.1f} to {one.high:.1f}  stated {one.confidence:.2f}, agreed {share}")
+    for row in found.judges:
+        if row.wrong:
+            say()
+        _some(f"{row.judge} was wrong about", (_wrong(one, row) for one in row.wrong))
     if found.between:
         say()
     _some("Reviewers of the same failures", map(_between, found.between))
+    wrong = next((one for row in found.judges for one in row.wrong), None)
+    if wrong:
+        hint(f"Next: evalscribe explain {quote(wrong.run)} {quote(wrong.eval)}")
+
+
+def _authors(found: Accuracy) -> str:
+    """Render `by Ada, Ben`, and how many corrections are not merged."""
+    by = f"by {', '.join(found.reviewers)}" if found.reviewers else ""
+    if not found.not_merged:
+        return by
+    return f"{by}, {found.not_merged} of them not merged" if by else "that are not merged"
+
+
+def _certain(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
+    yield ["certain", *(f"{row.certain} of {row.labelled}" for row in rows)]
+    yield ["agreement if certain", *(render_agreement(row.calibration_of_certain) for row in rows)]
+
+
+def _confidence(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
+    """Yield the calibration of stated confidences, if a judge states any, and the cost."""
+    stated = [row.reliability for row in rows]
+    if any(stated):
+        yield ["calibration error", *(render_share(one.calibration_error if one else None) for one in stated)]
+        yield ["Brier score", *(render_share(one.brier if one else None) for one in stated)]
+    yield ["cost", *(NONE if row.cost_usd is None else dollars(row.cost_usd) for row in rows)]
+
+
+def _wrong(one: CorrectedVerdict, row: JudgeAccuracy) -> str:
+    unsure = ", uncertain" if one.certain is False else ""
+    by = f" by {one.judge}" if row.judges != (row.judge,) else ""
+    said = f"{one.judged}{unsure}{by}, {one.reviewer or 'a person'} says {one.label}"
+    return f"{one.run} {one.eval}: {said} ({one.report})"
 
 
 def _between(pair: ReviewerRow) -> str:

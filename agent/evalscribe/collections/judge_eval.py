@@ -4,14 +4,14 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from evalscribe.collections.judge import JudgedSubjects, concurrency, estimate_judging, judge_subjects, rubric_of
 from evalscribe.collections.runs import find_failure
@@ -34,13 +34,22 @@ from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.chat import Usage
 from evalscribe.model.dataset import Dataset, Item
-from evalscribe.model.output_schema import agreement_keys
+from evalscribe.model.output_schema import agreement_keys, validate_answer
 from evalscribe.model.protocols import Estimate
-from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.result import ResultType
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AgentRun, parse_agent_run
 from evalscribe.redaction.redact import redact_json
-from evalscribe.statistics.agreement import Calibration, Kappa, LabelPair, LabelScore
+from evalscribe.statistics.agreement import (
+    Calibration,
+    Kappa,
+    LabelPair,
+    LabelScore,
+    NumberAgreement,
+    TagAgreement,
+    number_agreement,
+    tag_agreement,
+)
 from evalscribe.statistics.intervals import Interval
 from evalscribe.store.lookup import LATEST, find_dataset, find_dataset_version
 from evalscribe.workspace import Workspace
@@ -62,8 +71,8 @@ class LabelledSource:
     """JSON texts of labelled subjects, each with the number (from 1) of its line or item."""
 
 
-def open_labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
-    """Read labelled subjects from a file, else from a dataset `NAME[@V][:SPLIT]`; `key` is the label field.
+def open_labelled(workspace: Workspace, named: str, field: "LabelField") -> LabelledSource:
+    """Read labelled subjects from a file, else from a dataset `NAME[@V][:SPLIT]`.
 
     Raises:
         NotFoundError: Neither exists.
@@ -73,7 +82,7 @@ def open_labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
     if path.exists() or path.suffix in (".jsonl", ".json") or "/" in named:
         return labelled_file(path)
     try:
-        return labelled_dataset(workspace.store.datasets, named, key)
+        return labelled_dataset(workspace.store.datasets, named, field)
     except NotFoundError as error:
         raise NotFoundError(f"file {named} not found, and {error}", fields=error.fields) from None
 
@@ -84,15 +93,15 @@ def labelled_file(path: Path) -> LabelledSource:
     return LabelledSource(str(path), path.parent, lines)
 
 
-def labelled_dataset(datasets: "DatasetStore", named: str, key: str) -> LabelledSource:
+def labelled_dataset(datasets: "DatasetStore", named: str, field: "LabelField") -> LabelledSource:
     """Read the items of `NAME[@V][:SPLIT]`.
 
-    The input is the subject. The expected output is the label, or an object with the label under `key` or `label`.
-    Raises `NotFoundError` listing the known names.
+    The input is the subject. The expected output is the label, or an object with the label under the field's path or
+    under `label`. Raises `NotFoundError` listing the known names.
     """
     dataset, version_name, split = _parts(datasets, named)
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
-    lines = tuple(_lines(datasets.items(version.id), split, key))
+    lines = tuple(_lines(datasets.items(version.id), split, field))
     if not lines:
         raise NotFoundError(f"{dataset.name}@{version.number} has no items in split {split!r}")
     return LabelledSource(f"{dataset.name}@{version.number}{f':{split}' if split else ''}", Path(), lines)
@@ -108,16 +117,22 @@ def _parts(datasets: "DatasetStore", named: str) -> tuple[Dataset, str | None, s
     return find_dataset(datasets, match["name"]), match["version"], match["split"]
 
 
-def _lines(items: Iterator[Item], split: str | None, key: str) -> Iterator[tuple[int, str]]:
+def _lines(items: Iterator[Item], split: str | None, field: "LabelField") -> Iterator[tuple[int, str]]:
     for number, item in enumerate(items, 1):
         if split is None or item.split == split:
-            yield number, canonical_json({"subject": item.input, **_label(item.expected_output, key)})
+            yield number, canonical_json({"subject": item.input, **_label(item.expected_output, field)})
 
 
-def _label(expected: JsonValue, key: str) -> dict[str, JsonValue]:
-    if isinstance(expected, dict):
-        return next(({"label": expected[name]} for name in (key, "label") if name in expected), {})
-    return {} if expected is None else {"label": expected}
+def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
+    """Return the `label` of a line; empty if the item has none."""
+    if expected is None:
+        return {}
+    if not isinstance(expected, dict):
+        return {"label": expected}
+    if "label" in expected and "label" not in field.schema.get("properties", {}):
+        return {"label": expected["label"]}
+    found = field.of(expected)
+    return {} if found is None else {"label": found}
 
 
 def _read(path: Path) -> str:
@@ -159,7 +174,7 @@ class SubjectLine(Frozen):
 
 class LabelledLine(Frozen):
     subject: SubjectLine
-    label: str | bool | int | float
+    label: JsonValue
 
 
 @dataclass(frozen=True)
@@ -167,22 +182,23 @@ class LabelledSubject:
     """A subject with its human label. The subject is loaded when it is judged."""
 
     line: int
-    label: str
+    label: JsonValue
     waiting: PendingSubject
 
 
 class LabelledSubjects:
     """All labelled subjects of one source. Errors are reported, with line numbers, before any judge is called."""
 
-    def __init__(self, source: LabelledSource, labels: Sequence[str], members: Members = dict) -> None:
+    def __init__(self, source: LabelledSource, field: "LabelField", members: Members = dict) -> None:
         """Read the source.
 
         Args:
-            labels: Permitted labels, as `label_text` returns them.
+            source: The lines.
+            field: The field that the labels are values of.
             members: Agent runs that lines may name by id.
         """
         self._source = source
-        self._labels = labels
+        self._field = field
         self._members = cache(members)
         self._problems: list[tuple[int, str]] = []
 
@@ -200,7 +216,7 @@ class LabelledSubjects:
         texts = self._source.lines
         if not texts:
             raise DataError(f"{self._source.name}: contains no labelled subjects")
-        lines = [(number, self._tried(number, partial(parse_labelled, text, self._labels))) for number, text in texts]
+        lines = [(number, self._tried(number, partial(parse_labelled, text, self._field))) for number, text in texts]
         return [(number, line) for number, line in lines if line is not None]
 
     async def _runs(
@@ -254,7 +270,7 @@ class LabelledSubjects:
         else:
             run = self._tried(number, lambda: self._agent_run(subject))
             waiting = pending_agent_run(run) if run else None
-        return LabelledSubject(number, label_text(line.label), waiting) if waiting else None
+        return LabelledSubject(number, line.label, waiting) if waiting else None
 
     def _agent_run(self, subject: SubjectLine) -> AgentRun:
         if subject.agent_run is not None:
@@ -292,8 +308,8 @@ class LabelledSubjects:
             raise DataError("\n".join([*told, *more]))
 
 
-def parse_labelled(text: str, labels: Sequence[str]) -> LabelledLine:
-    """Parse one line. Raises `DataError` if it is invalid."""
+def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
+    """Parse one line. Raises `DataError` if it is invalid, or if its label is no value of the field."""
     try:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
     except ValidationError as error:
@@ -307,9 +323,7 @@ def parse_labelled(text: str, labels: Sequence[str]) -> LabelledLine:
         raise DataError("subject: give one of run (with eval), agent_run_id, agent_run, file or evidence")
     if line.subject.eval is not None and given != ["run"]:
         raise DataError("subject.eval: needs run")
-    if label_text(line.label) not in labels:
-        raise DataError(f"label {label_text(line.label)!r} is unknown; use one of {', '.join(labels)}")
-    return line
+    return line.model_copy(update={"label": field.parse(line.label)})
 
 
 def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
@@ -325,14 +339,139 @@ def label_text(label: object) -> str:
     return label if isinstance(label, str) else json.dumps(label)
 
 
-def schema_labels(schema: dict[str, Any], key: str) -> Iterator[str]:
-    """Yield the permitted values of an output property; nothing if the property is neither an enum nor a boolean."""
-    shape = schema["properties"].get(key, {})
-    yield from map(label_text, (True, False) if shape.get("type") == "boolean" else shape.get("enum", ()))
+FieldKind = Literal["choice", "number", "tags", "text", "object"]
+WHOLE = "."
+"""Name of the whole answer as a field."""
+
+
+@dataclass(frozen=True)
+class LabelField:
+    """A field of a rubric's answers that is compared with labels."""
+
+    keys: tuple[str, ...]
+    """Names from the answer to the field; empty for the whole answer."""
+    schema: dict[str, Any]
+    tolerance: float | None = None
+    """Maximum difference at which numbers agree; None to compare integers with an enum as labels, others exactly."""
+
+    @property
+    def path(self) -> str:
+        return ".".join(self.keys) or WHOLE
+
+    @property
+    def kind(self) -> FieldKind:
+        type_ = self.schema["type"]
+        if type_ in ("integer", "number") and (self.tolerance is not None or "enum" not in self.schema):
+            return "number"
+        if type_ == "boolean" or "enum" in self.schema:
+            return "choice"
+        return "tags" if type_ == "array" else "object" if type_ == "object" else "text"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The permitted labels as text; empty unless the field is a choice."""
+        if self.kind != "choice":
+            return ()
+        return tuple(map(label_text, self.schema.get("enum", (True, False))))
+
+    @property
+    def leaves(self) -> tuple["LabelField", ...]:
+        """The fields of an object that are compared one by one, in the order of the schema; text with citations is not
+        compared. For another field, the field itself."""
+        if self.kind != "object":
+            return () if self.schema.get("citations") else (self,)
+        inner = (
+            LabelField((*self.keys, name), schema, self.tolerance) for name, schema in self.schema["properties"].items()
+        )
+        return tuple(leaf for one in inner for leaf in one.leaves)
+
+    def of(self, answer: JsonValue) -> JsonValue:
+        """Return the field's value in an answer or a label of the whole answer; None if it has none."""
+        for key in self.keys:
+            answer = answer.get(key) if isinstance(answer, dict) else None
+        return answer
+
+    def said(self, answer: JsonValue) -> JsonValue:
+        """Return the field's value in a judge's answer, of an object only what is compared; None if it has none."""
+        value = _compared(self.of(answer), self.schema)
+        return value if self.valid(value) else None
+
+    def parse(self, label: JsonValue) -> JsonValue:
+        """Return a label as a value of the field. Raises `DataError` if it is none.
+
+        An object may hold the field at its path. A label of an object may lack fields, which are then not compared.
+        """
+        if isinstance(label, dict) and self.kind != "object":
+            found = self.of(label)
+            if found is None:
+                raise DataError(f"label: lacks {self.path}")
+            label = found
+        if isinstance(label, str) and self.schema["type"] in ("boolean", "integer", "number"):
+            with suppress(ValueError):
+                label = json.loads(label)
+        if self.kind == "choice" and label_text(label) not in self.choices:
+            raise DataError(f"label {label_text(label)!r} is unknown; use one of {', '.join(self.choices)}")
+        problem = next(iter(validate_answer(label, _partial(self.schema))), None)
+        if problem is not None:
+            nested = "label: " if problem.startswith("answer: ") else "label."
+            raise DataError(nested + problem.removeprefix("answer: "))
+        if self.kind == "object" and not any(_inside(self, leaf, label) is not None for leaf in self.leaves):
+            raise DataError(f"label: has none of the fields that are compared: {_names(self.leaves)}")
+        return label
+
+    def valid(self, value: JsonValue) -> bool:
+        """Return whether a judge's value can be compared."""
+        return value is not None and not validate_answer(value, _partial(self.schema))
+
+    def agree(self, label: JsonValue, said: JsonValue) -> bool:
+        """Return whether a valid value agrees with a label: for objects, in every field that the label has."""
+        match self.kind:
+            case "object":
+                pairs = [(leaf, _inside(self, leaf, label), _inside(self, leaf, said)) for leaf in self.leaves]
+                return all(leaf.valid(b) and leaf.agree(a, b) for leaf, a, b in pairs if a is not None)
+            case "number":
+                assert isinstance(label, int | float)
+                assert isinstance(said, int | float)
+                return abs(label - said) <= (self.tolerance or 0)
+            case "tags":
+                return tag_set(label) == tag_set(said)
+        return label_text(label) == label_text(said)
+
+
+def _inside(whole: LabelField, leaf: LabelField, value: JsonValue) -> JsonValue:
+    """Return a leaf's value in a value of the field that contains it; None if it is not there."""
+    return LabelField(leaf.keys[len(whole.keys) :], leaf.schema).of(value)
+
+
+def _compared(value: JsonValue, schema: dict[str, Any]) -> JsonValue:
+    """Return a value without text with citations and without empty objects; None if nothing is left."""
+    if schema["type"] != "object":
+        return None if schema.get("citations") else value
+    inner = value if isinstance(value, dict) else {}
+    parts = {name: _compared(inner.get(name), one) for name, one in schema["properties"].items()}
+    return {name: part for name, part in parts.items() if part is not None} or None
+
+
+def _names(fields: Iterable[LabelField]) -> str:
+    return ", ".join(field.path for field in fields)
+
+
+def tag_set(value: JsonValue) -> frozenset[str]:
+    """Return the items of an array as text, without order and repetitions."""
+    return frozenset(map(canonical_json, value if isinstance(value, list) else ()))
+
+
+def _partial(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema without required fields, at any depth of objects; unknown fields are refused."""
+    if schema["type"] != "object":
+        return schema
+    properties = {name: _partial(inner) for name, inner in schema["properties"].items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 PREFERRED = "classification"
-"""Field that is compared if the rubric has it; otherwise, the first field with a choice of labels is compared."""
+"""Field that is compared if the rubric has it; otherwise, the first field with a choice of labels is compared, or the
+whole answer."""
 
 
 class CalibrationRow(Frozen):
@@ -340,8 +479,10 @@ class CalibrationRow(Frozen):
 
     line: int
     subject: str
-    label: str
-    said: str | None
+    label: JsonValue
+    said: JsonValue
+    """The judge's value of the field; null if it gave none."""
+    agrees: bool = False
     task: str | None = None
     """The eval of the subject, without run and trial. Subjects of one eval are not independent observations."""
     known: bool = False
@@ -349,32 +490,51 @@ class CalibrationRow(Frozen):
     """Why the judge gave no usable answer; None if it did."""
 
 
-class CalibratedJudge(Frozen):
-    """One judge compared with human labels. Shares are fractions of the judged subjects."""
+class FieldAgreement(Frozen):
+    """Agreement with human labels in one field. Shares are fractions of the judged subjects."""
 
-    name: str
-    """Short name: `rules@1`, `cascade`, `provider/model`."""
-    judge: str
+    field: str
+    """Dotted path in the answer; `.` for the whole answer."""
+    kind: FieldKind
     subjects: int
+    """Number of subjects whose label has the field."""
     judged: int
     right: int
-    known: int
+    """Number of subjects with an agreeing value. Numbers agree within the tolerance, tags as sets, objects if all
+    fields of the label agree, text only if it is equal."""
     agreement: float | None
     interval: Interval
     agreement_over_all: float | None
     """Agreement over all subjects, with unanswered subjects counted as disagreement."""
-    balanced: float | None
-    kappa: Kappa | None
-    labels: tuple[LabelScore, ...]
-    confusion: dict[str, dict[str, int]]
+    balanced: float | None = None
+    """Only for a choice, as are `kappa`, `labels` and `confusion`."""
+    kappa: Kappa | None = None
+    labels: tuple[LabelScore, ...] = ()
+    confusion: dict[str, dict[str, int]] = Field(default_factory=dict)
     """Counts by human label, then by the judge's label."""
+    numbers: NumberAgreement | None = None
+    """Only for numbers."""
+    tags: TagAgreement | None = None
+    """Only for arrays."""
+
+
+class CalibratedJudge(FieldAgreement):
+    """One judge compared with human labels."""
+
+    name: str
+    """Short name: `rules@1`, `cascade`, `provider/model`."""
+    judge: str
+    known: int
+    fields: tuple[FieldAgreement, ...] = ()
+    """The fields of an object, each with the subjects whose label has it; empty if another field is compared."""
     usage: Usage
     """Usage of the judge for all subjects, including earlier commands."""
     rows: tuple[CalibrationRow, ...]
 
     @property
     def calibration(self) -> Calibration:
-        pairs = (LabelPair(expected=row.label, predicted=row.said, cluster=row.task) for row in self.rows)
+        """The figures of a choice, for printing."""
+        pairs = (_pair(row.label, row.said, row.task) for row in self.rows)
         return Calibration(pairs, [row.label for row in self.labels])
 
 
@@ -384,21 +544,41 @@ class JudgeEval(Frozen):
     rubric: str
     dataset: str
     key: str
-    """The compared field of the output."""
+    """The compared field of the output, as a dotted path; `.` for the whole answer."""
+    kind: FieldKind
+    tolerance: float | None
+    """Maximum difference at which numbers agree; null if they must be equal."""
     judges: tuple[CalibratedJudge, ...]
     spent: Mapping[str, Usage]
     """Usage of this command, by stage."""
 
 
-def label_key(rubric: Rubric, wanted: str | None) -> str:
-    """Return the field to compare. Raises `UsageError` if the rubric has no field with a choice of labels."""
+def label_field(rubric: Rubric, wanted: str | None, tolerance: float | None = None) -> LabelField:
+    """Return the field to compare. Raises `UsageError` if the rubric has no such field, or it cannot be compared."""
+    whole = LabelField((), rubric.output_schema, tolerance)
     keys = agreement_keys(rubric.output_schema)
-    if wanted is None and keys:
-        return PREFERRED if PREFERRED in keys else keys[0]
-    if wanted is None or wanted not in keys:
-        has = f"it has {', '.join(keys)}" if keys else "it has none"
-        raise UsageError(f"{rubric.id} needs a field with an enum or a boolean to compare labels: {has}")
-    return wanted
+    if wanted is None:
+        wanted = PREFERRED if PREFERRED in keys else keys[0] if keys else WHOLE
+    field = whole if wanted == WHOLE else _at(whole, wanted)
+    has = _names(whole.leaves)
+    if field is None or not field.leaves:
+        problem = f"has no field {wanted!r}" if field is None else f"has nothing in {wanted!r} that can be compared"
+        raise UsageError(f"{rubric.id} {problem}: it has {has or 'none'}", fields=("label",))
+    if tolerance is not None and (tolerance < 0 or not any(leaf.kind == "number" for leaf in field.leaves)):
+        problem = "is negative" if tolerance < 0 else f"needs a number, and {field.path} has none"
+        raise UsageError(f"`tolerance` {problem}", fields=("tolerance",))
+    return field
+
+
+def _at(field: LabelField, path: str) -> LabelField | None:
+    """Return the field at a dotted path; names may contain dots themselves. None if there is none."""
+    for name, schema in field.schema.get("properties", {}).items():
+        inner = LabelField((*field.keys, name), schema, field.tolerance)
+        if path == name:
+            return inner
+        if path.startswith(f"{name}.") and (found := _at(inner, path[len(name) + 1 :])):
+            return found
+    return None
 
 
 async def judge_eval(
@@ -409,6 +589,7 @@ async def judge_eval(
     *,
     judges: Sequence[str] = ("",),
     label: str | None = None,
+    tolerance: float | None = None,
     collection: str | None = None,
     where: str | None = None,
 ) -> JudgeEval:
@@ -420,7 +601,9 @@ async def judge_eval(
         dataset: A file of JSON lines, or `NAME[@V][:SPLIT]` of a dataset.
         watcher: Receives progress.
         judges: `rules`, `cascade`, `provider/model`; empty for the rubric's own model.
-        label: The field to compare; None for the rubric's first choice.
+        label: The field to compare, as a dotted path; `.` for the whole answer, field by field; None for the rubric's
+            first choice, else the whole answer.
+        tolerance: Maximum difference at which numbers agree; None for exact agreement.
         collection: Collection of the rubric and of agent runs that lines may name.
         where: A condition over the collection's agent runs.
 
@@ -431,14 +614,13 @@ async def judge_eval(
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
         by = rubric_of(workspace, builder, rubric, collection)
-        key = label_key(by, label)
+        field = label_field(by, label, tolerance)
         names = dict.fromkeys(name.strip() or by.judge_model.id for name in judges)
         # Open the judges last: a wrong name or line must be reported before a missing key.
-        source = open_labelled(workspace, dataset, key)
-        labels = tuple(schema_labels(by.output_schema, key))
+        source = open_labelled(workspace, dataset, field)
         finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
         members = partial(collection_members, workspace, collection, where)
-        examples = await LabelledSubjects(source, labels, members).examples(finder)
+        examples = await LabelledSubjects(source, field, members).examples(finder)
         asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
         chosen = {name.strip() for name in judges} - {"", CASCADE}
         called = [builder.model_names(by, name) for name in names]
@@ -450,11 +632,13 @@ async def judge_eval(
             waiting = [example.waiting for example in examples]
             estimates = (estimate_judging(one, waiting) for one, its in zip(asked, called, strict=True) if its)
             workspace.consent.require(*models, estimate=sum(estimates, Estimate()))
-        calibrated = [await _calibrated(workspace, builder, one, examples, key, labels, watcher) for one in asked]
+        calibrated = [await _calibrated(workspace, builder, one, examples, field, watcher) for one in asked]
         return JudgeEval(
             rubric=f"{by.id}@{by.version}",
             dataset=source.name,
-            key=key,
+            key=field.path,
+            kind=field.kind,
+            tolerance=tolerance,
             judges=tuple(calibrated),
             spent=dict(workspace.models.spent()),
         )
@@ -465,64 +649,97 @@ async def _calibrated(
     builder: JudgeBuilder,
     judge: LoadedJudge,
     examples: Sequence[LabelledSubject],
-    key: str,
-    labels: Sequence[str],
+    field: LabelField,
     watcher: AnalysisWatcher,
 ) -> CalibratedJudge:
     found: dict[int, JudgedSubjects] = {}
 
     async def one(example: LabelledSubject) -> None:
         found[example.line] = await judge_subjects(judge, example.waiting, builder.results.knew)
-        row = _row(example, found[example.line], key, labels)
-        beside = "agrees" if row.said == row.label else f"people say {row.label}"
-        told = f"{row.said}, {beside}" if row.said else f"not judged: {row.reason}"
+        row = _row(example, found[example.line], field)
+        beside = "agrees" if row.agrees else f"people say {label_text(row.label)}"
+        told = f"not judged: {row.reason}" if row.said is None else f"{label_text(row.said)}, {beside}"
         watcher.say(f"{judge.name}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
         await asyncio.sleep(0)
 
     await run_concurrently(examples, one, min(concurrency(workspace), len(examples)))
-    rows = tuple(_row(example, found[example.line], key, labels) for example in examples)
-    usage = sum((one.usage for one in found.values()), Usage())
-    return _counted(judge, rows, labels, usage)
+    rows = tuple(_row(example, found[example.line], field) for example in examples)
+    whole = _field_agreement(field, [(row.label, row.said, row.task) for row in rows])
+    return CalibratedJudge(
+        **dict(whole),
+        name=judge.name,
+        judge=judge.id,
+        known=sum(row.known for row in rows),
+        fields=tuple(_fields(field, rows)) if field.kind == "object" else (),
+        usage=sum((one.usage for one in found.values()), Usage()),
+        rows=rows,
+    )
 
 
-def _row(example: LabelledSubject, found: JudgedSubjects, key: str, labels: Sequence[str]) -> CalibrationRow:
-    """Build the row of one subject. Of several results of a cascade, use the first whose label is in `labels`."""
-    answers = [one for one in found.results if one.result_type == ResultType.DIRECT_RESULT]
-    said = next((label for one in answers if (label := _said(one, key)) in labels), None)
+def _row(example: LabelledSubject, found: JudgedSubjects, field: LabelField) -> CalibrationRow:
+    """Build the row of one subject. Of several results of a cascade, use the first with a valid value."""
+    answers = (field.said(one.output) for one in found.results if one.result_type == ResultType.DIRECT_RESULT)
+    said = next((value for value in answers if value is not None), None)
     reason = next((one.reason for one in found.results if one.reason), None)
     return CalibrationRow(
         line=example.line,
         subject=example.waiting.name,
         label=example.label,
         said=said,
+        agrees=said is not None and field.agree(example.label, said),
         task=example.waiting.task,
         known=all(one.known for one in found.results),
-        reason=None if said else reason or f"the answer has no valid {key}",
+        reason=(reason or f"the answer has no valid {field.path}") if said is None else None,
     )
 
 
-def _said(result: JudgeResult, key: str) -> str | None:
-    return label_text(result.output[key]) if key in result.output else None
+Compared = tuple[JsonValue, JsonValue, str | None]
+"""A label, the judge's value (None if it gave none), and the task of the subject."""
 
 
-def _counted(
-    judge: LoadedJudge, rows: tuple[CalibrationRow, ...], labels: Sequence[str], usage: Usage
-) -> CalibratedJudge:
-    found = Calibration((LabelPair(expected=row.label, predicted=row.said, cluster=row.task) for row in rows), labels)
-    return CalibratedJudge(
-        name=judge.name,
-        judge=judge.id,
-        subjects=len(rows),
-        judged=found.judged,
-        right=found.right,
-        known=sum(row.known for row in rows),
-        agreement=found.agreement,
-        interval=found.interval,
-        agreement_over_all=found.agreement_over_all,
-        balanced=found.balanced,
-        kappa=found.kappa,
-        labels=found.scores,
-        confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
-        usage=usage,
-        rows=rows,
+def _fields(whole: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[FieldAgreement]:
+    """Yield the agreement in each field of an object that some label has."""
+    for leaf in whole.leaves:
+        values = ((_inside(whole, leaf, row.label), _inside(whole, leaf, row.said), row.task) for row in rows)
+        pairs = [(label, said if leaf.valid(said) else None, task) for label, said, task in values if label is not None]
+        if pairs:
+            yield _field_agreement(leaf, pairs)
+
+
+def _field_agreement(field: LabelField, pairs: Sequence[Compared]) -> FieldAgreement:
+    judged = [(label, said) for label, said, _ in pairs if said is not None]
+    agreed = ("yes" if said is not None and field.agree(label, said) else "no" for label, said, _ in pairs)
+    shares = Calibration(
+        LabelPair(expected="yes", predicted=None if said is None else agrees, cluster=task)
+        for (_, said, task), agrees in zip(pairs, agreed, strict=True)
     )
+    figures: dict[str, Any] = {}
+    if field.kind == "choice":
+        found = Calibration((_pair(*one) for one in pairs), field.choices)
+        figures = {
+            "balanced": found.balanced,
+            "kappa": found.kappa,
+            "labels": found.scores,
+            "confusion": {one: {other: found.confusion(one, other) for other in found.labels} for one in found.labels},
+        }
+    elif field.kind == "number":
+        numbers = [(a, b) for a, b in judged if isinstance(a, int | float) and isinstance(b, int | float)]
+        figures = {"numbers": number_agreement(numbers)}
+    elif field.kind == "tags":
+        figures = {"tags": tag_agreement([(tag_set(label), tag_set(said)) for label, said in judged])}
+    return FieldAgreement(
+        field=field.path,
+        kind=field.kind,
+        subjects=len(pairs),
+        judged=shares.judged,
+        right=shares.right,
+        agreement=shares.agreement,
+        interval=shares.interval,
+        agreement_over_all=shares.agreement_over_all,
+        **figures,
+    )
+
+
+def _pair(label: JsonValue, said: JsonValue, task: str | None) -> LabelPair:
+    predicted = None if said is None else label_text(said)
+    return LabelPair(expected=label_text(label), predicted=predicted, cluster=task)

@@ -23,8 +23,9 @@ from evalscribe.model.record import AddedCounts, Record, evidence_of
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
+from evalscribe.reports.accuracy import labels_in_force, verdicts
 from evalscribe.reports.reading import read_report
-from evalscribe.reports.review import current_labels, labels_in_force, verdicts
+from evalscribe.reports.review import current_labels
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
 

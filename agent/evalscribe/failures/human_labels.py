@@ -1,4 +1,4 @@
-"""Use human labels for other failures: as precedents for the same failure, and as examples for similar failures."""
+"""Use human labels of other runs: as precedents for the same failure, and as examples for similar failures."""
 
 import re
 from collections import Counter
@@ -9,12 +9,14 @@ from evalscribe.evidence.log import is_stock, normalise_error
 from evalscribe.evidence.same_failure import fingerprint, same_fingerprint, same_version
 from evalscribe.ids import model_folder, model_key
 from evalscribe.model.evidence import FailureFingerprint
-from evalscribe.model.finding import Classification, HumanLabel, LabelledExample, Precedent
+from evalscribe.model.finding import Classification, HumanLabel, LabelCount, LabelledExample, Precedent
 
 MOST = 4
 """Maximum examples that a judge gets for one failure."""
 MOST_OF_A_LABEL = 2
 SAME_ERROR = "the same error in another eval"
+SAME_ERROR_BEFORE = "the same error in another version of this eval"
+OTHER_VERSION = "another version of this eval"
 SAME_CODE = "the same rule or code of error at the same step"
 SAME_CAUSE = "the same cause"
 
@@ -77,18 +79,34 @@ def add_labels(
 def examples_from_labels(
     labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
 ) -> tuple[LabelledExample, ...]:
-    """Return similar failures of other evals with undisputed labels: the most similar first, then the newest."""
+    """Return similar failures, of other evals or other versions of this eval, with undisputed labels.
+
+    The most similar come first, then the newest.
+    """
     labels = tuple(labels)
     disputed = {labelled_eval(label) for pair in disagreements(labels) for label in pair}
     found = [
         (rank, label, why)
         for label in _newest_first(labels)
         if label.in_force and label.run != now.sighting.run and labelled_eval(label) not in disputed
-        if without_trial(label.eval) != now.sighting.eval
         for rank, why in [_similar(label, now, sighted)]
         if why
     ]
     return tuple(_chosen((label, why) for _, label, why in sorted(found, key=lambda one: one[0])))
+
+
+def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords) -> tuple[LabelCount, ...]:
+    """Return how often people chose which label for similar failures, most often first.
+
+    Each person's newest label of a failure counts, even if others disagree. The evals of a group count as one.
+    """
+    chosen = {
+        (label.run, label.group or label.eval, label.email): label.label
+        for label in reversed(_newest_first(labels))
+        if label.run != now.sighting.run and _similar(label, now, sighted)[1]
+    }
+    counts = sorted(Counter(chosen.values()).items(), key=lambda item: (-item[1], item[0]))
+    return tuple(LabelCount(label=label, count=count) for label, count in counts)
 
 
 def disagreements(labels: Iterable[HumanLabel]) -> tuple[tuple[HumanLabel, ...], ...]:
@@ -128,6 +146,10 @@ def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) ->
     """Return the distance (0 is most similar) and how the failures are similar; empty if they are not."""
     seen = sighted.get(labelled_eval(label))
     mine = fingerprint(now.sighting)
+    if _of_eval(label, now):
+        if seen is None or not _versions_differ(now.sighting, seen):
+            return 3, ""  # a precedent, or another failure of the same version
+        return (0, SAME_ERROR_BEFORE) if mine is not None and fingerprint(seen) == mine else (2, OTHER_VERSION)
     if (mine is not None and seen and fingerprint(seen) == mine) or (not seen and _same_words(label, now)):
         return 0, SAME_ERROR
     if now.code and label.step == now.sighting.step and _names(f"{label.error} {label.cause}", now.code):
@@ -156,7 +178,12 @@ def _of_eval(label: HumanLabel, now: CurrentFailure) -> bool:
 
 
 def _same_failure(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
-    return same_version(now, seen) and same_fingerprint(now, seen)
+    """Return whether version, error and failed tests are equal.
+
+    The error's text alone is not enough, because the label then decides without a judge: the code under test can throw
+    any text.
+    """
+    return same_version(now, seen) and same_fingerprint(now, seen) and now.checks == seen.checks
 
 
 def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
@@ -170,6 +197,7 @@ def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
         by_person=True,
         alike=True,
         cause=label.cause,
+        cause_kind=label.cause_kind,
         error=label.error,
         note=label.note,
         reviewer=label.reviewer,
@@ -187,18 +215,21 @@ def _enriched(
     if seen and _different(now.sighting, seen):
         return told.model_copy(update={"by_person": False, "reviewer": label.reviewer if label else "people"})
     known = {"reviewer": label.reviewer, "note": label.note} if label else {}
-    return told.model_copy(update={**known, "alike": seen is not None and _same_failure(now.sighting, seen)})
+    alike = seen is not None and _same_failure(now.sighting, seen)
+    kind = label.cause_kind if label and alike else None
+    return told.model_copy(update={**known, "alike": alike, "cause_kind": kind})
 
 
 def _different(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
     """Return whether the eval version or the failure is known to differ; False if unknown."""
-    versions = now.task and now.grader and seen.task and seen.grader
     looks = fingerprint(now) and fingerprint(seen)
-    return bool(versions and not _same_task(now, seen)) or bool(looks and not same_fingerprint(now, seen))
+    return _versions_differ(now, seen) or bool(looks and not same_fingerprint(now, seen))
 
 
-def _same_task(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    return (a.task, a.grader) == (b.task, b.grader)
+def _versions_differ(a: FailureFingerprint, b: FailureFingerprint) -> bool:
+    """Return whether task or grader are known to differ."""
+    known = a.task and a.grader and b.task and b.grader
+    return bool(known) and (a.task, a.grader) != (b.task, b.grader)
 
 
 def _newest_first(labels: Iterable[HumanLabel]) -> list[HumanLabel]:

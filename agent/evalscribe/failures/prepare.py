@@ -223,13 +223,12 @@ def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | N
     name = evidence.eval.failed_step or (step.name if step else None)
     stated = _BELOW.search((step.error if step else None) or evidence.eval.reason or "")
     log = evidence.document("log", SCORES_LOG)
+    found = None
     if stated:
         found = FailedScore(score=float(stated[1]), threshold=float(stated[2]))
     elif log and name and threshold is not None:
         line = re.search(rf"^{re.escape(name)}: failed {_SCORE}(?:$|[: (])", log.text, re.MULTILINE)
         found = FailedScore(score=float(line[1]), threshold=threshold) if line else None
-    else:
-        return None
     return found if found and found.score < found.threshold else None
 
 

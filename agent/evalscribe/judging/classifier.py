@@ -22,6 +22,7 @@ from evalscribe.judging.classifier_tools import (
 )
 from evalscribe.judging.prompt_text import Delimiter, estimate_tokens, number_lines, one_line, quote_json
 from evalscribe.judging.rubrics import default_rubric, failure_labels, judge_id
+from evalscribe.judging.rules.precedents import describe_disagreement
 from evalscribe.judging.subjects import select_precedents
 from evalscribe.judging.tool_loop import TurnBounds, Turns, answer_calls, estimate_conversation, reply_messages
 from evalscribe.model.cascade import Tag
@@ -31,6 +32,7 @@ from evalscribe.model.finding import (
     UNCERTAIN_CONFIDENCE,
     Classification,
     Failure,
+    LabelCount,
     LabelledExample,
     NoVerdictCause,
     Precedent,
@@ -70,6 +72,7 @@ def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
         examples=fence.block("similar failures", _listed([_similar(one) for one in case.examples]))
         if case.examples
         else "",
+        chosen=_chosen(case.similar),
         models=describe_across_models(case.across),
         trials=fence.block("verdicts on other trials", _listed([_trial(one) for one in case.others]))
         if case.others
@@ -133,12 +136,41 @@ def _differences(case: Failure, fence: Delimiter) -> str:
 
 
 def _precedents(case: Failure, fence: Delimiter, *, by_person: bool) -> str:
-    told = [
+    disputed = describe_disagreement(case.precedents) if by_person else ""
+    told = [disputed] if disputed else []
+    told += [
         _precedent_line(precedent)
         for precedent in select_precedents(case.precedents)
         if precedent.by_person == by_person
     ]
     return fence.block("earlier reports", _listed(told)) if told else ""
+
+
+def _chosen(similar: Sequence[LabelCount]) -> str:
+    """Return `OVERLY_STRICT 3 times, MODEL_FAULT once`; empty without labels of similar failures."""
+    times = {1: "once", 2: "twice"}
+    return ", ".join(f"{one.label} {times.get(one.count, f'{one.count} times')}" for one in similar)
+
+
+def _doubt_disputed(outcome: Verdict | Unclassified, case: Failure) -> Verdict | Unclassified:
+    """Make a verdict uncertain if people disagree about the same failure."""
+    disputed = describe_disagreement(case.precedents)
+    return outcome.doubted(disputed) if disputed and isinstance(outcome, Verdict) else outcome
+
+
+def _shown(case: Failure) -> list[object]:
+    """Return everything about a failure that its question shows."""
+    return [
+        case.evidence.digest,
+        case.packed,
+        select_precedents(case.precedents),
+        describe_disagreement(case.precedents),
+        describe_across_models(case.across),
+        case.examples,
+        case.similar,
+        case.others,
+        case.scored,
+    ]
 
 
 def _precedent_line(precedent: Precedent) -> str:
@@ -350,13 +382,7 @@ class ModelJudge:
                 self._tools,
                 self._model.id,
                 self._effort,
-                case.evidence.digest,
-                case.packed,
-                select_precedents(case.precedents),
-                *([models] if (models := describe_across_models(case.across)) else []),
-                *([case.examples] if case.examples else []),
-                *([case.others] if case.others else []),
-                *([case.scored] if case.scored else []),
+                *_shown(case),
             ]
         )
 
@@ -387,7 +413,7 @@ class ModelJudge:
         )
         try:
             async with asyncio.timeout(self._bounds.seconds):
-                return await investigation.run()
+                return _doubt_disputed(await investigation.run(), case)
         except TimeoutError:
             return investigation.unclassified(f"no verdict within {self._bounds.seconds:g} s", cause="service")
 
@@ -442,19 +468,7 @@ class FirstPass:
     def key(self, case: Failure) -> str:
         """Return the content id of instructions, tool, model, evidence and the context shown."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
-        models = describe_across_models(case.across)
-        read = [case.evidence.digest, case.packed, select_precedents(case.precedents), *([models] if models else [])]
-        return content_id(
-            [
-                "first pass",
-                FIRST_PASS_VERSION,
-                asked,
-                *read,
-                *([case.examples] if case.examples else []),
-                *([case.others] if case.others else []),
-                *([case.scored] if case.scored else []),
-            ]
-        )
+        return content_id(["first pass", FIRST_PASS_VERSION, asked, *_shown(case)])
 
     def estimate(self, case: Failure) -> Estimate:
         """Estimate one call. After the first call, its instructions are read from the provider's cache."""
@@ -473,7 +487,7 @@ class FirstPass:
             return Unclassified(reason=error.reason, judge=self.id, cause=error.cause, usage=error.usage)
         except TimeoutError:
             return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id, cause="service")
-        found = self._taken(reply, case)
+        found = _doubt_disputed(self._taken(reply, case), case)
         if isinstance(found, Unclassified) and not found.final:
             self._model.forget(request)
         return found

@@ -1,7 +1,7 @@
 """Render judge results, and the agreement of judges with people, as text for a terminal."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from evalscribe.model.chat import Usage
@@ -161,11 +161,23 @@ def render_kappa(found: Calibration) -> str:
     return NONE if found.kappa is None else f"{found.kappa.value:.2f} [{render_interval(found.kappa.interval)}]"
 
 
-def render_judges(judges: Mapping[str, Calibration], costs: Mapping[str, Usage] | None = None) -> list[str]:
-    """Render a table with a column for each judge: its agreement in total and by label, and its cost if known."""
-    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges)]
-    rows += _costs([costs[name] for name in judges]) if costs else []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]
+def render_judges(
+    judges: Mapping[str, Calibration],
+    costs: Mapping[str, Usage] | None = None,
+    more: Iterable[list[str]] = (),
+) -> list[str]:
+    """Render a table with a column for each judge: its agreement in total and by label, and its cost if known.
+
+    `more` are further rows, each with its heading and a cell for each judge.
+    """
+    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges), *more]
+    rows += render_costs([costs[name] for name in judges]) if costs else []
+    return render_table(rows)
+
+
+def render_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Render rows with left-aligned columns; all rows have as many cells as the first."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
@@ -190,7 +202,8 @@ def _part(hits: int, number: int, value: float | None) -> str:
     return NONE if value is None else f"{value:.2f} ({hits}/{number})"
 
 
-def _costs(usages: Collection[Usage]) -> Iterator[list[str]]:
+def render_costs(usages: Collection[Usage]) -> Iterator[list[str]]:
+    """Yield rows with the calls, tokens and cost of each judge."""
     yield ["calls", *(str(usage.calls) for usage in usages)]
     yield ["tokens", *(f"{usage.input_tokens + usage.output_tokens:,}" for usage in usages)]
     yield ["cost", *(dollars(usage.cost_usd) for usage in usages)]

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from pydantic import Field
+
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.cascade import CascadeSaving, Stage
 from evalscribe.model.evidence import CitationStatus, FailedScore, Role
@@ -22,6 +24,7 @@ from evalscribe.model.finding import (
 )
 from evalscribe.model.report import (
     EvalRef,
+    JudgeAgreement,
     JudgeLabel,
     ProofSummary,
     Report,
@@ -71,6 +74,8 @@ class JudgeOpinion(Frozen):
     confidence: float
     stage: Stage | None = None
     """The stage of a cascade that decided; null for a single judge."""
+    cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
+    """Cost of the verdict, which a group has once; missing for the rules, and if it is unknown."""
 
 
 class RecurrenceSummary(Frozen):
@@ -265,6 +270,8 @@ class Analysis(Frozen):
     """What replays of the failures show, with commands and logs."""
     cascade: CascadeSaving | None = None
     """Cost and savings of a cascade; null without a cascade."""
+    agreement: tuple[JudgeAgreement, ...] = Field(default=(), exclude_if=lambda rows: not rows)
+    """How often the judges agreed with people's corrections in this workspace; missing without corrections."""
     usage: CostSummary | None = None
 
 
@@ -294,6 +301,7 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
         recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
         net_impact=NetImpactSummary(**report.net_impact.model_dump()),
         cascade=report.cascade,
+        agreement=report.agreement,
         proofs=report.proofs,
     )
 
@@ -353,7 +361,7 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str, replay: Repla
 
 @lru_cache(1024)  # few are distinct, and an equal one for each of 10,000 findings takes 6 MB
 def _opinion(label: JudgeLabel) -> JudgeOpinion:
-    return JudgeOpinion(**label.model_dump())
+    return JudgeOpinion(**dict(label))
 
 
 @lru_cache(1024)

@@ -37,6 +37,9 @@ class Precedent(Frozen):
     by_person: bool = False
     """Whether a person gave the label. Only a person's label is evidence for a later verdict."""
     cause: str | None = None
+    # Verdicts that were paid for are stored under keys with precedents, which must not depend on a later field.
+    cause_kind: CauseKind | None = Field(default=None, exclude_if=lambda kind: kind is None)
+    """The person's kind of cause; known only if `alike`."""
     error: str | None = None
     reasoning: str | None = None
     """The reasoning in the report; free-form reports often name the error only there."""
@@ -50,11 +53,11 @@ class Precedent(Frozen):
     note: str | None = None
     """The person's comment on the label."""
     alike: bool = False
-    """Whether the failures are known to be the same: same task, grader and error."""
+    """Whether the failures are known to be the same: same task, grader, error and failed tests."""
 
 
 class LabelledExample(Frozen):
-    """A similar failure that a person has labelled: an example for a judge, not evidence about this eval."""
+    """A similar failure that a person has labelled: an example for a judge, not evidence about this failure."""
 
     eval: str
     step: str | None = None
@@ -66,6 +69,13 @@ class LabelledExample(Frozen):
     date: str
     why: str
     """How the failures are similar, such as `the same error in another eval`."""
+
+
+class LabelCount(Frozen):
+    """How often people chose a label for similar failures. A group counts as one."""
+
+    label: Classification
+    count: int
 
 
 MIN_MODELS = 3
@@ -119,6 +129,8 @@ class Failure(Frozen):
     """Diagnosis of the evidence; if None, the judge computes it."""
     precedents: tuple[Precedent, ...] = ()
     examples: tuple[LabelledExample, ...] = ()
+    similar: tuple[LabelCount, ...] = ()
+    """How often people chose which label for similar failures, also for those not in `examples`; most often first."""
     across: CrossModelFailures | None = None
     """None if no other model is known to fail in the same way."""
     passable: bool | None = None
@@ -219,9 +231,19 @@ def proves(judge: str) -> bool:
     return judge.startswith("replay@")
 
 
+def by_people(judge: str) -> bool:
+    """Return whether the judge's id is that of people's corrections of the same failure, which decide a verdict."""
+    return judge.startswith("people@")
+
+
+def by_model(judge: str) -> bool:
+    """Return whether the judge's id is that of a model, which states a confidence."""
+    return not (by_rules(judge) or proves(judge) or by_people(judge))
+
+
 def label_and_confidence(label: str, confidence: float, judge: str) -> str:
     """Return a label, followed by the confidence if a model gave the label."""
-    return label if by_rules(judge) or proves(judge) else f"{label} {confidence:.2f}"
+    return f"{label} {confidence:.2f}" if by_model(judge) else label
 
 
 ReplayedAnswer = Literal["reference", "output"]
@@ -229,8 +251,11 @@ CORRECTED = "the corrected expectation"
 """Names the authors' change to what an eval expects. An output that passes with this change was not at fault."""
 REPLAY_JUDGE = "replay@1"
 """Id of the judge of proved verdicts. Raise by hand when the code's conclusions change."""
-VerdictBasis = Literal["judged", "reproduced", "proved"]
-"""`reproduced`: a replay shows that the failure is real; `proved`: a replay shows whose fault it is."""
+PEOPLE_JUDGE = "people@1"
+"""Id of the judge of verdicts that people's corrections of the same failure decide."""
+VerdictBasis = Literal["judged", "corrected", "reproduced", "proved"]
+"""`corrected`: a person gave this label to the same failure of another run; `reproduced`: a replay shows that the
+failure is real; `proved`: a replay shows whose fault it is."""
 ReplayOutcome = Literal["reference fails", "flaky", "not reproducible", "fixed by change", "reproduced", "inconclusive"]
 _BASIS: dict[ReplayOutcome, VerdictBasis] = {
     "reference fails": "proved",
@@ -458,6 +483,12 @@ class HumanLabel(Frozen):
     """Id of the judge that the person corrected or confirmed; None in reports that people wrote."""
     judged: Classification | None = None
     """The judge's own label."""
+    confidence: Confidence | None = None
+    """The judge's confidence, which is at most `UNCERTAIN_CONFIDENCE` for an uncertain verdict; None if unknown."""
+    stage: Stage | None = None
+    """The stage of a cascade that decided; None for a single judge."""
+    cost_usd: float | None = None
+    """Cost of the judge's verdict; None for the rules, and if it is unknown."""
     in_force: bool = True
     """Whether this is the report's current label; False if a later reviewer overruled it."""
 

@@ -133,6 +133,19 @@ class JudgeLabel(Frozen):
     confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
     """Two digits, as printed."""
     stage: Stage | None = None
+    # Paid proposals are stored under ids of entries, which must not depend on a field that was added later.
+    cost_usd: float | None = Field(default=None, exclude=True)
+    """Cost of the verdict; None for the rules, and if it is unknown. A group has one verdict."""
+
+
+class JudgeAgreement(Frozen):
+    """How often a judge agreed with the corrections of people in this workspace."""
+
+    judge: prose.Name
+    """Judge id with its version, or `cascade` for all stages of cascades."""
+    agreed: int
+    corrections: int
+    """Number of the judge's verdicts that people confirmed or corrected. A group counts as one."""
 
 
 class ReportEntry(Frozen):
@@ -444,6 +457,8 @@ class Report(Frozen):
     """Whether the workspace's own prompt templates were used."""
     cascade: CascadeSaving | None = None
     """Cost and savings of a cascade, if one judged."""
+    agreement: tuple[JudgeAgreement, ...] = Field(default=(), exclude_if=lambda rows: not rows)
+    """The judges whose verdicts people confirmed or corrected, in this report or another of the workspace."""
     evidence: prose.Line = ""
     """Short content id of all evidence: `sha256:<8 hex>`."""
     earlier: tuple[prose.Name, ...] = ()

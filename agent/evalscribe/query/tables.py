@@ -235,7 +235,7 @@ TABLES = (
             renamed(
                 "basis",
                 "text",
-                "judged, reproduced (a replay shows that the failure is real) or proved (by replay)",
+                "judged, corrected (as people labelled the same failure before), reproduced or proved (by replay)",
                 ("it.finding_json ->> '$.basis'", "it.finding_json ->> 'basis'"),
             ),
             renamed(

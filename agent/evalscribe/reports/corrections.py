@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -182,9 +183,17 @@ def _new(version: FileVersion, now: FindingSummary, known: Collection[str], abou
         commit=version.commit,
         date=version.date,
         report=about.report,
-        judge=now.judge.id if now.judge else None,
-        judged=_judged(now),
+        **judge_facts(now),
     )
+
+
+def judge_facts(finding: FindingSummary) -> dict[str, Any]:
+    """Return the fields of a label that describe the judge's verdict; empty if no judge decided."""
+    judge = finding.judge
+    if judge is None:
+        return {}
+    same = {"confidence": judge.confidence, "stage": judge.stage, "cost_usd": judge.cost_usd}
+    return {"judge": judge.id, "judged": judge.classification, **same}
 
 
 def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:

@@ -65,6 +65,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
             judges=analysis.judges,
             own_prompts=analysis.own_prompts,
             cascade=analysis.cascade,
+            agreement=analysis.agreement,
             evidence=analysis.evidence or "",
             earlier=analysis.earlier,
             entries=tuple(_entry(list(members)) for _, members in groupby(analysis.findings, lambda one: one.n)),

@@ -11,9 +11,9 @@ from evalscribe.model.finding import (
     Precedent,
     Unclassified,
     Verdict,
+    by_model,
     by_rules,
     label_and_confidence,
-    proves,
 )
 from evalscribe.model.report import summarise_proof
 from evalscribe.text import pluralise, printable
@@ -47,7 +47,7 @@ def explanation(
     lines += ["", *_verdict(finding.verdict, step, finding.scored), *_replays(finding, again), *_across(finding.across)]
     if isinstance(case, Failure):
         lines += [*_history(finding, case.precedents), *_evidence(case.evidence)]
-        if not by_rules(finding.verdict.judge):
+        if by_model(finding.verdict.judge):
             lines += _left_out(case)
     return "\n".join(printable(line.expandtabs(4)) for line in lines)
 
@@ -73,7 +73,7 @@ def _verdict(verdict: Verdict | Unclassified, step: str, scored: FailedScore | N
         first = f" (first mistake in message {verdict.first_mistake})" if verdict.first_mistake else ""
         yield f"Message {verdict.message}{first}"
     stage = f" ({verdict.stage})" if verdict.stage else ""
-    confidence = "" if by_rules(verdict.judge) or proves(verdict.judge) else f", {verdict.confidence:.2f}"
+    confidence = f", {verdict.confidence:.2f}" if by_model(verdict.judge) else ""
     yield f"Judge   {verdict.judge}{stage}{confidence}{decided}"
     if verdict.tags:
         yield f"Tags    {', '.join(verdict.tags)}"

@@ -22,12 +22,22 @@ from evalscribe.model.analysis import (
 from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare, Stage
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Role
-from evalscribe.model.finding import Classification, Collation, Finding, TrialCount, Unclassified, Verdict
+from evalscribe.model.finding import (
+    Classification,
+    Collation,
+    Finding,
+    TrialCount,
+    Unclassified,
+    Verdict,
+    VerdictBasis,
+    by_people,
+)
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.report import (
     ERROR_LIMIT,
     SNIPPET_LINES,
     EvalRef,
+    JudgeAgreement,
     JudgeLabel,
     Report,
     ReportEntry,
@@ -111,6 +121,7 @@ def compose_report(
     earlier: Sequence[str] = (),
     own_prompts: bool = False,
     cascade: CascadeSaving | None = None,
+    agreement: Sequence[JudgeAgreement] = (),
 ) -> Report:
     """Compose the report of a run without an existing report; `merge_report` then adds people's edits.
 
@@ -123,6 +134,7 @@ def compose_report(
         earlier: Names of compared reports, newest first.
         own_prompts: True if the workspace overrides prompt templates.
         cascade: Cost and savings of a cascade.
+        agreement: How often the judges agreed with people's corrections.
     """
     trials = count_trials(run)
     return Report(
@@ -131,6 +143,7 @@ def compose_report(
         judges=tuple(judges),
         own_prompts=own_prompts,
         cascade=cascade,
+        agreement=tuple(agreement),
         evidence=content_id(sorted(evidence))[: len("sha256:") + 8],
         earlier=tuple(earlier),
         entries=tuple(share_field_names(_entry(finding, trials)) for finding in collation.findings),
@@ -176,9 +189,9 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         cause=verdict.cause,
         cause_kind=verdict.cause_kind,
         uncertain=verdict.uncertain,
-        basis=finding.proof.basis if finding.proof else "judged",
+        basis=_basis(finding, verdict),
         contradicted=_judge_of(finding.contradicted) if finding.contradicted else None,
-        judge=_label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage),
+        judge=_judge_of(verdict),
         why=verdict.why,
         error=verdict.error,
         reasoning=verdict.reasoning,
@@ -194,13 +207,22 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
     )
 
 
+def _basis(finding: Finding, verdict: Verdict) -> VerdictBasis:
+    if by_people(verdict.judge):
+        return "corrected"
+    return finding.proof.basis if finding.proof else "judged"
+
+
 def _judge_of(verdict: Verdict) -> JudgeLabel:
-    return _label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage)
+    cost = verdict.usage.cost_usd if verdict.usage.calls else None
+    return _label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage, cost)
 
 
 @lru_cache(1024)  # few are distinct; a copy for each of 10,000 findings takes 6 MB
-def _label(judge: str, classification: Classification, confidence: float, stage: Stage | None) -> JudgeLabel:
-    return JudgeLabel(id=judge, classification=classification, confidence=confidence, stage=stage)
+def _label(
+    judge: str, classification: Classification, confidence: float, stage: Stage | None, cost: float | None
+) -> JudgeLabel:
+    return JudgeLabel(id=judge, classification=classification, confidence=confidence, stage=stage, cost_usd=cost)
 
 
 def saved_by_cascade(verdict: Verdict) -> bool:

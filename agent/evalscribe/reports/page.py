@@ -24,6 +24,7 @@ from evalscribe.model.finding import (
     Pattern,
     Recommendation,
     VerdictBasis,
+    by_people,
     by_rules,
     label_and_confidence,
     proves,
@@ -324,9 +325,11 @@ def _deciders(report: Report) -> Iterator[str]:
             proved["by a reviewer"] += len(entry.evals)
         elif entry.basis == "proved":
             proved["proved by replay"] += len(entry.evals)
+        elif entry.basis == "corrected":
+            proved["by earlier corrections"] += len(entry.evals)
         else:
             proved["uncertain" if entry.uncertain else "certain"] += len(entry.evals)
-    order = ("proved by replay", "by a reviewer", "certain", "uncertain", "undecided")
+    order = ("proved by replay", "by a reviewer", "by earlier corrections", "certain", "uncertain", "undecided")
     counts = [f"{proved[word]} {word}" for word in order if proved[word]]
     if counts:
         root = "../" * len(model_folder(report.run.provider, report.run.model))
@@ -334,6 +337,9 @@ def _deciders(report: Report) -> Iterator[str]:
     own = " with the workspace's own prompts" if report.own_prompts else ""
     if report.judges:
         yield f"{', '.join(map(inline.name, report.judges))}{own}"
+    for one in report.agreement:
+        who = "" if [one.judge] == _asked(report) else f"{inline.name(one.judge)} "
+        yield f"{who}agreed with your corrections in {one.agreed} of {one.corrections}"
     yield f"analysed {report.date}"
 
 
@@ -625,10 +631,10 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
         first = f", first mistake at {entry.first_mistake}" if entry.first_mistake else ""
         yield f"went wrong at message {entry.message}{first}"
     if entry.basis != "judged":
-        yield f"{entry.basis} by replay"
+        yield "as people labelled it before" if entry.basis == "corrected" else f"{entry.basis} by replay"
     if entry.contradicted:
         label = entry.contradicted
-        who = "the rules" if by_rules(label.id) else "judge"
+        who = "the rules" if by_rules(label.id) else "people" if by_people(label.id) else "judge"
         yield f"{who} said {label_and_confidence(label.classification, label.confidence, label.id)}"
     if not _overruled(entry) and (how := _decided(entry, report)):
         yield how
@@ -644,12 +650,16 @@ def _overruled(entry: ReportEntry) -> JudgeLabel | None:
 def _decided(entry: ReportEntry, report: Report) -> str:
     """Return a model's confidence, and who decided if the report has several judges."""
     judge = entry.judge
-    if judge is None or proves(judge.id):
+    if judge is None or proves(judge.id) or by_people(judge.id):
         return ""
     stage = f" ({judge.stage})" if judge.stage else ""
-    several = sum(not proves(id) for id in report.judges) > 1
-    by = f"by {inline.name(judge.id)}{stage}" if several else ""
+    by = f"by {inline.name(judge.id)}{stage}" if len(_asked(report)) > 1 else ""
     return by if by_rules(judge.id) else f"{judge.confidence:.2f} {by}".rstrip()
+
+
+def _asked(report: Report) -> list[str]:
+    """Return the judges that were asked: not replays, and not people's corrections of earlier runs."""
+    return [judge for judge in report.judges if not (proves(judge) or by_people(judge))]
 
 
 def inline_words(slug: str) -> str:

@@ -1,22 +1,19 @@
-"""Collect people's corrections from merged reports as labels, export the labels, and measure agreement.
-
-Agreement is measured between judges and people, and between people.
-"""
+"""Collect people's corrections from merged reports as labels, and export the labels."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import DataError, NotFoundError, UsageError, write_error
-from evalscribe.failures.human_labels import LabelledEval, disagreements, labelled_eval
+from evalscribe.failures.human_labels import disagreements
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis
-from evalscribe.model.finding import CLASSIFICATIONS, Classification, HumanLabel
+from evalscribe.model.finding import Classification, HumanLabel
 from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
+from evalscribe.reports.accuracy import labels_in_force, verdicts
 from evalscribe.reports.corrections import (
     LabelOrigin,
     corrections_by_eval,
@@ -25,158 +22,10 @@ from evalscribe.reports.corrections import (
     version_page,
 )
 from evalscribe.reports.history import EvalPaths
-from evalscribe.reports.reading import PageSource, read_report, source_of
-from evalscribe.statistics.agreement import Calibration, Kappa, LabelPair, LabelScore
-from evalscribe.statistics.intervals import Interval
+from evalscribe.reports.reading import PageSource, read_report
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
-
-
-class JudgedFailure(NamedTuple):
-    """A failed eval with the classification in a judge's report."""
-
-    judge: str | None
-    """Judge id with its version; None if no judge decided."""
-    label: Classification | None
-    """The judge's own label."""
-    group: str | None
-
-
-Findings = Mapping[LabelledEval, JudgedFailure]
-"""Every failed eval in reports made by judges, by run and path."""
-
-
-class JudgeRow(Frozen):
-    """A judge's agreement with the people who reviewed its findings. Labels in force count as correct."""
-
-    judge: str
-    """Judge id with its version; `all` for all judges together."""
-    labelled: int
-    """Number of reviewed verdicts. A group counts as one."""
-    agreed: int
-    agreement: float | None
-    interval: Interval
-    kappa: Kappa | None
-    labels: tuple[LabelScore, ...]
-    confusion: dict[str, dict[str, int]]
-    """Number of verdicts by the people's label, then by the judge's label."""
-
-
-class ReviewerRow(Frozen):
-    """The agreement of two reviewers on failures that both labelled."""
-
-    reviewers: tuple[str, str]
-    shared: int
-    """Number of failures that both labelled. A group counts as one."""
-    agreed: int
-    kappa: Kappa | None
-
-
-class Coverage(Frozen):
-    """How many findings the judges made, and how many of them people reviewed. The others do not count as agreement."""
-
-    findings: int
-    reviewed: int
-
-
-class AgreementStats(Frozen):
-    labels: int
-    """Number of labels in force."""
-    reviewers: tuple[str, ...]
-    coverage: Coverage
-    judges: tuple[JudgeRow, ...]
-    """First all judges together, then each judge in the order of ids; empty if no judge's finding was reviewed."""
-    between: tuple[ReviewerRow, ...]
-
-
-def agreement_stats(labels: Sequence[HumanLabel], findings: Findings) -> AgreementStats:
-    reviewed = findings.keys() & {labelled_eval(label) for label in labels if label.in_force}
-    return AgreementStats(
-        labels=sum(label.in_force for label in labels),
-        reviewers=tuple(sorted({label.reviewer for label in labels})),
-        coverage=Coverage(findings=len(findings), reviewed=len(reviewed)),
-        judges=_judges(verdicts(_beside(labels_in_force(labels), findings))),
-        between=_between(labels),
-    )
-
-
-def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return one label in force per failure. Failures that two reports on a run label differently are left out."""
-    by_subject: dict[LabelledEval, dict[str, HumanLabel]] = {}
-    for label in labels:
-        if label.in_force:
-            by_subject.setdefault(labelled_eval(label), {}).setdefault(label.label, label)
-    return tuple(next(iter(told.values())) for told in by_subject.values() if len(told) == 1)
-
-
-def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return the first label of each group and all labels outside groups, so that a verdict counts once."""
-    first: dict[tuple[str, str, str], HumanLabel] = {}
-    for label in labels:
-        first.setdefault((label.run, label.group or label.eval, label.label), label)
-    return tuple(first.values())
-
-
-def calibration(row: JudgeRow) -> Calibration:
-    """Convert a judge's row to calibration figures for printing."""
-    counted = ((truth, said, number) for truth, saids in row.confusion.items() for said, number in saids.items())
-    pairs = (LabelPair(expected=truth, predicted=said) for truth, said, number in counted for _ in range(number))
-    return Calibration(pairs, CLASSIFICATIONS)
-
-
-def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
-    """Add the verdict in a judge's report on the same run to labels from reports that people wrote."""
-    for label in labels:
-        found = None if label.judge else findings.get(labelled_eval(label))
-        if found is None:
-            yield label
-        else:
-            yield label.model_copy(update={"judge": found.judge, "judged": found.label, "group": found.group})
-
-
-def _judges(labels: Sequence[HumanLabel]) -> tuple[JudgeRow, ...]:
-    by_judge: dict[str, list[HumanLabel]] = {}
-    for label in labels:
-        if label.judge and label.judged:
-            by_judge.setdefault(label.judge, []).append(label)
-    every = [label for told in by_judge.values() for label in told]
-    rows = {"all": every} if len(by_judge) > 1 else {}
-    return tuple(_judge(name, told) for name, told in (*rows.items(), *sorted(by_judge.items())))
-
-
-def _judge(name: str, labels: Sequence[HumanLabel]) -> JudgeRow:
-    found = Calibration((LabelPair(expected=label.label, predicted=label.judged) for label in labels), CLASSIFICATIONS)
-    return JudgeRow(
-        judge=name,
-        labelled=found.judged,
-        agreed=found.right,
-        agreement=found.agreement,
-        interval=found.interval,
-        kappa=found.kappa,
-        labels=found.scores,
-        confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
-    )
-
-
-def _between(labels: Sequence[HumanLabel]) -> tuple[ReviewerRow, ...]:
-    said: dict[str, dict[LabelledEval, HumanLabel]] = {}
-    for label in labels:
-        said.setdefault(label.reviewer, {})[labelled_eval(label)] = label
-    return tuple(row for pair in combinations(sorted(said), 2) if (row := _pair(pair, said[pair[0]], said[pair[1]])))
-
-
-def _pair(
-    names: tuple[str, str], one: dict[LabelledEval, HumanLabel], other: dict[LabelledEval, HumanLabel]
-) -> ReviewerRow | None:
-    both = [(one[subject], other[subject]) for subject in one if subject in other]
-    shared = {
-        (a.run, a.group or a.eval, b.group or b.eval): LabelPair(expected=a.label, predicted=b.label) for a, b in both
-    }
-    if not shared:
-        return None
-    found = Calibration(shared.values(), CLASSIFICATIONS)
-    return ReviewerRow(reviewers=names, shared=len(shared), agreed=found.right, kappa=found.kappa)
 
 
 SHORTEST_PREFIX = 6
@@ -298,12 +147,6 @@ def _held(reader: "_Reader", library: ReportsFolder, merged: MergedReports) -> d
     for copy in reader.copies():
         held.pop(copy)
     return held
-
-
-def statistics(library: ReportsFolder, store: "AnalysisStore") -> AgreementStats:
-    """Compute the agreement between judges and stored labels. Raises `NotFoundError` without labels."""
-    labels = _labels(store)
-    return agreement_stats(labels, dict(_findings(library)))
 
 
 def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
@@ -480,13 +323,3 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
             fresh_groups = {group[eval] for _, eval, _ in own - told}
             yield PendingLabel(report=one.name, branch=one.branch, corrections=len(fresh_groups))
         told |= own
-
-
-def _findings(library: ReportsFolder) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
-    """Yield every failed eval in reports made by a judge."""
-    for file in library.all():
-        said = _Reader.read(source_of(file))
-        if isinstance(said, Analysis) and said.revision is not None:
-            for one in said.findings:
-                by, label = (one.judge.id, one.judge.classification) if one.judge else (None, None)
-                yield (said.run.id or "", one.eval), JudgedFailure(by, label, one.group)

@@ -1,16 +1,23 @@
-"""Agreement of a judge with human labels: calibration, and Cohen's kappa with its confidence interval."""
+"""Agreement of a judge with human labels: accuracy, Cohen's kappa, and stated confidence against agreement."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
-from math import fsum, sqrt
+from math import ceil, fsum, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
 from pydantic import computed_field
 
 from evalscribe.ids import Frozen
-from evalscribe.statistics.intervals import Interval, TrialCluster, cluster_interval, student_quantile, wilson_interval
+from evalscribe.statistics.intervals import (
+    Interval,
+    TrialCluster,
+    cluster_interval,
+    rank_correlation,
+    student_quantile,
+    wilson_interval,
+)
 
 PairCounts = Mapping[tuple[int, int], int]
 """Number of subjects by the pair of labels that two raters gave. Labels are numbers here."""
@@ -151,6 +158,101 @@ class LabelScore(Frozen):
     def recall(self) -> float | None:
         """`None` if people never gave the label."""
         return self.hits / self.truths if self.truths else None
+
+
+class NumberAgreement(Frozen):
+    """How close a judge's numbers are to people's."""
+
+    mean_absolute_error: float
+    rank_correlation: float | None
+    """Spearman's rank correlation; None for fewer than three subjects, or if all numbers of one side are equal."""
+
+
+class TagAgreement(Frozen):
+    """How well a judge's sets of tags match people's."""
+
+    jaccard: float
+    """Mean Jaccard index (size of the intersection divided by that of the union), 1 if both sets are empty."""
+    precision: float | None
+    """Share of the judge's tags that people gave, over all subjects; None if the judge gave none."""
+    recall: float | None
+    """Share of people's tags that the judge gave, over all subjects; None if people gave none."""
+
+
+def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | None:
+    """Compare numbers by people with the judge's; None without pairs."""
+    if not pairs:
+        return None
+    error = fsum(abs(truth - said) for truth, said in pairs) / len(pairs)
+    return NumberAgreement(mean_absolute_error=error, rank_correlation=rank_correlation(pairs))
+
+
+def tag_agreement(pairs: Sequence[tuple[Set[str], Set[str]]]) -> TagAgreement | None:
+    """Compare sets of tags by people with the judge's; None without pairs."""
+    if not pairs:
+        return None
+    both = sum(len(truth & said) for truth, said in pairs)
+    truths, saids = (sum(map(len, side)) for side in zip(*pairs, strict=True))
+    return TagAgreement(
+        jaccard=fsum(len(a & b) / len(a | b) if a | b else 1.0 for a, b in pairs) / len(pairs),
+        precision=both / saids if saids else None,
+        recall=both / truths if truths else None,
+    )
+
+
+class ReliabilityBin(Frozen):
+    """Verdicts with similar confidence, as one point of a reliability diagram."""
+
+    low: float
+    high: float
+    """The bin includes this confidence, but not `low`, except that the first bin includes 0."""
+    verdicts: int
+    confidence: float
+    """Mean stated confidence."""
+    agreement: float
+    """Observed share of verdicts with which people agree."""
+
+
+class Reliability(Frozen):
+    """Stated confidence against observed agreement."""
+
+    bins: tuple[ReliabilityBin, ...]
+    """Bins with verdicts, lowest first."""
+    calibration_error: float
+    """Expected calibration error over `BINS` bins of equal width (Naeini et al. 2015, AAAI 29): the mean difference
+    between confidence and agreement, weighted by verdicts. 0 is perfect; it is biased upwards for few verdicts."""
+    brier: float
+    """Brier score (1950, Monthly Weather Review 78): mean squared difference between confidence and agreement (0 or 1)
+    of each verdict. 0 is perfect."""
+
+
+BINS = 10
+"""Number of bins of a reliability diagram."""
+
+
+def reliability(stated: Iterable[tuple[float, bool]]) -> Reliability | None:
+    """Compare the confidence of verdicts with whether people agree; None without verdicts."""
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, agrees in stated:
+        bins.setdefault(max(0, ceil(round(confidence * BINS, 9)) - 1), []).append((confidence, agrees))
+    pairs = [pair for told in bins.values() for pair in told]
+    if not pairs:
+        return None
+    rows = tuple(
+        ReliabilityBin(
+            low=number / BINS,
+            high=(number + 1) / BINS,
+            verdicts=len(told),
+            confidence=fsum(confidence for confidence, _ in told) / len(told),
+            agreement=sum(agrees for _, agrees in told) / len(told),
+        )
+        for number, told in sorted(bins.items())
+    )
+    return Reliability(
+        bins=rows,
+        calibration_error=fsum(row.verdicts * abs(row.confidence - row.agreement) for row in rows) / len(pairs),
+        brier=fsum((confidence - agrees) ** 2 for confidence, agrees in pairs) / len(pairs),
+    )
 
 
 class Calibration:

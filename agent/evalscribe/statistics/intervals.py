@@ -1,6 +1,6 @@
-"""Confidence intervals of proportions, for single trials and for clusters of trials."""
+"""Confidence intervals of proportions, for single trials and for clusters of trials; rank correlation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import comb, fsum, sqrt
 from typing import NamedTuple
 
@@ -85,6 +85,15 @@ def _degrees_of_freedom(clusters: Mapping[TrialCluster, int], groups: int) -> in
     trials = sum(cluster.trials * count for cluster, count in clusters.items())
     squares = sum(cluster.trials**2 * count for cluster, count in clusters.items())
     return max(1, trials**2 // squares - 1)
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Return Spearman's rank correlation; None for fewer than three pairs, or if all values of one side are equal."""
+    from scipy.stats import spearmanr
+
+    if len(pairs) < 3 or any(len(set(side)) == 1 for side in zip(*pairs, strict=True)):
+        return None
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
 def passing_range(needed: int, trials: int) -> Interval:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from evalscribe.model.finding import Precedent, Verdict
+from evalscribe.judging.rules.engine import decided_by_people
+from evalscribe.judging.rules.precedents import describe_disagreement
+from evalscribe.model.finding import Failure, Precedent, Verdict
 from support.rules_failure import decide, make_failure
 
 STOCK = '[cmd] mypy a.py\na.py:1: error: Module has no attribute "interval"  [attr-defined]\n[error] types: mypy failed'
@@ -63,8 +65,12 @@ def test_another_error_is_not_the_same_failure_though_the_names_are(error: str) 
     assert judged(OURS.model_copy(update={"error": error})) != "people-said-before"
 
 
+def failure(*precedents: Precedent) -> Failure:
+    return make_failure("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=precedents)
+
+
 def told(*precedents: Precedent) -> Verdict:
-    return decide(make_failure("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=precedents))
+    return decide(failure(*precedents))
 
 
 ADA = OURS.model_copy(update={"reviewer": "Ada"})
@@ -85,6 +91,31 @@ def test_reviewers_who_disagree_are_no_evidence_and_make_unsure() -> None:
     assert verdict.uncertain
     assert verdict.confidence <= 0.5
     assert "Ada says AMBIGUOUS_TASK in `r1.md`, Ben says KNOWN_GAP in `r0.md`" in verdict.reasoning
+
+
+def test_a_disagreement_says_how_often_each_reviewer_gave_the_label() -> None:
+    again = [ADA.model_copy(update={"report": f"r{n}.md", "alike": True}) for n in (3, 2)]
+    unnamed = BEN.model_copy(update={"reviewer": None, "alike": True})
+    verdict = told(*again, unnamed)
+    said = "Ada says AMBIGUOUS_TASK 2 times, last in `r3.md`, a reviewer says KNOWN_GAP in `r0.md`"
+    assert f"People disagree about the same failure: {said}." == describe_disagreement((*again, unnamed))
+    assert said in verdict.reasoning
+    assert decided_by_people(failure(*again, unnamed)) is None
+
+
+def test_corrections_of_the_same_failure_decide_with_certainty() -> None:
+    """Also where the code under test may have written the error, because the failed tests are the same."""
+    cy = ADA.model_copy(update={"reviewer": "Cy", "alike": True, "report": "r2.md", "cause_kind": "harness"})
+    verdict = decided_by_people(failure(cy, ADA.model_copy(update={"alike": True})))
+    assert verdict is not None
+    assert (verdict.judge, verdict.rule, verdict.confidence) == ("people@1", "people-said-before", 1.0)
+    assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("AMBIGUOUS_TASK", "harness", False)
+    assert "which Ada, Cy labelled AMBIGUOUS_TASK" in verdict.reasoning
+
+
+def test_without_knowing_that_the_failure_is_the_same_a_judge_decides() -> None:
+    assert decided_by_people(failure(ADA)) is None
+    assert decided_by_people(failure(ADA.model_copy(update={"alike": True, "by_person": False}))) is None
 
 
 def test_who_thinks_again_does_not_disagree() -> None:

@@ -100,6 +100,7 @@ def test_a_correction_is_its_authors_with_all_that_is_known_of_it(told: Told) ->
             report="p/m/a.md",
             judge="rules@1",
             judged=M,
+            confidence=0.8,
         ),
     )
 

@@ -20,7 +20,7 @@ from evalscribe.judging.rules import (
 )
 from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
-from evalscribe.model.finding import Failure, Verdict
+from evalscribe.model.finding import PEOPLE_JUDGE, Failure, Verdict
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
@@ -144,6 +144,20 @@ class RulesJudge:
             if decision := rule(facts):
                 return _verdict(facts, decision, rule.__name__.replace("_", "-"))
         return _verdict(facts, model_faults.unexplained(facts), None)
+
+
+def decided_by_people(case: Failure) -> Verdict | None:
+    """Return the verdict that people's corrections of the same failure decide, so that no judge need be asked.
+
+    None if the failure is not known to be the same, or if people disagree about its label.
+    """
+    if not any(one.alike for one in case.precedents):
+        return None
+    facts = Facts(case)
+    decision = precedents.people_agree(facts)
+    if decision is None:
+        return None
+    return _verdict(facts, decision, precedents.SAID).model_copy(update={"judge": PEOPLE_JUDGE, "confidence": 1.0})
 
 
 def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:

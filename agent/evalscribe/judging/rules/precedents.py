@@ -1,4 +1,4 @@
-"""Apply people's earlier conclusions about the same failure, and other models' results on the same eval."""
+"""Apply people's corrections of the same failure, and other models' results on the same eval."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,11 @@ from evalscribe.model.finding import (
     Precedent,
     Verdict,
 )
+from evalscribe.text import join_first
 
+UNNAMED = "a reviewer"
+"""In place of the name of a reviewer whose correction is not merged."""
+MOST_NAMED = 3
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
     "OVERLY_STRICT": "grader",
@@ -29,23 +33,40 @@ KINDS: dict[Classification, CauseKind] = {
 def people_said_before(facts: Facts) -> RuleDecision | None:
     """A person labelled an earlier failure of this eval with the same step and error, and no one disagreed."""
     same = _of_the_same(facts)
-    if not same or _opinions(same):
+    if not same or _disagree(same):
         return None
-    return _as_before(facts, *same[0])
+    return _as_before(facts, same)
+
+
+def people_agree(facts: Facts) -> RuleDecision | None:
+    """People agree on the label of a failure that is known to be the same: same task, grader, error and failed
+    tests."""
+    same = _known_same(facts.case.precedents)
+    return _as_before(facts, same) if same and not _disagree(same) else None
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
     """If people labelled the same failure differently, make the decision uncertain and report their labels."""
-    opinions = _opinions(_of_the_same(facts)) if facts.case.precedents else {}
-    if not opinions:
+    said = _described(_of_the_same(facts)) if facts.case.precedents else ""
+    if not said:
         return decision
-    said = ", ".join(f"{who} says {label} in `{report}`" for who, (label, report) in sorted(opinions.items()))
     return replace(
         decision,
         uncertain=True,
         confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
-        reasoning=f"{decision.reasoning} People disagree about the same failure: {said}.",
+        reasoning=f"{decision.reasoning} {said}",
     )
+
+
+def describe_disagreement(precedents: Sequence[Precedent]) -> str:
+    """Say in a sentence who gave the same failure which label how often; empty if people agree."""
+    return _described(_known_same(precedents))
+
+
+def _known_same(precedents: Sequence[Precedent]) -> list[tuple[Precedent, Classification]]:
+    """Return people's labels of failures that are known to be the same, newest first."""
+    told = ((one, one.classification) for one in precedents if one.by_person and one.alike)
+    return [(one, label) for one, label in told if label]
 
 
 def _of_the_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
@@ -54,34 +75,55 @@ def _of_the_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
     return [(one, label) for one, label in told if label and (one.alike or _same_failure(facts, one))]
 
 
-def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tuple[Classification, str]]:
-    """Return the newest label of each known reviewer, with its report, if reviewers disagree; else nothing."""
-    newest = {one.reviewer: (label, one.report) for one, label in reversed(same) if one.reviewer}
-    return newest if len({label for label, _ in newest.values()}) > 1 else {}
+def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, Classification]:
+    """Return the newest label of each reviewer. All reviewers that git does not name count as one."""
+    return {one.reviewer or UNNAMED: label for one, label in reversed(same)}
 
 
-def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> RuleDecision:
+def _disagree(same: Sequence[tuple[Precedent, Classification]]) -> bool:
+    return len(set(_opinions(same).values())) > 1
+
+
+def _described(same: Sequence[tuple[Precedent, Classification]]) -> str:
+    if not _disagree(same):
+        return ""
+    said = (_opinion(who, label, same) for who, label in sorted(_opinions(same).items()))
+    return f"People disagree about the same failure: {', '.join(said)}."
+
+
+def _opinion(who: str, label: Classification, same: Sequence[tuple[Precedent, Classification]]) -> str:
+    """Render `Ada says KNOWN_GAP 3 times, last in `r3.md``; `same` is newest first."""
+    reports = [one.report for one, other in same if (one.reviewer or UNNAMED, other) == (who, label)]
+    times = f" {len(reports)} times, last" if len(reports) > 1 else ""
+    return f"{who} says {label}{times} in `{reports[0]}`"
+
+
+def _as_before(facts: Facts, same: Sequence[tuple[Precedent, Classification]]) -> RuleDecision:
+    """Return the newest label of the same failure."""
+    precedent, label = same[0]
     lint = facts.check == "lint" and label != "MODEL_FAULT"
     codes = list(dict.fromkeys(error.code for error in facts.errors if error.code))
     said = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
     what = quote.cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
     return RuleDecision(
         label=label,
-        kind="lint" if lint else KINDS[label],
+        kind=precedent.cause_kind or ("lint" if lint else KINDS[label]),
         cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else what)),
         confidence=0.8,
         why=what,
         reasoning=f"{quote.sentence(what)} `{precedent.report}` has the same failure{_elsewhere(precedent)}, which "
-        f"{_who(precedent)} labelled {label}.",
+        f"{_who(same)} labelled {label}.",
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *quote.log(facts)),
         fix=checks.relax(codes) if lint and codes else None,
         would_pass=bool(lint and facts.outcome.all_passed and len(codes) == 1),
-        by_error_text=True,
+        by_error_text=not precedent.alike,
     )
 
 
-def _who(precedent: Precedent) -> str:
-    return precedent.reviewer or "people"
+def _who(same: Sequence[tuple[Precedent, Classification]]) -> str:
+    """Return who gave the label, without others whose newest label it is not."""
+    names = [who for who, label in _opinions(same).items() if label == same[0][1] and who != UNNAMED]
+    return join_first(sorted(names), MOST_NAMED) if names else "people"
 
 
 def _elsewhere(precedent: Precedent) -> str:

@@ -1,0 +1,403 @@
+"""Measure judges on the corrections of people in this workspace, and how well people agree with each other."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalscribe.errors import DataError, NotFoundError
+from evalscribe.failures.human_labels import LabelledEval, labelled_eval, without_trial
+from evalscribe.git.report_folder import ReportsFolder
+from evalscribe.ids import Frozen
+from evalscribe.model.analysis import Analysis, FindingSummary
+from evalscribe.model.cascade import Stage
+from evalscribe.model.finding import (
+    CLASSIFICATIONS,
+    UNCERTAIN_CONFIDENCE,
+    Classification,
+    HumanLabel,
+    by_people,
+    by_rules,
+    proves,
+)
+from evalscribe.model.report import JudgeAgreement
+from evalscribe.model.repository import ReportFile
+from evalscribe.reports.corrections import judge_facts, run_of
+from evalscribe.reports.page import page_digest
+from evalscribe.reports.reading import read_report
+from evalscribe.statistics.agreement import Calibration, Kappa, LabelPair, LabelScore, Reliability, reliability
+from evalscribe.statistics.intervals import Interval
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+
+CASCADE = "cascade"
+"""Name under which the verdicts of all stages of cascades are measured."""
+NOT_MERGED = ""
+"""In place of the reviewer of a correction that only a page in the reports folder has: its author is not known."""
+_WRITTEN = re.compile(r"^written: (.*)$", re.MULTILINE)
+_REVIEWED = re.compile(r'"reviewer":\s*\{')
+"""Matches the data of a report that was written again after a correction."""
+_CORRECTED = re.compile(r"^Reviewer:| · judge said ", re.MULTILINE)
+"""Matches such a page. A kill between the two writes leaves a page with older data, or data with an older page."""
+
+
+class JudgedFailure(NamedTuple):
+    """A failed eval with the classification in a judge's report."""
+
+    judge: str | None
+    """Judge id with its version; None if no judge decided."""
+    label: Classification | None
+    """The judge's own label."""
+    group: str | None
+    confidence: float | None = None
+    stage: Stage | None = None
+    cost_usd: float | None = None
+
+
+Findings = Mapping[LabelledEval, JudgedFailure]
+"""Every failed eval in reports made by judges, by run and path."""
+
+
+class CorrectedVerdict(Frozen):
+    """A judge's verdict that a person confirmed or corrected."""
+
+    run: str
+    eval: str
+    """Path. For a group, its first eval that has the correction."""
+    report: str
+    """Path of the report in the reports folder."""
+    task: str
+    """Experiment and eval without its trial. Verdicts on one task are not independent observations."""
+    judge: str
+    """The judge that decided, also in a cascade."""
+    judged: Classification
+    label: Classification
+    """The person's label."""
+    reviewer: str | None
+    """None if the correction is not merged, so that its author is not known."""
+    note: str | None
+    confidence: float | None
+    """The judge's confidence; None if the label was synced by a version that did not keep it."""
+    certain: bool | None
+    """None if the confidence is unknown."""
+    cost_usd: float | None
+
+    @property
+    def agrees(self) -> bool:
+        return self.judged == self.label
+
+
+class JudgeAccuracy(Frozen):
+    """A judge's agreement with the people who reviewed its verdicts. Labels in force count as correct.
+
+    Intervals are 95 % confidence intervals. If a task has several verdicts, each task counts as one observation: the
+    interval of a share is that of a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8), that of
+    kappa uses the delta method (Yang and Zhou 2014, Statistics in Medicine 33). Otherwise they are Wilson's and that of
+    Fleiss, Cohen and Everitt (1969).
+    """
+
+    judge: str
+    """Judge id with its version and rubric; `cascade` for the verdicts of cascades."""
+    judges: tuple[str, ...]
+    """The judges that decided: several for a cascade."""
+    labelled: int
+    """Number of reviewed verdicts. A group counts as one."""
+    agreed: int
+    """Number of verdicts that people confirmed."""
+    tasks: int
+    """Number of tasks with a reviewed verdict."""
+    agreement: float | None
+    interval: Interval
+    balanced: float | None
+    """Balanced accuracy: mean recall of the labels that people gave."""
+    kappa: Kappa | None
+    labels: tuple[LabelScore, ...]
+    confusion: dict[str, dict[str, int]]
+    """Number of verdicts by the people's label, then by the judge's label."""
+    certain: int
+    """Number of verdicts that were certain."""
+    certain_share: float | None
+    """Share of the verdicts with a known confidence; None without any."""
+    certain_agreed: int
+    certain_agreement: float | None
+    certain_interval: Interval
+    reliability: Reliability | None
+    """Stated confidence against observed agreement; None for the rules, whose confidence is only certain or not."""
+    cost_usd: float | None
+    """Cost of the verdicts; None if that of some verdict of a model is unknown."""
+    wrong: tuple[CorrectedVerdict, ...]
+    """The verdicts that people corrected."""
+    right: tuple[CorrectedVerdict, ...]
+    """The verdicts that people confirmed."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """Agreement figures of all verdicts, for printing."""
+        return _calibration((*self.wrong, *self.right))
+
+    @property
+    def calibration_of_certain(self) -> Calibration:
+        """Agreement figures of the certain verdicts."""
+        return _calibration(one for one in (*self.wrong, *self.right) if one.certain)
+
+
+class ReviewerRow(Frozen):
+    """The agreement of two reviewers on failures that both labelled."""
+
+    reviewers: tuple[str, str]
+    shared: int
+    """Number of failures that both labelled. A group counts as one."""
+    agreed: int
+    kappa: Kappa | None
+
+
+class Coverage(Frozen):
+    """How many findings the judges made, and how many of them people reviewed. The others do not count as agreement."""
+
+    findings: int
+    reviewed: int
+
+
+class Accuracy(Frozen):
+    """What people's corrections say about the judges, and about the agreement between people."""
+
+    labels: int
+    """Number of labels in force."""
+    reviewers: tuple[str, ...]
+    not_merged: int
+    """Number of labels in force that only pages in the reports folder have; their authors are not known."""
+    coverage: Coverage
+    judges: tuple[JudgeAccuracy, ...]
+    """In the order of ids; empty if no judge's finding was reviewed."""
+    between: tuple[ReviewerRow, ...]
+
+
+def accuracy(library: ReportsFolder, store: "AnalysisStore") -> Accuracy:
+    """Measure judges on the stored labels and on the corrections in the reports folder.
+
+    Raises `NotFoundError` without any.
+    """
+    analyses = dict(_judged_reports(library.all()))
+    labels = _with_pages(store.labels(), analyses)
+    if not labels:
+        raise NotFoundError(
+            "nobody has corrected or confirmed a finding in this workspace; correct one: "
+            "evalscribe review label REPORT N LABEL, or read merged corrections: evalscribe review sync"
+        )
+    return measured(labels, dict(_findings(analyses.values())))
+
+
+def judge_agreement(library: ReportsFolder, store: "AnalysisStore") -> tuple[JudgeAgreement, ...]:
+    """Return how often each judge agreed with the corrections that `accuracy` would use, without its other figures."""
+    analyses = dict(_judged_reports(file for file in library.all() if _may_be_corrected(file)))
+    by_judge = _by_judge(_with_pages(store.labels(), analyses), dict(_findings(analyses.values())))
+    return tuple(
+        JudgeAgreement(judge=name, agreed=sum(one.agrees for one in told), corrections=len(told))
+        for name, told in sorted(by_judge.items())
+    )
+
+
+def measured(labels: Sequence[HumanLabel], findings: Findings) -> Accuracy:
+    reviewed = findings.keys() & {labelled_eval(label) for label in labels if label.in_force}
+    return Accuracy(
+        labels=sum(label.in_force for label in labels),
+        reviewers=tuple(sorted({label.reviewer for label in labels} - {NOT_MERGED})),
+        not_merged=sum(label.in_force and label.reviewer == NOT_MERGED for label in labels),
+        coverage=Coverage(findings=len(findings), reviewed=len(reviewed)),
+        judges=tuple(_judge(name, told) for name, told in sorted(_by_judge(labels, findings).items())),
+        between=_between([label for label in labels if label.reviewer != NOT_MERGED]),
+    )
+
+
+def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
+    """Return one label in force per failure. Failures that two reports on a run label differently are left out."""
+    by_subject: dict[LabelledEval, dict[str, HumanLabel]] = {}
+    for label in labels:
+        if label.in_force:
+            by_subject.setdefault(labelled_eval(label), {}).setdefault(label.label, label)
+    return tuple(next(iter(told.values())) for told in by_subject.values() if len(told) == 1)
+
+
+def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
+    """Return the first label of each group and all labels outside groups, so that a verdict counts once."""
+    first: dict[tuple[str, str, str], HumanLabel] = {}
+    for label in labels:
+        first.setdefault((label.run, label.group or label.eval, label.label), label)
+    return tuple(first.values())
+
+
+def _judged_reports(files: Iterable[ReportFile]) -> Iterator[tuple[str, Analysis]]:
+    """Yield the reports that judges made, by name. Reports that cannot be read are left out."""
+    for file in files:
+        try:
+            said = read_report(file.text, file.name, file.data)
+        except DataError:
+            continue  # `reports check` reports what is wrong with it
+        if said.revision is not None:
+            yield file.name, said
+
+
+def _may_be_corrected(file: ReportFile) -> bool:
+    """Return whether a page may have corrections. Most pages have none, and reading them all takes long."""
+    written = _WRITTEN.search(file.text)
+    unedited = written is not None and page_digest(file.text) == written[1]
+    return not unedited or bool(_CORRECTED.search(file.text) or _REVIEWED.search(file.data or ""))
+
+
+def _findings(analyses: Iterable[Analysis]) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
+    """Yield every failed eval in reports made by a judge."""
+    for said in analyses:
+        for one in said.findings:
+            judge = one.judge
+            yield (
+                (said.run.id or "", one.eval),
+                JudgedFailure(None, None, one.group)
+                if judge is None
+                else JudgedFailure(
+                    judge.id, judge.classification, one.group, judge.confidence, judge.stage, judge.cost_usd
+                ),
+            )
+
+
+def _with_pages(labels: Sequence[HumanLabel], analyses: Mapping[str, Analysis]) -> tuple[HumanLabel, ...]:
+    """Add the corrections that pages have and the labels lack. A page replaces another label from its own history."""
+    known = {(label.report, label.eval, label.label) for label in labels if label.in_force}
+    added = [
+        label
+        for name, said in analyses.items()
+        for finding in said.findings
+        if finding.reviewer and (label := _of_page(name, said, finding))
+        if (name, label.eval, label.label) not in known
+    ]
+    replaced = {(label.report, label.eval) for label in added}
+    earlier = (
+        label.model_copy(update={"in_force": False}) if (label.report, label.eval) in replaced else label
+        for label in labels
+    )
+    return (*earlier, *added)
+
+
+def _of_page(name: str, said: Analysis, finding: FindingSummary) -> HumanLabel | None:
+    """Return the correction of a finding on a page; None if the finding has no label."""
+    if finding.classification is None:
+        return None
+    return HumanLabel(
+        run=run_of(said, name),
+        provider=said.run.provider or "",
+        model=said.run.model or "",
+        experiment=said.run.experiment or "default",
+        eval=finding.eval,
+        group=finding.group,
+        label=finding.classification,
+        note=finding.reviewer.note if finding.reviewer else None,
+        reviewer=NOT_MERGED,
+        email="",
+        commit="",
+        date="",
+        report=name,
+        **judge_facts(finding),
+    )
+
+
+def _by_judge(labels: Sequence[HumanLabel], findings: Findings) -> dict[str, list[CorrectedVerdict]]:
+    """Return the reviewed verdicts of each judge. A verdict that repeats people's own corrections says nothing."""
+    by_judge: dict[str, list[CorrectedVerdict]] = {}
+    for label in verdicts(_beside(labels_in_force(labels), findings)):
+        if label.judge and label.judged and not by_people(label.judge):
+            by_judge.setdefault(CASCADE if label.stage else label.judge, []).append(_corrected(label))
+    return by_judge
+
+
+def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
+    """Add the verdict in a judge's report on the same run to labels from reports that people wrote.
+
+    Also add the confidence to labels that were synced by a version that did not keep it, if the report still has the
+    same verdict.
+    """
+    for label in labels:
+        found = findings.get(labelled_eval(label))
+        same = found is not None and (label.judge, label.judged) == (found.judge, found.label)
+        if found is None or (label.judge and not (same and label.confidence is None)):
+            yield label
+            continue
+        facts = {"confidence": found.confidence, "stage": found.stage, "cost_usd": found.cost_usd}
+        group = label.group if label.judge else found.group
+        yield label.model_copy(update={"judge": found.judge, "judged": found.label, "group": group, **facts})
+
+
+def _corrected(label: HumanLabel) -> CorrectedVerdict:
+    assert label.judge is not None
+    assert label.judged is not None
+    return CorrectedVerdict(
+        run=label.run,
+        eval=label.eval,
+        report=label.report,
+        task=f"{label.experiment}/{without_trial(label.eval)}",
+        judge=label.judge,
+        judged=label.judged,
+        label=label.label,
+        reviewer=label.reviewer or None,
+        note=label.note,
+        confidence=label.confidence,
+        certain=None if label.confidence is None else label.confidence > UNCERTAIN_CONFIDENCE,
+        cost_usd=label.cost_usd,
+    )
+
+
+def _judge(name: str, rows: Sequence[CorrectedVerdict]) -> JudgeAccuracy:
+    found, certain = _calibration(rows), _calibration(one for one in rows if one.certain)
+    known = [one for one in rows if one.certain is not None]
+    stated = [(one.confidence, one.agrees) for one in rows if one.confidence is not None and not by_rules(one.judge)]
+    free = [one for one in rows if by_rules(one.judge) or proves(one.judge)]
+    costs = [one.cost_usd for one in rows if one not in free]
+    return JudgeAccuracy(
+        judge=name,
+        judges=tuple(sorted({one.judge for one in rows})),
+        labelled=len(rows),
+        agreed=found.right,
+        tasks=len({one.task for one in rows}),
+        agreement=found.agreement,
+        interval=found.interval,
+        balanced=found.balanced,
+        kappa=found.kappa,
+        labels=found.scores,
+        confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
+        certain=certain.judged,
+        certain_share=certain.judged / len(known) if known else None,
+        certain_agreed=certain.right,
+        certain_agreement=certain.agreement,
+        certain_interval=certain.interval,
+        reliability=reliability(stated),
+        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        wrong=tuple(one for one in rows if not one.agrees),
+        right=tuple(one for one in rows if one.agrees),
+    )
+
+
+def _calibration(rows: Iterable[CorrectedVerdict]) -> Calibration:
+    pairs = (LabelPair(expected=row.label, predicted=row.judged, cluster=row.task) for row in rows)
+    return Calibration(pairs, CLASSIFICATIONS)
+
+
+def _between(labels: Sequence[HumanLabel]) -> tuple[ReviewerRow, ...]:
+    said: dict[str, dict[LabelledEval, HumanLabel]] = {}
+    for label in labels:
+        said.setdefault(label.reviewer, {})[labelled_eval(label)] = label
+    return tuple(row for pair in combinations(sorted(said), 2) if (row := _pair(pair, said[pair[0]], said[pair[1]])))
+
+
+def _pair(
+    names: tuple[str, str], one: dict[LabelledEval, HumanLabel], other: dict[LabelledEval, HumanLabel]
+) -> ReviewerRow | None:
+    both = [(one[subject], other[subject]) for subject in one if subject in other]
+    shared = {
+        (a.run, a.group or a.eval, b.group or b.eval): LabelPair(
+            expected=a.label, predicted=b.label, cluster=f"{a.experiment}/{without_trial(a.eval)}"
+        )
+        for a, b in both
+    }
+    if not shared:
+        return None
+    found = Calibration(shared.values(), CLASSIFICATIONS)
+    return ReviewerRow(reviewers=names, shared=len(shared), agreed=found.right, kappa=found.kappa)
