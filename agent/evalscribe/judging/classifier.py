@@ -74,6 +74,7 @@ def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
         else "",
         chosen=_chosen(case.similar),
         models=describe_across_models(case.across),
+        agent_run=case.is_agent_run,
         trials=fence.block("verdicts on other trials", _listed([_trial(one) for one in case.others]))
         if case.others
         else "",
@@ -132,7 +133,7 @@ def _differences(case: Failure, fence: Delimiter) -> str:
     if not case.packed.differences:
         return ""
     lines = (one_line(line) for line in case.packed.differences.split("\n"))
-    return fence.block("differences between output and reference", "\n".join(lines))
+    return fence.block("differences", "\n".join(lines))
 
 
 def _precedents(case: Failure, fence: Delimiter, *, by_person: bool) -> str:
@@ -365,7 +366,10 @@ class ModelJudge:
         self.rubric = rubric or default_rubric()
         self.id = judge_id(model.id, self.rubric)
         self._labels = failure_labels(self.rubric)
-        self._tools = (*READING_TOOLS, submit_tool(labels=self._labels))
+        self._tools = {
+            agent_run: (*READING_TOOLS, submit_tool(labels=self._labels, agent_run=agent_run))
+            for agent_run in (False, True)
+        }
         self._model = model
         self._prompts = prompts
         self._bounds = bounds or InvestigationLimits()
@@ -379,7 +383,7 @@ class ModelJudge:
                 JUDGE_VERSION,
                 self._prompts.digest(FOLDER),
                 self.rubric.digest,
-                self._tools,
+                self._tools[case.is_agent_run],
                 self._model.id,
                 self._effort,
                 *_shown(case),
@@ -395,7 +399,7 @@ class ModelJudge:
         turns, reading = LIKELY_TURNS, LIKELY_READING
         if set(case.packed.left_out) <= set(case.evidence.missing):
             turns, reading = LIKELY_TURNS - 1, min(LIKELY_READING, shown)
-        first = self._first_tokens + shown
+        first = self._first_tokens[case.is_agent_run] + shown
         return estimate_conversation(first, self._cost, turns=turns, reading=reading, answer=LIKELY_TURN)
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
@@ -403,7 +407,7 @@ class ModelJudge:
         opening = Request(
             system=self._system,
             messages=(Message(role="user", text=render_question(self._prompts, case, fence)),),
-            tools=self._tools,
+            tools=self._tools[case.is_agent_run],
             max_tokens=self._bounds.answer_tokens,
             effort=self._effort,
         )
@@ -423,8 +427,10 @@ class ModelJudge:
         return render_instructions(self._prompts, self.rubric)
 
     @cached_property
-    def _first_tokens(self) -> int:
-        return estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tools))
+    def _first_tokens(self) -> dict[bool, int]:
+        """Tokens of the system prompt and tools, by whether the failure is an agent run."""
+        system = estimate_tokens(self._system)
+        return {agent_run: system + estimate_tokens(canonical_json(tools)) for agent_run, tools in self._tools.items()}
 
 
 FIRST_PASS_VERSION = 1
@@ -461,18 +467,23 @@ class FirstPass:
         self._rubric = rubric
         self._tags = tuple(tags)
         self._labels = failure_labels(rubric)
-        self._tool = submit_tool(TaggedSubmission, self._labels, [tag.name for tag in tags])
+        names = [tag.name for tag in tags]
+        self._tools = {
+            agent_run: submit_tool(TaggedSubmission, self._labels, names, agent_run=agent_run)
+            for agent_run in (False, True)
+        }
         self._cost = cost
         self._seconds = seconds
 
     def key(self, case: Failure) -> str:
         """Return the content id of instructions, tool, model, evidence and the context shown."""
-        asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
+        asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tools[case.is_agent_run]]
+        asked.append(self._model.id)
         return content_id(["first pass", FIRST_PASS_VERSION, asked, *_shown(case)])
 
     def estimate(self, case: Failure) -> Estimate:
         """Estimate one call. After the first call, its instructions are read from the provider's cache."""
-        shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tool))
+        shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tools[case.is_agent_run]))
         read = shared + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         usage = Usage(calls=1, input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
         cost = self._cost(usage) if self._cost else None
@@ -494,7 +505,12 @@ class FirstPass:
 
     def _request(self, case: Failure) -> Request:
         asked = Message(role="user", text=render_question(self._prompts, case, evidence_delimiter(case)))
-        return Request(system=self._system, messages=(asked,), tools=(self._tool,), max_tokens=LONGEST_FIRST_ANSWER)
+        return Request(
+            system=self._system,
+            messages=(asked,),
+            tools=(self._tools[case.is_agent_run],),
+            max_tokens=LONGEST_FIRST_ANSWER,
+        )
 
     def _taken(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
         """Convert the single answer to a verdict. After an invalid answer, the next stage judges."""

@@ -45,10 +45,10 @@ RequiredLine = Annotated[str, StringConstraints(strip_whitespace=True, min_lengt
 class SubmittedQuotation(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    role: Role = Field(description="Role of the document, as the evidence names it.")
-    path: str = Field(description="Path of the document, letter by letter.")
-    first: int = Field(description="Number of the first quoted line.")
-    last: int = Field(description="Number of the last quoted line.")
+    role: Role = Field(description="As the evidence names it.")
+    path: str = Field(description="Letter by letter.")
+    first: int
+    last: int
     text: str = Field(description="These lines whole and unchanged, without their numbers.")
 
 
@@ -58,9 +58,7 @@ class VerdictSubmission(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     error: RequiredLine = Field(description="The exact error in one line, or that the log ends before the reason.")
-    citations: list[SubmittedQuotation] = Field(
-        description="The lines that prove it; the output's and the reference's first."
-    )
+    citations: list[SubmittedQuotation] = Field(description="The lines that prove it.")
     reasoning: RequiredLine = Field(
         description="Two or three sentences: the rule, the identifier, the file and what differs from the reference."
     )
@@ -85,13 +83,12 @@ class VerdictSubmission(BaseModel):
     message: int = Field(
         default=0,
         ge=0,
-        description="Number of the transcript's message in which an agent run went wrong for this cause; 0 if unknown, "
-        "or for other evals.",
+        description="Number of the transcript's message in which the run went wrong for this cause; 0 if unknown.",
     )
     first_mistake: int = Field(
         default=0,
         ge=0,
-        description="Number of an earlier message with the agent run's first mistake; 0 if there is none.",
+        description="Number of an earlier message with the run's first mistake; 0 if there is none.",
     )
 
 
@@ -187,14 +184,14 @@ class ReadLines(ToolFields):
 
 
 class SearchLines(ToolFields):
-    """Find the lines that hold a text, capitals or not, in the documents of one role or of any."""
+    """Find lines with a text, ignoring case, in the documents of one role or of any."""
 
     text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
     role: Literal[Role, "any"]
 
 
 class CompareFiles(ToolFields):
-    """Compare an output file with the reference answer's file that it stands for."""
+    """Compare an output file with its counterpart in the reference answer."""
 
     path: Annotated[str, Field(description="Path of the output file, or of the reference's.")]
 
@@ -219,10 +216,18 @@ def submit_tool(
     shape: type[VerdictSubmission] = VerdictSubmission,
     labels: Sequence[str] = CLASSIFICATIONS,
     tags: Sequence[str] = (),
+    *,
+    agent_run: bool = True,
 ) -> Tool:
-    """Return the tool for submitting a verdict, with the rubric's labels and the available tags."""
+    """Return the tool for submitting a verdict, with the rubric's labels and the available tags.
+
+    `agent_run`: whether it asks for the message in which the run went wrong.
+    """
     tool = tool_of(SUBMIT, shape)
     fields = tool.input_schema["properties"]
+    for name in () if agent_run else ("message", "first_mistake"):
+        del fields[name]
+        tool.input_schema["required"].remove(name)
     fields["classification"]["enum"] = list(labels)
     if tags:
         fields["tags"]["items"]["enum"] = list(tags)

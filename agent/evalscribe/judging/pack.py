@@ -20,6 +20,7 @@ from evalscribe.model.evidence import (
     OutputLine,
     PackedEvidence,
     PreparedFailure,
+    Role,
 )
 from evalscribe.model.finding import Failure
 from evalscribe.model.tool_calls import changes_state
@@ -27,6 +28,8 @@ from evalscribe.text import cut, printable
 
 MAX_LINE = 600
 """Maximum characters of a line in a prompt."""
+MAX_TASK_LINE = 4000
+"""The instruction of a simulated user is one line, whose end often says what it wants."""
 LONGEST_PATH = 200
 NEAR = 2
 """Maximum gap in lines between two selections that are joined into one excerpt."""
@@ -54,10 +57,16 @@ def clip_line(line: str, longest: int = MAX_LINE) -> str:
     return f"{line[:longest]}… [{len(line) - longest} more characters]"
 
 
+def longest_line(role: Role) -> int:
+    """Return how many characters of a line of a document with this role are shown."""
+    return MAX_TASK_LINE if role == "task" else MAX_LINE
+
+
 def excerpts(document: Document, ranges: Iterable[Range], *, near: int = NEAR) -> Iterator[Excerpt]:
     """Yield excerpts for the ranges in order; ranges at most `near` lines apart become one excerpt."""
     for first, last in merge_ranges(ranges, document.line_count, near):
-        text = "\n".join(clip_line(line) for line in document.lines[first - 1 : last])
+        longest = longest_line(document.role)
+        text = "\n".join(clip_line(line, longest) for line in document.lines[first - 1 : last])
         if text.strip():
             yield Excerpt(role=document.role, path=document.path, first=first, text=text)
 
@@ -77,14 +86,14 @@ def merge_ranges(ranges: Iterable[Range], length: int, near: int = NEAR) -> list
 
 def head_range(document: Document, budget: int) -> Range:
     """Return the range of a document's first lines that fit in the budget; (1, 0) if no line fits."""
-    return 1, fitting_lines(document.lines, budget)
+    return 1, fitting_lines(document.lines, budget, longest_line(document.role))
 
 
-def fitting_lines(lines: Sequence[str], budget: int) -> int:
-    """Return how many of the first lines fit into `budget` tokens."""
+def fitting_lines(lines: Sequence[str], budget: int, longest: int = MAX_LINE) -> int:
+    """Return how many of the first lines, clipped to `longest` characters, fit into `budget` tokens."""
     spent = 0
     for at, line in enumerate(lines):
-        spent += prompt_text.estimate_tokens(clip_line(line)) + 1
+        spent += prompt_text.estimate_tokens(clip_line(line, longest)) + 1
         if spent > budget:
             return at
     return len(lines)
@@ -250,7 +259,9 @@ def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tupl
     texts = [f"=== {output}" if output == expected else f"--- {expected}\n+++ {output}"]
     spent = prompt_text.estimate_tokens(texts[0]) + 1
     for at, hunk in enumerate(found):
-        text = "\n".join([*(["…"] if at else []), *(clip_line(line) for line in _worth_printing(hunk))])
+        text = "\n".join(
+            [*(["…"] if at else []), *(clip_line(line) for line in _worth_printing(hunk, _is_manifest(output)))]
+        )
         spent += prompt_text.estimate_tokens(text) + 1
         if spent > budget:
             return (texts if at else []), at
@@ -258,8 +269,11 @@ def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tupl
     return texts, len(found)
 
 
-def _worth_printing(hunk: DiffHunk) -> Iterator[str]:
-    """Yield the lines of a hunk without blank ones, whose numbers are missing then; each moved import only once."""
+def _worth_printing(hunk: DiffHunk, manifest: bool) -> Iterator[str]:
+    """Yield the lines of a hunk without blank ones, whose numbers are missing then; each moved import only once.
+
+    Of a manifest, lines that decide neither what is installed nor what is checked are left out too.
+    """
     gone = {text: (change.expected_first + n) for change in hunk.changes for n, text in enumerate(change.expected)}
     come = {text: (change.output_first + n) for change in hunk.changes for n, text in enumerate(change.output)}
     moved = {text for text in gone.keys() & come.keys() if text.startswith(IMPORTS)}
@@ -268,7 +282,7 @@ def _worth_printing(hunk: DiffHunk) -> Iterator[str]:
         if text in moved and line[0] in "-+":
             if line[0] == "+":
                 yield f"{gone[text]}={number[1:]}| {text}"
-        elif text.strip():
+        elif text.strip() and not (manifest and _LABELS.fullmatch(text[:MAX_LINE])):
             yield line
 
 
@@ -686,7 +700,7 @@ def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Ex
     cut: list[str] = []
     for excerpt, most in chosen:
         lines = excerpt.text.split("\n")
-        count = fitting_lines(lines, min(most, budget))
+        count = fitting_lines(lines, min(most, budget), longest_line(excerpt.role))
         if count < len(lines) and excerpt.role == "output":
             first, last = excerpt.first + count, excerpt.first + len(lines) - 1
             cut.append(f"output {printable_path(excerpt.path)}: lines {first}-{last}")

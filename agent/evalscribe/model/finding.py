@@ -142,6 +142,10 @@ class Failure(Frozen):
     """Verdicts on other trials of the task, which agree with each other and not with the first verdict on this one.
     Empty unless the failure is judged again for that reason."""
 
+    @property
+    def is_agent_run(self) -> bool:
+        return bool(self.evidence.of("transcript"))
+
 
 NoVerdictCause = FailureCause | Literal["evidence"]
 """`evidence`: the evidence is unreadable, so no judge was called. `answer`: the judge's answer is not a verdict."""
