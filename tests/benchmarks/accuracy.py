@@ -157,7 +157,8 @@ def _with_others(cases: Sequence[Case], dataset: str, rules: Judges, recorded: S
         for case in cases
     ]
     found = {CONSTANT: constant, **rules}
-    for name in dict.fromkeys(one.name for one in recorded if one.dataset == dataset):
+    names = {one.name for one in recorded if one.dataset == dataset}
+    for name in (*(name for name in PAIR if name in names), *sorted(names - {*PAIR})):
         found[name] = _matched(cases, [one for one in recorded if (one.name, one.dataset) == (name, dataset)])
     return found
 
@@ -244,7 +245,8 @@ def is_right(one: Scored) -> bool:
 
 def is_right_about_the_model(one: Scored) -> bool:
     """Whether the judge is right about the one question whether it is the model's fault."""
-    return (one.verdict.label == MODEL_FAULT) == (one.case.known == MODEL_FAULT)
+    label = one.verdict.label
+    return label is not None and (label == MODEL_FAULT) == (one.case.known == MODEL_FAULT)
 
 
 def is_right_side(one: Scored) -> bool:
@@ -525,6 +527,9 @@ def page(data: Path, recorded: Sequence[RecordedVerdict]) -> str:
         "rules": _summary(convex[RULES]),
         "constant": _summary(convex[CONSTANT]),
         "unproven": _summary(convex[UNPROVEN]),
+        "recordings": [
+            {"name": name, **_summary(s)} for name, s in convex.items() if name not in (CONSTANT, RULES, UNPROVEN)
+        ],
         "contested": len(contested(data)),
         "convex": {
             **_label_tables(convex),
@@ -572,7 +577,7 @@ def _summary(scored: Sequence[Scored]) -> dict[str, str | int]:
     sure = certain(scored)
     sure_right = sum(map(is_right, sure))
     return {
-        "judge": scored[0].verdict.judge,
+        "judge": ", ".join(sorted({one.verdict.judge for one in scored})),
         "number": len(scored),
         "agreement": percent(rate(scored, is_right)),
         "certain": len(sure),
@@ -643,7 +648,7 @@ def main(arguments: Sequence[str], data: Path) -> int:
     rules.add_argument("-v", "--verbose", action="store_true", help="print every verdict")
     commands.add_parser("runs", help="write the runs to analyse").add_argument("folder", type=Path)
     recorder = commands.add_parser("record", help="store the verdicts of finished analyses")
-    recorder.add_argument("name", help="name of the recording")
+    recorder.add_argument("name", help="name of the recording: before, after, cascade …")
     recorder.add_argument("dataset", choices=DATASETS)
     recorder.add_argument("workspaces", type=Path, nargs="+", help="folders in which the runs were analysed")
     recorder.add_argument("--answered-by", help="who answered, if another model stood in for the judge")

@@ -4,8 +4,10 @@
 """
 
 import contextlib
-import io
 import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,13 +17,12 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy import select
 
-from evalscribe.cli import run as command
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judging.rubrics import default_rubric
 from evalscribe.llm.budget import price_of
 from evalscribe.model.chat import Usage
-from evalscribe.model.finding import Classification, Confidence, Unclassified, Verdict
+from evalscribe.model.finding import Classification, Confidence, Unclassified, Verdict, by_rules
 from evalscribe.model.record import Record
 from evalscribe.prompts.templates import Prompts
 from evalscribe.sources.address import Links, RunOverrides
@@ -150,18 +151,17 @@ def write_magentic_one(data: Path, file: Path) -> Path:
 
 def judged_by_rules(data: Path, dataset: str) -> list[RecordedVerdict]:
     """Analyse a dataset of agent runs with the rules, as a user would, in a temporary folder."""
-    out = io.StringIO()
     arguments = ("--model", "openai/gpt-4o") if dataset != MAGENTIC_ONE else ()
-    with (
-        run_file(data, dataset) as file,
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.chdir(folder),
-        contextlib.redirect_stdout(out),
-    ):
-        code = command(["analyze", str(file), *arguments, "--judge", "rules", "--json", "--quiet"])
-    if code:
-        raise DataError(f"the rules could not analyse {dataset}: exit code {code}")
-    found = json.loads(out.getvalue())["findings"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("EVALSCRIBE_")}
+    with run_file(data, dataset) as file, tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            (sys.executable, "-m", "evalscribe", "analyze", file, *arguments, "--judge", "rules", "--json", "--quiet"),
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    found = json.loads(done.stdout)["findings"]
     return [_recorded(one, "rules", dataset, dataset, "", Usage(), None) for one in found]
 
 
@@ -219,10 +219,9 @@ def _of_workspace(
         verdict = verdicts[key]
         usage = Usage() if key in taken else verdict.usage
         taken.add(key)
-        pricing = _pricing(verdict, answered_by)
-        yield _recorded(
-            finding, name, dataset, names[run_id], prompt, usage, pricing, judge=answered_by or verdict.judge
-        )
+        stand_in = None if by_rules(verdict.judge) else answered_by
+        judge = stand_in or verdict.judge
+        yield _recorded(finding, name, dataset, names[run_id], prompt, usage, _pricing(verdict, stand_in), judge)
 
 
 def _fits(verdict: Verdict | Unclassified, finding: Mapping[str, Any]) -> bool:
@@ -237,12 +236,12 @@ def _fits(verdict: Verdict | Unclassified, finding: Mapping[str, Any]) -> bool:
     return same and (finding["reasoning"] or "").startswith(prose(verdict.reasoning))
 
 
-def _pricing(verdict: Verdict | Unclassified, answered_by: str | None) -> Callable[[Usage], float] | None:
-    """Return how usage is priced: as it was when the judge answered, or at the list price of whoever answered."""
-    price = price_of(answered_by or verdict.judge)
-    if price is None:
+def _pricing(verdict: Verdict | Unclassified, stand_in: str | None) -> Callable[[Usage], float] | None:
+    """Return how usage is priced: as it was when the judge answered, or at the list price of who stood in for it."""
+    price = price_of(stand_in or verdict.judge)
+    if price is None and not by_rules(verdict.judge):
         return None
-    return price.cost if answered_by else lambda usage: usage.cost_usd
+    return price.cost if price and stand_in else lambda usage: usage.cost_usd
 
 
 def _recorded(
