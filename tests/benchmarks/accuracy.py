@@ -43,7 +43,7 @@ from benchmarks.recorded_verdicts import (
 )
 from evalscribe.judging.result_text import render_confusion
 from evalscribe.model.finding import CLASSIFICATIONS
-from evalscribe.statistics.agreement import Calibration, LabelPair, StatedConfidence, reliability
+from evalscribe.statistics.agreement import Calibration, LabelPair, reliability
 from evalscribe.statistics.intervals import (
     Interval,
     TrialCluster,
@@ -364,14 +364,15 @@ def uncertain_table(judges: Judges) -> str:
 def _confidence_tables(judges: Judges) -> dict[str, str]:
     rows, errors = [], []
     for name, scored in judges.items():
-        judged = (one for one in scored if one.verdict.label)
-        stated = [StatedConfidence(one.verdict.confidence, is_right(one), one.case.cluster) for one in judged]
-        found = None if name == CONSTANT else reliability(stated)
+        judged = [one for one in scored if one.verdict.label]
+        found = None if name == CONSTANT else reliability((one.verdict.confidence, is_right(one)) for one in judged)
         if found is None:
             continue
         for one in found.bins:
+            stated = ((other, other.verdict.confidence) for other in judged)
+            inside = [other for other, said in stated if one.low < said <= one.high or said == one.low == 0]
             span = f"{one.low:.1f} to {one.high:.1f}"
-            rows.append((name, span, str(one.number), f"{one.confidence:.2f}", percent(one.agreement)))
+            rows.append((name, span, str(one.verdicts), f"{one.confidence:.2f}", percent(rate(inside, is_right))))
         errors.append((name, f"{found.calibration_error:.2f}", f"{found.brier:.2f}"))
     return {
         "confidence": table(("judge", "confidence", "n", "mean stated", "agreement"), rows),

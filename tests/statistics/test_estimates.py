@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from evalscribe.statistics.agreement import Calibration, LabelPair, StatedConfidence, reliability
+from evalscribe.statistics.agreement import Calibration, LabelPair, reliability
 from evalscribe.statistics.intervals import (
     Interval,
     TrialCluster,
@@ -94,15 +94,13 @@ def test_recall_has_an_interval_of_its_own_clusters() -> None:
 
 
 def test_reliability_of_a_table_worked_out_by_hand() -> None:
-    stated = [StatedConfidence(0.9, right) for right in (True, True, True, False)]
-    stated += [StatedConfidence(0.4, right) for right in (True, False)] + [StatedConfidence(0.0, right=False)]
+    stated = [*((0.9, right) for right in (True, True, True, False)), (0.41, True), (0.45, False), (0.0, False)]
     found = reliability(stated)
     assert found is not None
-    assert [(one.low, one.high, one.number) for one in found.bins] == [(0.0, 0.5, 3), (0.7, 0.9, 4)]
-    assert found.bins[0].confidence == pytest.approx(0.8 / 3)
-    assert found.bins[1].agreement == ValueWithInterval(0.75, wilson_interval(3, 4))
-    assert found.calibration_error == pytest.approx((3 * abs(0.8 / 3 - 1 / 3) + 4 * 0.15) / 7)
-    assert found.brier == pytest.approx((3 * 0.01 + 0.81 + 0.36 + 0.16) / 7)
+    assert [(one.low, one.high, one.verdicts) for one in found.bins] == [(0.0, 0.1, 1), (0.4, 0.5, 2), (0.8, 0.9, 4)]
+    assert [one.agreement for one in found.bins] == [0, 0.5, 0.75]
+    assert found.calibration_error == pytest.approx((2 * 0.07 + 4 * 0.15) / 7)
+    assert found.brier == pytest.approx((3 * 0.01 + 0.81 + 0.59**2 + 0.45**2) / 7)
 
 
 def test_reliability_of_nothing_is_none() -> None:

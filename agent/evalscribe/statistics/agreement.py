@@ -1,10 +1,9 @@
-"""Agreement of a judge with human labels: calibration, and Cohen's kappa with its confidence interval."""
+"""Agreement of a judge with human labels: accuracy, Cohen's kappa, and stated confidence against agreement."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
-from math import fsum, sqrt
+from math import ceil, fsum, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -163,6 +162,61 @@ class LabelScore(Frozen):
         return self.hits / self.truths if self.truths else None
 
 
+class ReliabilityBin(Frozen):
+    """Verdicts with similar confidence, as one point of a reliability diagram."""
+
+    low: float
+    high: float
+    """The bin includes this confidence, but not `low`, except that the first bin includes 0."""
+    verdicts: int
+    confidence: float
+    """Mean stated confidence."""
+    agreement: float
+    """Observed share of verdicts with which people agree."""
+
+
+class Reliability(Frozen):
+    """Stated confidence against observed agreement."""
+
+    bins: tuple[ReliabilityBin, ...]
+    """Bins with verdicts, lowest first."""
+    calibration_error: float
+    """Expected calibration error over `BINS` bins of equal width (Naeini et al. 2015, AAAI 29): the mean difference
+    between confidence and agreement, weighted by verdicts. 0 is perfect; it is biased upwards for few verdicts."""
+    brier: float
+    """Brier score (1950, Monthly Weather Review 78): mean squared difference between confidence and agreement (0 or 1)
+    of each verdict. 0 is perfect."""
+
+
+BINS = 10
+"""Number of bins of a reliability diagram."""
+
+
+def reliability(stated: Iterable[tuple[float, bool]]) -> Reliability | None:
+    """Compare the confidence of verdicts with whether people agree; None without verdicts."""
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, agrees in stated:
+        bins.setdefault(max(0, ceil(round(confidence * BINS, 9)) - 1), []).append((confidence, agrees))
+    pairs = [pair for told in bins.values() for pair in told]
+    if not pairs:
+        return None
+    rows = tuple(
+        ReliabilityBin(
+            low=number / BINS,
+            high=(number + 1) / BINS,
+            verdicts=len(told),
+            confidence=fsum(confidence for confidence, _ in told) / len(told),
+            agreement=sum(agrees for _, agrees in told) / len(told),
+        )
+        for number, told in sorted(bins.items())
+    )
+    return Reliability(
+        bins=rows,
+        calibration_error=fsum(row.verdicts * abs(row.confidence - row.agreement) for row in rows) / len(pairs),
+        brier=fsum((confidence - agrees) ** 2 for confidence, agrees in pairs) / len(pairs),
+    )
+
+
 class Calibration:
     """Agreement of a judge with human labels. Unjudged subjects count only in `agreement_over_all`."""
 
@@ -261,70 +315,6 @@ class Calibration:
 
 def _hits(group: Counter[tuple[str, str]]) -> TrialCluster:
     return TrialCluster(sum(count for (expected, said), count in group.items() if expected == said), group.total())
-
-
-class StatedConfidence(NamedTuple):
-    """How sure a judge said it was of one verdict, and whether people agree with it."""
-
-    confidence: float
-    """Between 0 and 1."""
-    right: bool
-    cluster: str | None = None
-    """Verdicts with the same cluster count as one observation. With `None`, the verdict is one observation."""
-
-
-class ReliabilityBin(NamedTuple):
-    """Verdicts of similar confidence."""
-
-    low: float
-    high: float
-    """Upper end, included. The lower end is excluded, except by the first bin."""
-    number: int
-    confidence: float
-    """Mean confidence."""
-    agreement: ValueWithInterval
-    """Share of the verdicts with which people agree."""
-
-
-class Reliability(NamedTuple):
-    """Stated confidence against observed agreement."""
-
-    bins: tuple[ReliabilityBin, ...]
-    """Bins that hold a verdict, in ascending order."""
-    calibration_error: float
-    """Expected calibration error (Naeini, Cooper and Hauskrecht 2015, AAAI): mean distance between the confidence and
-    the agreement of a bin, weighted by its verdicts. It depends on the bins."""
-    brier: float
-    """Brier score (1950, Monthly Weather Review 78): mean squared distance between a confidence and the outcome, 0 or
-    1. It is 0 for a judge that is always right and sure, and 0.25 for one that always says 0.5."""
-
-
-def reliability(stated: Iterable[StatedConfidence], edges: Sequence[float] = (0.5, 0.7, 0.9)) -> Reliability | None:
-    """Compare stated confidences with the agreement of people.
-
-    Args:
-        edges: Inner edges of the bins, in ascending order.
-
-    Returns:
-        The comparison; `None` without verdicts.
-    """
-    every = list(stated)
-    if not every:
-        return None
-    bins = []
-    for low, high in pairwise((0.0, *edges, 1.0)):
-        inside = [one for one in every if low < one.confidence <= high or (low == one.confidence == 0)]
-        observed = estimate_rate(map(_hits, _grouped(map(_as_pair, inside))))
-        if observed:
-            mean = fsum(one.confidence for one in inside) / len(inside)
-            bins.append(ReliabilityBin(low, high, len(inside), mean, observed))
-    error = fsum(one.number * abs(one.confidence - one.agreement.value) for one in bins) / len(every)
-    brier = fsum((one.confidence - one.right) ** 2 for one in every) / len(every)
-    return Reliability(tuple(bins), error, brier)
-
-
-def _as_pair(stated: StatedConfidence) -> LabelPair:
-    return LabelPair(expected="right", predicted="right" if stated.right else "wrong", cluster=stated.cluster)
 
 
 def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
