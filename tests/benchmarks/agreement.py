@@ -1,17 +1,9 @@
-"""How often the rules judge agrees with the maintainers on the six real runs, and how much of that is luck.
+"""What the rules judge says about the failures of the six real runs, beside what the maintainers say.
 
-    python tests/benchmarks/agreement.py [-v]          with EVALSCRIBE_REAL_DATA set
-
-Failures that ended alike before any output count once. Every figure is printed with no earlier reports, then with those
-of earlier runs only, then once more with, for each run, only the rules that decided rightly in some other run. At the
-end the same for the six runs in today's shape: agreement where the label can be reached from what is stored, and how
-often the rules are uncertain where it cannot.
+`accuracy.py` prints and publishes the figures. Failures that ended alike before any output count once.
 """
 
 import json
-import os
-import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks import heldout
 from evalscribe.judging.quotations import fold_line, verify_citation
-from evalscribe.judging.result_text import render_confusion, render_interval, render_kappa
 from evalscribe.judging.rules.engine import RULES, RulesJudge
 from evalscribe.judging.rules.facts import Facts, Rule
 from evalscribe.model.evidence import Evidence, PackedEvidence
@@ -112,7 +100,11 @@ def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool, shape: 
 
 
 def calibration(of: Iterable[Judged]) -> Calibration:
-    return Calibration((LabelPair(expected=o.label, predicted=o.verdict.classification) for o in of), CLASSIFICATIONS)
+    """The agreement of the verdicts. Failures of one eval in several runs count as one observation in intervals."""
+    labels = ((one.label, one.verdict.classification, one.evidence.eval.path) for one in of)
+    return Calibration(
+        (LabelPair(expected=known, predicted=said, cluster=path) for known, said, path in labels), CLASSIFICATIONS
+    )
 
 
 def agreement(of: Iterable[Judged]) -> float:
@@ -149,16 +141,6 @@ def unverified(of: Iterable[Judged]) -> int:
     return sum(verify_citation(c, one.evidence).status != "verified" for one in of for c in one.verdict.citations)
 
 
-def line(name: str, of: Sequence[Judged]) -> str:
-    found, sure = calibration(of), covered(of)
-    return (
-        f"{name:<12} {found.right:>2}/{len(of):<3} {agreement(of):.2f} [{render_interval(found.interval)}]"
-        f"  balanced {found.balanced or 0:.2f}  kappa {render_kappa(found)}"
-        f"  covered {len(sure) / len(of):.2f} of them {agreement(sure):.2f}"
-        f"  always {BASELINE} {baseline(of):.2f}  model's or not {model_or_not(of):.2f}"
-    )
-
-
 def by_derivable(data: Path, of: Iterable[Judged]) -> tuple[list[Judged], list[Judged]]:
     """Verdicts on runs in the current form, split by whether the stored evidence can yield the label."""
     known = {folder.name: derivable(folder) for folder in run_folders(data, CURRENT)}
@@ -171,22 +153,6 @@ def by_derivable(data: Path, of: Iterable[Judged]) -> tuple[list[Judged], list[J
 
 def uncertain(of: Sequence[Judged]) -> float:
     return sum(one.verdict.uncertain for one in of) / len(of)
-
-
-def current_summary(data: Path) -> str:
-    """Agreement and uncertainty on the six runs in the current form; then only with rules proven on other runs."""
-    plain = everything(data, recalled=False, shape=CURRENT)
-    proven = without_own_run(data, plain, recalled=False, shape=CURRENT)
-    lines = []
-    for title, of in (("all rules", plain), ("only rules that were right in some other run", proven)):
-        lines.append(f"== today's shape, {title}")
-        for run in (*dict.fromkeys(one.run for one in of), ""):
-            within, beyond = by_derivable(data, [one for one in of if not run or one.run == run])
-            lines.append(line(run or "all", within))
-            if beyond:
-                unsure = sum(one.verdict.uncertain for one in beyond)
-                lines.append(f"  not derivable: uncertain {unsure}/{len(beyond)} ({unsure / len(beyond):.2f})")
-    return "\n".join([*lines, "", *by_rule(plain, alone(data, CURRENT))])
 
 
 def alone(data: Path, shape: str = RECORDED) -> Mapping[str, Sequence[Judged]]:
@@ -220,41 +186,9 @@ def by_rule(of: Sequence[Judged], others: Mapping[str, Sequence[Judged]]) -> Ite
         yield f"{rule:<30} {len(those):>2} evals in {len(runs)} runs, {right:>2} rightly: {print_runs}{by_itself}"
 
 
-def summary(
-    title: str, plain: Sequence[Judged], recalled: Sequence[Judged], others: Mapping[str, Sequence[Judged]]
-) -> str:
-    lines = [f"== {title}"]
-    for run in dict.fromkeys(one.run for one in plain):
-        lines.append(line(run, [one for one in plain if one.run == run]))
-        lines.append(line("  + earlier", [one for one in recalled if one.run == run]))
-    lines += [line("all", plain), line("  + earlier", recalled)]
-    lines += [f"recall of {score.label:<15} {score.hits}/{score.truths}" for score in calibration(plain).scores]
-    lines += render_confusion(calibration(plain), "maintainers \\ rules")
-    return "\n".join([*lines, "", *by_rule(recalled, others)])
-
-
 def places(of: Sequence[Judged]) -> tuple[int, int]:
     found = [hit for one in of if (hit := cites_the_place(one)) is not None]
     return sum(found), len(found)
-
-
-def main(data: Path, verbose: bool) -> None:
-    start = time.perf_counter()
-    plain = everything(data, recalled=False)
-    seconds = time.perf_counter() - start
-    recalled = everything(data, recalled=True)
-    others = alone(data)
-    print(summary("all rules", plain, recalled, others), end="\n\n")
-    proven = without_own_run(data, recalled, recalled=False), without_own_run(data, recalled, recalled=True)
-    print(summary("only rules that were right in some other run", *proven, {}), end="\n\n")
-    hits, number = places(plain)
-    print(f"cites where the maintainers quote: {hits}/{number}; citations not verified: {unverified(plain)}")
-    print(f"{len(plain)} failures in {seconds:.2f} s, reading included")
-    print("\n" + heldout.summary(plain))
-    print("\n" + current_summary(data))
-    for one in plain if verbose else ():
-        mark = "ok " if one.right else "BAD"
-        print(f"{mark} {one.run} {one.evidence.eval.path} {one.label} -> {one.verdict.classification} by {one.rule}")
 
 
 def _report(folder: Path) -> ReportFile:
@@ -265,7 +199,3 @@ def _report(folder: Path) -> ReportFile:
 
 def _holds(text: str, quoted: Iterable[str]) -> bool:
     return any(line in text for line in quoted)
-
-
-if __name__ == "__main__":
-    main(Path(os.environ["EVALSCRIBE_REAL_DATA"]), "-v" in sys.argv)

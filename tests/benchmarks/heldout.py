@@ -12,8 +12,6 @@ from evalscribe.judging.rules.facts import Facts
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure, Verdict
 
-BINS = ((0.0, 0.5), (0.5, 0.7), (0.7, 1.0))
-"""Confidences: a guess, likely, sure."""
 BOUND = re.compile(r"\b(?:const|let|function|def)\s+([a-z]+[A-Z_]\w*)")
 SILENT = "[error] the step failed"
 BLAMING = RULES[: 1 + max(place for place, rule in enumerate(RULES) if rule.__name__.startswith("gap_"))]
@@ -91,16 +89,6 @@ def siblings(of: Sequence[Known]) -> Share:
     return _share(a == b for labels in alike.values() for a, b in combinations(labels, 2))
 
 
-def reliability(of: Sequence[Known]) -> Iterator[str]:
-    """Per bin of confidence the mean confidence and the agreement."""
-    for low, high in BINS:
-        those = [one for one in of if low < one.verdict.confidence <= high]
-        if those:
-            mean = sum(one.verdict.confidence for one in those) / len(those)
-            right = sum(one.right for one in those)
-            yield f"{low:.1f}-{high:.1f}: says {mean:.2f}, is right {right / len(those):.2f} ({right}/{len(those)})"
-
-
 def with_documents(evidence: Evidence, role: str, documents: Iterable[Document]) -> Evidence:
     """The evidence with other documents of one role."""
     others = (d for d in evidence.documents if d.role != role)
@@ -136,7 +124,6 @@ def summary(of: Sequence[Known]) -> str:
         f"notes blamed for a line that no note names: {damaged} {dict(by_rule) or ''}".rstrip(),
         f"the label stays: {stays}",
         f"maintainers agree with themselves, same eval and step in two runs: {siblings(of)}",
-        *(f"confidence {line}" for line in reliability(of)),
     ]
     return "\n".join(["== held out", *lines])
 

@@ -1,6 +1,7 @@
-"""Confidence intervals of proportions, for single trials and for clusters of trials; rank correlation."""
+"""Confidence intervals of proportions and means, for single trials and for clusters of trials; rank correlation."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from math import comb, fsum, sqrt
 from typing import NamedTuple
 
@@ -12,10 +13,20 @@ PASSING_OFTEN = 0.8
 
 
 class Interval(NamedTuple):
-    """A confidence interval. Both ends are between 0 and 1, or between -1 and 1 for kappa."""
+    """A confidence interval. Both ends are between 0 and 1, or between -1 and 1 for kappa and differences of rates.
+
+    The ends of an interval of a mean have no bounds.
+    """
 
     low: float
     high: float
+
+
+class ValueWithInterval(NamedTuple):
+    """A value with its 95 % confidence interval."""
+
+    value: float
+    interval: Interval
 
 
 class TrialCluster(NamedTuple):
@@ -94,6 +105,60 @@ def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     if len(pairs) < 3 or any(len(set(side)) == 1 for side in zip(*pairs, strict=True)):
         return None
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)
+
+
+def estimate_rate(clusters: Iterable[TrialCluster]) -> ValueWithInterval | None:
+    """Return the pass rate of all trials. The interval is Wilson's, or `cluster_interval` if trials share a cluster.
+
+    Returns:
+        The rate; `None` without trials.
+    """
+    counts = Counter(cluster for cluster in clusters if cluster.trials)
+    trials = sum(cluster.trials * count for cluster, count in counts.items())
+    if not trials:
+        return None
+    passed = sum(cluster.passed * count for cluster, count in counts.items())
+    single = all(cluster.trials == 1 for cluster in counts)
+    return ValueWithInterval(passed / trials, wilson_interval(passed, trials) if single else cluster_interval(counts))
+
+
+def combine_rates(rates: Sequence[ValueWithInterval], weights: Sequence[float]) -> ValueWithInterval:
+    """Return the weighted sum of rates of unrelated trials, such as a difference (weights 1 and -1) or a mean.
+
+    The interval is computed from the rates' own intervals (Zou and Donner 2008, Statistics in Medicine 27), so that it
+    has a width even if every rate is 0 or 1. For the difference of two rates with Wilson's intervals it is Newcombe's
+    (1998, Statistics in Medicine 17, method 10).
+    """
+    value = fsum(weight * rate.value for rate, weight in zip(rates, weights, strict=True))
+    down, up = [], []
+    for (rate, (low, high)), weight in zip(rates, weights, strict=True):
+        down.append(weight * (rate - (low if weight > 0 else high)))
+        up.append(weight * ((high if weight > 0 else low) - rate))
+    return ValueWithInterval(
+        value, Interval(value - sqrt(fsum(x**2 for x in down)), value + sqrt(fsum(x**2 for x in up)))
+    )
+
+
+def estimate_mean(clusters: Iterable[Sequence[float]]) -> ValueWithInterval | None:
+    """Return the mean of all values, such as tokens per failure. Each cluster of values is one observation.
+
+    The variance is that of a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8), and the
+    interval is Student's with Kish's effective number of clusters (1965, Survey Sampling) minus 1.
+
+    Returns:
+        The mean; `None` without values. The interval is infinite for fewer than two clusters.
+    """
+    groups = [cluster for cluster in clusters if cluster]
+    number = sum(map(len, groups))
+    if not number:
+        return None
+    mean = fsum(map(fsum, groups)) / number
+    if len(groups) < 2:
+        return ValueWithInterval(mean, Interval(float("-inf"), float("inf")))
+    squares = fsum((fsum(group) - len(group) * mean) ** 2 for group in groups)
+    degrees_of_freedom = max(1, number**2 // sum(len(group) ** 2 for group in groups) - 1)
+    half = student_quantile(0.975, degrees_of_freedom) * sqrt(len(groups) / (len(groups) - 1) * squares) / number
+    return ValueWithInterval(mean, Interval(mean - half, mean + half))
 
 
 def passing_range(needed: int, trials: int) -> Interval:
