@@ -63,7 +63,7 @@ def make_values(
         "support",
         "1a2b3c4d",
         items=[Item(key=key, input=content, cluster=(clusters or {}).get(key)) for key, content in contents.items()],
-        tried=made,
+        run_items=made,
         scores=[score for item in made for one in bindings for score in _scores(item, one, values or {})],
     )
 

@@ -40,7 +40,7 @@ from evalscribe.experiments.lookup import (
     version_of_run,
 )
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
-from evalscribe.experiments.results import failed_trials, models_asked, report_run
+from evalscribe.experiments.results import called_models, failed_trials, report_run
 from evalscribe.experiments.run_export import markdown_lines
 from evalscribe.experiments.run_text import error_lines, gate_lines, result_lines
 from evalscribe.experiments.scorers.stored import own_prompts
@@ -369,7 +369,7 @@ def run(
 
 def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
     """Ask a user at a terminal before the models of an experiment are called; elsewhere its definition is consent."""
-    models = models_asked(version)
+    models = called_models(version)
     if models:
         workspace.consent.name(*models)
         workspace.consent.require(*models)

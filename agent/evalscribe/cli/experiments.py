@@ -148,7 +148,7 @@ def delete(experiment: ExperimentArgument, yes: Yes = False) -> int:
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
         runs = workspace.store.experiment_runs.runs(found.id)
-        require_deletable(workspace, runs, of=found)
+        require_deletable(workspace, runs, deleted_experiment=found)
         versions = pluralise(len(workspace.store.experiments.experiment_versions(found.id)), "version")
         held = (
             f"{versions}, {workspace.store.experiment_runs.contents(*(run.id for run in runs))}" if runs else versions
@@ -285,7 +285,7 @@ def failures(
         if form != "table":
             print_list(islice(rows, limit), (), lambda _: (), form, none="")
             return 0
-        for line in error_lines(run_summary(workspace, found, scored=False), least=2):
+        for line in error_lines(run_summary(workspace, found, scored=False), minimum=2):
             say(line)
         number = 0
         for number, one in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is told)

@@ -17,7 +17,7 @@ from evalscribe.experiments.scorers.stored import (
     find_scorer,
     function_spec,
     parse_config,
-    rulebook,
+    rubric_sources,
 )
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.score import Scorer
@@ -120,7 +120,7 @@ def _of_function(
 
 def _of_builtin(workspace: Workspace, name: str, builtin: str, config: str | None, description: str) -> CreatedScorer:
     given = parse_config(config)
-    spec = builtin_spec(name, builtin, given, rulebook(workspace.store.collections, workspace.prompts))
+    spec = builtin_spec(name, builtin, given, rubric_sources(workspace.store.collections, workspace.prompts))
     return create_scorer(workspace.store.experiments, spec, workspace.now(), description)
 
 

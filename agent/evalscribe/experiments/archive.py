@@ -51,71 +51,71 @@ def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
     )
 
 
-def trial_record(run: Run, kept: StoredTrial, grader: Sequence[Document], trials: int) -> Record:
+def trial_record(run: Run, stored: StoredTrial, grader: Sequence[Document], trials: int) -> Record:
     """Convert a trial into an eval record.
 
     Args:
         grader: The result of `grader_documents`.
         trials: Number of trials of each item.
     """
-    item, attempt, scores = kept
-    done = attempt.item
-    status = STEP_STATUSES[done.verdict]
-    decisive = None if status == "passed" else next(_decisive(scores), None)
+    item, trial, scores = stored
+    run_item = trial.item
+    status = STEP_STATUSES[run_item.verdict]
+    decisive = None if status == "passed" else next(_decisive_scores(scores), None)
     unanswered = TARGET if status == "error" else None
     return Record(
         run_id=run.id,
         eval=Eval(
-            id=done.id,
+            id=run_item.id,
             category="",
-            name=done.item_key,
-            trial=done.repetition,
+            name=run_item.item_key,
+            trial=run_item.repetition,
             trials=trials,
             status=status,
             failed_step=decisive.scorer if decisive else unanswered,
-            reason=done.error or (decisive.explanation if decisive else None),
+            reason=run_item.error or (decisive.explanation if decisive else None),
         ),
-        metadata=_metadata(run, item, attempt, scores),
-        transcripts=_transcripts(attempt),
-        steps=_steps(attempt, scores),
-        documents=(*_documents(item, attempt), *grader, *_logs(attempt, scores)),
+        metadata=_metadata(run, item, trial, scores),
+        transcripts=_transcripts(trial),
+        steps=_steps(trial, scores),
+        documents=(*_documents(item, trial), *grader, *_logs(trial, scores)),
     )
 
 
-def _decisive(scores: Sequence[Score]) -> Iterator[Score]:
+def _decisive_scores(scores: Sequence[Score]) -> Iterator[Score]:
     """Yield the required scores that kept the trial from passing: failed ones, then those without a result."""
     required = [score for score in scores if score.required]
     yield from (score for score in required if score.passed is False)
     yield from (score for score in required if score.status != "ok")
 
 
-def _metadata(run: Run, item: Item, attempt: ItemTrial, scores: Sequence[Score]) -> dict[str, JsonValue]:
+def _metadata(run: Run, item: Item, trial: ItemTrial, scores: Sequence[Score]) -> dict[str, JsonValue]:
     numbers: dict[str, JsonValue] = {score.scorer: score.value for score in scores if score.value is not None}
     labels: dict[str, JsonValue] = {score.scorer: score.label for score in scores if score.label is not None}
-    agent: dict[str, JsonValue] = {"model_name": attempt.item.model or run.model, "provider": run.provider}
-    told: dict[str, JsonValue] = {"task": item.key, "scores": numbers, "agent": agent}
-    more: dict[str, JsonValue] = {
+    agent: dict[str, JsonValue] = {"model_name": trial.item.model or run.model, "provider": run.provider}
+    metadata: dict[str, JsonValue] = {"task": item.key, "scores": numbers, "agent": agent}
+    optional: dict[str, JsonValue] = {
         "labels": labels,
         "split": item.split,
         "cluster": item.cluster,
         "item": item.metadata,
-        "duration_ms": round(attempt.item.duration_ms, 3),
-        "state": attempt.state,
+        "duration_ms": round(trial.item.duration_ms, 3),
+        "state": trial.state,
     }
-    return told | {name: value for name, value in more.items() if value not in (None, {})}
+    return metadata | {name: value for name, value in optional.items() if value not in (None, {})}
 
 
-def _transcripts(attempt: ItemTrial) -> tuple[Transcript, ...]:
+def _transcripts(trial: ItemTrial) -> tuple[Transcript, ...]:
     """Give the transcripts ids that are unique to the trial, since a target may reuse the same ids."""
-    if attempt.transcript is None:
+    if trial.transcript is None:
         return ()
-    return (attempt.transcript.model_copy(update={"id": f"{attempt.item.id}-0"}),)
+    return (trial.transcript.model_copy(update={"id": f"{trial.item.id}-0"}),)
 
 
-def _steps(attempt: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
+def _steps(trial: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
     """Return one step per scorer, or one failed step when the target gave no output to score."""
-    if attempt.item.verdict == "error":
-        return (Step(name=TARGET, status="failed", error=attempt.item.error),)
+    if trial.item.verdict == "error":
+        return (Step(name=TARGET, status="failed", error=trial.item.error),)
     return tuple(map(_step, scores))
 
 
@@ -130,24 +130,24 @@ def _step(score: Score) -> Step:
     )
 
 
-def _documents(item: Item, attempt: ItemTrial) -> Iterator[Document]:
+def _documents(item: Item, trial: ItemTrial) -> Iterator[Document]:
     yield _document("task", "input", item.input)
     if item.expected_output is not None:
         yield _document("expected", "expected_output", item.expected_output)
-    if attempt.item.status == "ok":
-        yield _document("output", "output", attempt.output)
+    if trial.item.status == "ok":
+        yield _document("output", "output", trial.output)
 
 
-def _logs(attempt: ItemTrial, scores: Sequence[Score]) -> Iterator[Document]:
-    if attempt.item.error is not None:
-        yield Document(role="log", path="error.log", text=attempt.item.error)
-    if attempt.log:
-        yield Document(role="log", path="target.log", text=attempt.log)
+def _logs(trial: ItemTrial, scores: Sequence[Score]) -> Iterator[Document]:
+    if trial.item.error is not None:
+        yield Document(role="log", path="error.log", text=trial.item.error)
+    if trial.log:
+        yield Document(role="log", path="target.log", text=trial.log)
     if scores:
-        yield Document(role="log", path=SCORES_LOG, text="\n".join(map(_line, scores)))
+        yield Document(role="log", path=SCORES_LOG, text="\n".join(map(_score_line, scores)))
 
 
-def _line(score: Score) -> str:
+def _score_line(score: Score) -> str:
     value = "" if score.value is None else f" {score.value:g}"
     label = "" if score.label is None else f" ({score.label})"
     return f"{score.scorer}: {word(score)}{value}{label}: {one_line(score.explanation)}"
@@ -162,7 +162,7 @@ def _document(role: Role, name: str, value: JsonValue) -> Document:
 
 MOST_RECORDS = 200
 """Maximum records per write."""
-ALONG = 25
+RECORDS_WHILE_RUNNING = 25
 """Maximum records per write while targets are still running; small, so that no target waits long."""
 EVAL_STATUSES: Mapping[RunState, RunStatus] = {
     "queued": "running",
@@ -177,12 +177,12 @@ async def archive_run(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
 ) -> None:
     """Store the trials of a run so far, with its final state. Unchanged records are not rewritten."""
-    archiving = RunArchive(workspace, run, version)
-    for kept in stored_trials(workspace, run):
-        if archiving.add(kept) == MOST_RECORDS:
-            archiving.write(state, reason)
+    archive = RunArchive(workspace, run, version)
+    for stored in stored_trials(workspace, run):
+        if archive.add(stored) == MOST_RECORDS:
+            archive.write(state, reason)
             await asyncio.sleep(0)  # Yield to other tasks, such as the heartbeat and signal handlers.
-    archiving.end(state, reason)
+    archive.end(state, reason)
 
 
 class RunArchive:
@@ -192,27 +192,29 @@ class RunArchive:
         self._workspace = workspace
         self._run = run
         self._experiment = experiment_of(workspace, run)
-        self._model = tried_model(workspace, run, version.target)
+        self._model = model_of_run(workspace, run, version.target)
         self._grader = grader_documents(version.bindings)
-        self._begun = self._told("running", None)
+        self._running_run = self._archived_run("running", None)
         self._batch: list[Record] = []
-        _collection(workspace, self._experiment)
+        _ensure_collection(workspace, self._experiment)
 
-    def add(self, kept: StoredTrial) -> int:
+    def add(self, stored: StoredTrial) -> int:
         """Add a trial. Returns the number of records waiting to be written."""
-        self._batch.append(trial_record(self._begun, kept, self._grader, self._run.repetitions))
+        self._batch.append(trial_record(self._running_run, stored, self._grader, self._run.repetitions))
         return len(self._batch)
 
     def write(self, state: RunState, reason: str | None) -> None:
         """Write the waiting records, and set the state of the run."""
-        self._workspace.store.runs.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
+        self._workspace.store.runs.add(
+            self._experiment.collection_id, (self._archived_run(state, reason),), self._batch
+        )
         self._batch = []
 
     def end(self, state: RunState, reason: str | None) -> None:
         self.write(state, reason)
         self._workspace.store.experiment_runs.set_archived(self._run.id, True)
 
-    def _told(self, state: RunState, reason: str | None) -> Run:
+    def _archived_run(self, state: RunState, reason: str | None) -> Run:
         provider, model = self._model
         return Run(
             id=self._run.id,
@@ -231,46 +233,46 @@ class ContinuousRunArchive:
     Writing happens while targets run, so that little is left to write at the end.
     """
 
-    def __init__(self, archiving: RunArchive) -> None:
-        self._archiving = archiving
-        self._begun: dict[str, Item] = {}
+    def __init__(self, archive: RunArchive) -> None:
+        self._archive = archive
+        self._pending_items: dict[str, Item] = {}
         """Items that are not archived yet, by run item id, in order."""
-        self._done: dict[str, StoredTrial] = {}
+        self._finished: dict[str, StoredTrial] = {}
 
-    def begun(self, one: TrialRequest) -> None:
-        self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
+    def start(self, request: TrialRequest) -> None:
+        self._pending_items[RunItem.id_of(request.run_id, request.item.key, request.repetition)] = request.item
 
-    def done(self, attempt: ItemTrial, scores: tuple[Score, ...]) -> None:
+    def finish(self, trial: ItemTrial, scores: tuple[Score, ...]) -> None:
         """Archive a finished trial. To save memory, at most `MOST_RECORDS` trials wait for a slower one."""
-        self._done[attempt.item.id] = StoredTrial(self._begun[attempt.item.id], attempt, scores)
-        if len(self._done) > MOST_RECORDS:
-            self._take(list(self._done))
-        self._take([*takewhile(self._done.__contains__, self._begun)])
+        self._finished[trial.item.id] = StoredTrial(self._pending_items[trial.item.id], trial, scores)
+        if len(self._finished) > MOST_RECORDS:
+            self._write_trials(list(self._finished))
+        self._write_trials([*takewhile(self._finished.__contains__, self._pending_items)])
 
     def end(self, state: RunState, reason: str | None) -> None:
-        self._take([one for one in self._begun if one in self._done])
-        self._archiving.end(state, reason)
+        self._write_trials([item_id for item_id in self._pending_items if item_id in self._finished])
+        self._archive.end(state, reason)
 
-    def _take(self, ready: Iterable[str]) -> None:
-        for one in ready:
-            del self._begun[one]
-            if self._archiving.add(self._done.pop(one)) >= ALONG:
-                self._archiving.write("running", None)
+    def _write_trials(self, item_ids: Iterable[str]) -> None:
+        for item_id in item_ids:
+            del self._pending_items[item_id]
+            if self._archive.add(self._finished.pop(item_id)) >= RECORDS_WHILE_RUNNING:
+                self._archive.write("running", None)
 
 
-def tried_model(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -> tuple[str, str]:
+def model_of_run(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -> tuple[str, str]:
     """Return the provider and model whose report folder the run belongs to."""
     if target.type == "component":
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
-        built = deployment.component(target.component.name) if deployment else None
-        component = built or target.component
+        built_component = deployment.component(target.component.name) if deployment else None
+        component = built_component or target.component
         return component.provider, component.model or component.name
     name = target.version.model if target.type == "prompt" else target.judge
     provider, slash, model = name.partition("/")
     return (provider, model) if slash else ("evalscribe", name)
 
 
-def _collection(workspace: Workspace, experiment: Experiment) -> None:
+def _ensure_collection(workspace: Workspace, experiment: Experiment) -> None:
     """Create the experiment's collection when its first run is archived."""
-    if experiment.collection_id not in {one.id for one in workspace.store.collections.collections()}:
+    if experiment.collection_id not in {stored.id for stored in workspace.store.collections.collections()}:
         workspace.store.collections.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

@@ -40,8 +40,8 @@ from evalscribe.experiments.child_functions import (
     route_output,
 )
 
-OURS = str(Path(__file__).parent)
-SPARE = 3
+OWN_FOLDER = str(Path(__file__).parent)
+SPARE_THREADS = 3
 """Extra threads for functions that timed out and have not ended."""
 
 
@@ -53,7 +53,7 @@ class ChildCall:
     function: Loaded
     payload: Any
     log: LogTail = field(default_factory=LogTail)
-    began: float = field(default_factory=time.perf_counter)
+    start_time: float = field(default_factory=time.perf_counter)
     dropped: bool = False
     """True when the parent no longer waits for the call."""
     future: Future[None] | None = None
@@ -67,11 +67,11 @@ class Child:
         self.loop = asyncio.new_event_loop()
         self._channel = channel
         self._folder = folder
-        self._pool = ThreadPoolExecutor(concurrency + SPARE)
-        self._wishes: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._pool = ThreadPoolExecutor(concurrency + SPARE_THREADS)
+        self._requests: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._loaded: dict[tuple[str, str], Loaded] = {}
         self._running: dict[int, ChildCall] = {}
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
 
     def serve(self) -> None:
         """Run the event loop forever, and stop it only to import requested modules."""
@@ -79,123 +79,123 @@ class Child:
         while True:
             with suppress(SystemExit, KeyboardInterrupt):  # raised by a task that a function left behind
                 self.loop.run_forever()
-            while not self._wishes.empty():
-                self._load(self._wishes.get())
+            while not self._requests.empty():
+                self._load(self._requests.get())
 
     def _listen(self) -> None:
         with suppress(OSError), self._channel.makefile("rb") as lines:
             for line in lines:
-                self._take(json.loads(line))
+                self._handle(json.loads(line))
         os.killpg(0, signal.SIGKILL)
 
-    def _take(self, said: dict[str, Any]) -> None:
-        if "load" in said:
-            self._wishes.put(said)
+    def _handle(self, request: dict[str, Any]) -> None:
+        if "load" in request:
+            self._requests.put(request)
             self.loop.call_soon_threadsafe(self.loop.stop)
-        elif "drop" in said:
-            self._drop(said["drop"])
+        elif "drop" in request:
+            self._drop(request["drop"])
         else:
-            self._begin(ChildCall(said["id"], self._loaded[said["kind"], said["call"]], said["payload"]))
+            self._begin(ChildCall(request["id"], self._loaded[request["kind"], request["call"]], request["payload"]))
 
-    def _load(self, said: dict[str, Any]) -> None:
-        log, began = LogTail(), time.perf_counter()
-        before = LOG.set(log)
+    def _load(self, request: dict[str, Any]) -> None:
+        log, start_time = LogTail(), time.perf_counter()
+        token = LOG.set(log)
         try:
-            self._loaded[said["kind"], said["load"]] = found = load(said["load"], said["kind"])
-            told = json.dumps({"described": describe_function(found, self._folder)})
+            self._loaded[request["kind"], request["load"]] = function = load(request["load"], request["kind"])
+            fields = json.dumps({"described": describe_function(function, self._folder)})
         except BaseException as error:
-            told = _failed(error, self._folder)
+            fields = _error_fields(error, self._folder)
         finally:
-            LOG.reset(before)
-        self._say(said["id"], told, log, began)
+            LOG.reset(token)
+        self._send_reply(request["id"], fields, log, start_time)
 
-    def _begin(self, work: ChildCall) -> None:
-        self._running[work.number] = work
-        if work.function.awaited:
-            self.loop.call_soon_threadsafe(self._begin_async, work)
+    def _begin(self, call: ChildCall) -> None:
+        self._running[call.number] = call
+        if call.function.is_async:
+            self.loop.call_soon_threadsafe(self._begin_async, call)
         else:
-            work.future = self._pool.submit(self._answer, work)
+            call.future = self._pool.submit(self._answer, call)
 
-    def _begin_async(self, work: ChildCall) -> None:
-        work.task = self.loop.create_task(self._answer_async(work))
-        work.task.add_done_callback(lambda _: self._end_dropped(work))
+    def _begin_async(self, call: ChildCall) -> None:
+        call.task = self.loop.create_task(self._answer_async(call))
+        call.task.add_done_callback(lambda _: self._end_dropped(call))
 
     def _drop(self, number: int) -> None:
         """Drop a call, and reply whether it has ended or never began; an async call replies once its task has ended."""
-        work = self._running.get(number)
-        if work is not None:
-            work.dropped = True
-        if work is not None and work.function.awaited:
-            self.loop.call_soon_threadsafe(lambda: work.task and work.task.cancel())
+        call = self._running.get(number)
+        if call is not None:
+            call.dropped = True
+        if call is not None and call.function.is_async:
+            self.loop.call_soon_threadsafe(lambda: call.task and call.task.cancel())
             return
-        gone = work is None or (work.future is not None and work.future.cancel())
-        self._say(number, json.dumps({"gone": gone}), work.log if work else LogTail(), time.perf_counter())
+        ended = call is None or (call.future is not None and call.future.cancel())
+        self._send_reply(number, json.dumps({"gone": ended}), call.log if call else LogTail(), time.perf_counter())
 
-    def _end_dropped(self, work: ChildCall) -> None:
-        if work.dropped:
-            self._running.pop(work.number, None)
-            self._say(work.number, json.dumps({"gone": True}), work.log, work.began)
+    def _end_dropped(self, call: ChildCall) -> None:
+        if call.dropped:
+            self._running.pop(call.number, None)
+            self._send_reply(call.number, json.dumps({"gone": True}), call.log, call.start_time)
 
-    def _answer(self, work: ChildCall) -> None:
+    def _answer(self, call: ChildCall) -> None:
         """Call a plain function in a thread and send the reply."""
-        work.began, before = time.perf_counter(), LOG.set(work.log)
+        call.start_time, token = time.perf_counter(), LOG.set(call.log)
         try:
-            told = _valued(self._whole(work.function(work.payload)))
+            fields = _value_fields(self._resolve(call.function(call.payload)))
         except BaseException as error:
-            told = _failed(error, self._folder)
+            fields = _error_fields(error, self._folder)
         finally:
-            LOG.reset(before)
-        self._running.pop(work.number, None)
-        self._say(work.number, told, work.log, work.began)
+            LOG.reset(token)
+        self._running.pop(call.number, None)
+        self._send_reply(call.number, fields, call.log, call.start_time)
 
-    def _whole(self, value: Any) -> Any:
+    def _resolve(self, value: Any) -> Any:
         """Resolve the return value of a plain function, which may be a generator or an awaitable."""
         if inspect.isawaitable(value) or inspect.isasyncgen(value):
-            return asyncio.run_coroutine_threadsafe(_awaited(value), self.loop).result()
+            return asyncio.run_coroutine_threadsafe(_await_value(value), self.loop).result()
         return collect_stream(value) if inspect.isgenerator(value) else value
 
-    async def _answer_async(self, work: ChildCall) -> None:
+    async def _answer_async(self, call: ChildCall) -> None:
         """Call an async function in the event loop and send the reply."""
-        LOG.set(work.log)
+        LOG.set(call.log)
         try:
-            told = _valued(await _awaited(work.function(work.payload)))
+            fields = _value_fields(await _await_value(call.function(call.payload)))
         except BaseException as error:
-            if work.dropped:
+            if call.dropped:
                 raise asyncio.CancelledError from error
-            told = _failed(error, self._folder)
-        self._running.pop(work.number, None)
-        self._say(work.number, told, work.log, work.began)
+            fields = _error_fields(error, self._folder)
+        self._running.pop(call.number, None)
+        self._send_reply(call.number, fields, call.log, call.start_time)
 
-    def _say(self, number: int, told: str, log: LogTail, began: float) -> None:
-        """Send a reply. `told`: the reply's other fields, as the text of a JSON object."""
-        ms = (time.perf_counter() - began) * 1000
-        line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{told[1:]}\n'
-        with self._writing, suppress(OSError):  # the parent is gone: the listener ends this process
+    def _send_reply(self, number: int, fields: str, log: LogTail, start_time: float) -> None:
+        """Send a reply. `fields`: the reply's other fields, as the text of a JSON object."""
+        ms = (time.perf_counter() - start_time) * 1000
+        line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{fields[1:]}\n'
+        with self._write_lock, suppress(OSError):  # the parent is gone: the listener ends this process
             self._channel.sendall(line.encode("ascii"))
 
 
-async def _awaited(value: Any) -> Any:
+async def _await_value(value: Any) -> Any:
     if inspect.isasyncgen(value):
         return await collect_async_stream(value)
     return await value if inspect.isawaitable(value) else value
 
 
-def _valued(value: Any) -> str:
+def _value_fields(value: Any) -> str:
     return f'{{"value":{encode(value)}}}'
 
 
-def _failed(error: BaseException, folder: Path) -> str:
+def _error_fields(error: BaseException, folder: Path) -> str:
     """Return the error as JSON. If the user's code failed, add its place and a traceback without our own frames."""
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
-    place = error.__traceback__
-    while place and place.tb_frame.f_code.co_filename.startswith(OURS):
-        place = place.tb_next
-    lines = traceback.format_exception(type(error), error, place)
-    own = _place(error, folder)
+    tb = error.__traceback__
+    while tb and tb.tb_frame.f_code.co_filename.startswith(OWN_FOLDER):
+        tb = tb.tb_next
+    lines = traceback.format_exception(type(error), error, tb)
+    place = _place(error, folder)
     # The text of a syntax error ends with its place, which `place` gives.
-    reason = f"{type(error).__name__}: {error.msg}" if own and isinstance(error, SyntaxError) else _reason(error)
-    return json.dumps({"error": reason, "traceback": "".join(lines)[-LONGEST:], "place": own})
+    reason = f"{type(error).__name__}: {error.msg}" if place and isinstance(error, SyntaxError) else _reason(error)
+    return json.dumps({"error": reason, "traceback": "".join(lines)[-LONGEST:], "place": place})
 
 
 def _place(error: BaseException, folder: Path) -> str:
@@ -213,10 +213,10 @@ def _place(error: BaseException, folder: Path) -> str:
 
 def _reason(error: BaseException) -> str:
     try:
-        words = " ".join(str(error).split())[:400]
+        text = " ".join(str(error).split())[:400]
     except Exception:
-        words = ""
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def main(fd: str, folder: str, concurrency: str) -> None:

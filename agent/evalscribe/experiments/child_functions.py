@@ -28,8 +28,8 @@ class LoadedComponent:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.about: Mapping[str, Any] = {}
-        self.awaited = _is_async(function)
+        self.declaration: Mapping[str, Any] = {}
+        self.is_async = _is_async(function)
         self._context = _context_name(function)
 
     def __call__(self, payload: Any) -> Any:
@@ -45,16 +45,16 @@ class LoadedScorer:
     """A function with the scorer decorator, called through the entry point that the decorator added."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        answering = getattr(function, CALL, None)
-        if answering is None:
+        entry_point = getattr(function, CALL, None)
+        if entry_point is None:
             raise UnusableFunction("is not a scorer: put `@evalscribe.scorer` above it")
         self.function = function
-        self.awaited = _is_async(answering)
-        self.about: Mapping[str, Any] = getattr(function, ABOUT)
-        self._answering = answering
+        self.is_async = _is_async(entry_point)
+        self.declaration: Mapping[str, Any] = getattr(function, ABOUT)
+        self._entry_point = entry_point
 
     def __call__(self, payload: Any) -> Any:
-        return self._answering(payload)
+        return self._entry_point(payload)
 
 
 Loaded = LoadedComponent | LoadedScorer
@@ -63,14 +63,14 @@ Loaded = LoadedComponent | LoadedScorer
 def load(address: str, kind: str) -> Loaded:
     """Import the function. Raises `UnusableFunction`, and whatever the module raises."""
     module_name, _, path = address.partition(":")
-    found: Any = import_module(module_name)
+    member: Any = import_module(module_name)
     for name in path.split("."):
-        if not hasattr(found, name):
-            raise UnusableFunction(f"`{module_name}` has no `{path}`; it has {_names(found)}")
-        found = getattr(found, name)
-    if not callable(found):
-        raise UnusableFunction(f"is not a function but a `{type(found).__name__}`")
-    return LoadedScorer(found) if kind == "scorer" else LoadedComponent(found)
+        if not hasattr(member, name):
+            raise UnusableFunction(f"`{module_name}` has no `{path}`; it has {_names(member)}")
+        member = getattr(member, name)
+    if not callable(member):
+        raise UnusableFunction(f"is not a function but a `{type(member).__name__}`")
+    return LoadedScorer(member) if kind == "scorer" else LoadedComponent(member)
 
 
 def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
         "doc": inspect.getdoc(function) or "",
         "parameters": list(_signature(function)),
         "code": _code(folder),
-        "about": dict(loaded.about),
+        "about": dict(loaded.declaration),
     }
 
 
@@ -94,26 +94,35 @@ def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 def _context_name(function: Callable[..., Any]) -> str | None:
     """Return the name of the context parameter: empty if it is passed by position, None if the function has none."""
     parameters = list(_signature(function).values())
-    named = [one for one in parameters if one.kind in _NAMED]
-    several = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    positional = [parameter for parameter in parameters if parameter.kind in _NAMED]
+    has_varargs = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
     required = [
-        one.name for one in parameters if one.default is one.empty and one.kind is inspect.Parameter.KEYWORD_ONLY
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind is inspect.Parameter.KEYWORD_ONLY
     ]
-    if not named and not several:
+    if not positional and not has_varargs:
         raise UnusableFunction("must take (input) or (input, context)")
-    wanted = [one for one in named if one.default is one.empty]
-    unknown = [*[one.name for one in wanted[2:]], *[name for name in required if name != "context"]]
+    without_default = [parameter for parameter in positional if parameter.default is parameter.empty]
+    unknown = [
+        *[parameter.name for parameter in without_default[2:]],
+        *[name for name in required if name != "context"],
+    ]
     if unknown:
         raise UnusableFunction(f"must take (input) or (input, context); unexpected parameters: {', '.join(unknown)}")
-    if len(wanted) > 1:
+    if len(without_default) > 1:
         return ""
-    return "context" if "context" in [one.name for one in parameters[1:]] else None
+    return "context" if "context" in [parameter.name for parameter in parameters[1:]] else None
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
     """Return whether the function is async. An awaitable that a plain function returns is awaited too."""
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
-    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates if one)
+    return any(
+        inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
+        for candidate in candidates
+        if candidate
+    )
 
 
 def _code(folder: Path) -> str:
@@ -133,8 +142,8 @@ def _own_files(folder: Path) -> dict[str, Path]:
     }
 
 
-def _names(found: Any) -> str:
-    names = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
+def _names(owner: Any) -> str:
+    names = [name for name, value in vars(owner).items() if callable(value) and not name.startswith("_")]
     return ", ".join(names[:10]) or "nothing callable"
 
 
@@ -154,10 +163,10 @@ def encode(value: object) -> str:
     Raises `NotJsonError`.
     """
     try:
-        text = json.dumps(value, default=_plain, allow_nan=False)
+        text = json.dumps(value, default=_to_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
-        words = "a number that is NaN or infinite" if str(error).startswith("Out of range") else str(error)
-        raise NotJsonError(f"its return value cannot be written as JSON: {words}") from None
+        problem = "a number that is NaN or infinite" if str(error).startswith("Out of range") else str(error)
+        raise NotJsonError(f"its return value cannot be written as JSON: {problem}") from None
     except RecursionError:
         raise NotJsonError("its return value is nested too deeply") from None
     if len(text) > LARGEST:
@@ -169,32 +178,32 @@ def encode(value: object) -> str:
 
 def collect_stream(pieces: Iterable[object]) -> object:
     """Collect a generator: one text if every piece is text, else a list. Raises `NotJsonError`."""
-    found: list[object] = []
+    items: list[object] = []
     for piece in pieces:
-        _add(found, piece)
-    return _joined(found)
+        _add(items, piece)
+    return _join_pieces(items)
 
 
 async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
     """Collect an async generator like `collect_stream`."""
-    found: list[object] = []
+    items: list[object] = []
     async for piece in pieces:
-        _add(found, piece)
-    return _joined(found)
+        _add(items, piece)
+    return _join_pieces(items)
 
 
-def _add(found: list[object], piece: object) -> None:
-    found.append(piece)
-    if len(found) > MOST_PIECES:
+def _add(items: list[object], piece: object) -> None:
+    items.append(piece)
+    if len(items) > MOST_PIECES:
         raise NotJsonError(f"its generator yields more than {MOST_PIECES:,} pieces")
 
 
-def _joined(found: list[object]) -> object:
-    texts = [piece for piece in found if isinstance(piece, str)]
-    return "".join(texts) if found and len(texts) == len(found) else found
+def _join_pieces(items: list[object]) -> object:
+    texts = [piece for piece in items if isinstance(piece, str)]
+    return "".join(texts) if items and len(texts) == len(items) else items
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json")
@@ -222,8 +231,8 @@ class LogTail:
         self._parts.append(text)
         self._size += len(text)
         if self._size > 2 * LONGEST:
-            kept = self.text
-            self._parts, self._size = [kept], len(kept)
+            tail = self.text
+            self._parts, self._size = [tail], len(tail)
 
     @property
     def text(self) -> str:
@@ -242,22 +251,22 @@ class RoutedOutput(io.TextIOBase):
     encoding = "utf-8"
     errors = "replace"
 
-    def __init__(self, before: TextIO) -> None:
-        self._before = before
-        self.buffer = before.buffer
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.buffer = stream.buffer
 
     def write(self, text: str) -> int:
         tail = LOG.get()
         if tail is None:
-            return self._before.write(text)
+            return self._stream.write(text)
         tail.add(text)
         return len(text)
 
     def flush(self) -> None:
-        self._before.flush()
+        self._stream.flush()
 
     def fileno(self) -> int:
-        return self._before.fileno()
+        return self._stream.fileno()
 
     def writable(self) -> bool:
         return True

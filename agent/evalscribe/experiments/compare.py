@@ -84,11 +84,11 @@ class ComparedRun:
     tries: Mapping[str, Sequence[ScoredTrial]]
     """Trials by item key, in order of repetition; items that were never tried are missing."""
 
-    def of(self, key: str) -> Sequence[ScoredTrial]:
+    def trials(self, key: str) -> Sequence[ScoredTrial]:
         return self.tries.get(key, ())
 
     def scored(self, key: str) -> tuple[ScoredTrial, ...]:
-        return tuple(one for one in self.of(key) if one.scored)
+        return tuple(trial for trial in self.trials(key) if trial.scored)
 
 
 def build_compared_run(
@@ -98,7 +98,7 @@ def build_compared_run(
     build: str | None,
     *,
     items: Iterable[Item],
-    tried: Iterable[RunItem],
+    run_items: Iterable[RunItem],
     scores: Iterable[Score],
 ) -> ComparedRun:
     """Reduce a run to what a comparison needs.
@@ -106,26 +106,31 @@ def build_compared_run(
     Args:
         scores: Current scores. Their explanations are dropped.
     """
-    said: dict[str, dict[str, ScorerOutcome]] = {}
+    outcomes: dict[str, dict[str, ScorerOutcome]] = {}
     for score in scores:
-        said.setdefault(score.run_item_id, {})[score.scorer] = ScorerOutcome(score.status, score.value, score.passed)
+        outcomes.setdefault(score.run_item_id, {})[score.scorer] = ScorerOutcome(
+            score.status, score.value, score.passed
+        )
     tries: dict[str, list[ScoredTrial]] = {}
-    for one in sorted(tried, key=lambda one: one.repetition):
-        made = ScoredTrial(one.id, one.status == "ok", one.verdict, said.get(one.id, {}))
-        tries.setdefault(one.item_key, []).append(made)
+    for run_item in sorted(run_items, key=lambda run_item: run_item.repetition):
+        trial = ScoredTrial(run_item.id, run_item.status == "ok", run_item.verdict, outcomes.get(run_item.id, {}))
+        tries.setdefault(run_item.item_key, []).append(trial)
     contents = {item.key: ItemContent(item.digest, item.cluster) for item in items}
     return ComparedRun(run, version, experiment, build, contents, tries)
 
 
 def with_scorers(side: ComparedRun, bindings: Sequence[Binding]) -> ComparedRun:
     """Return the run with its verdicts recomputed from the given scorers alone."""
-    tries = {key: [one._replace(verdict=_verdict(one, bindings)) for one in own] for key, own in side.tries.items()}
+    tries = {
+        key: [trial._replace(verdict=_verdict(trial, bindings)) for trial in trials]
+        for key, trials in side.tries.items()
+    }
     return ComparedRun(side.run, side.version, side.experiment, side.build, side.items, tries)
 
 
 def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
     """Summarise one side of a comparison over the given items."""
-    verdicts = [one.verdict for key in keys for one in side.of(key)]
+    verdicts = [trial.verdict for key in keys for trial in side.trials(key)]
     tries = len(keys) * side.run.repetitions
     return RunSide(
         run_id=side.run.id,
@@ -143,13 +148,13 @@ def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
         unscored=verdicts.count("unscored"),
         missing=max(0, tries - len(verdicts)),
         rate=verdicts.count("passed") / tries if tries else None,
-        rate_of_scored=_mean_fraction([rate(own) for key in keys if (own := side.scored(key))]),
+        rate_of_scored=_mean_fraction([rate(trials) for key in keys if (trials := side.scored(key))]),
     )
 
 
 def passes(tries: Iterable[ScoredTrial]) -> tuple[Fraction, ...]:
     """Return 1 for each trial that passed and 0 for each that did not."""
-    return tuple(Fraction(one.verdict == "passed") for one in tries)
+    return tuple(Fraction(trial.verdict == "passed") for trial in tries)
 
 
 def rate(tries: Sequence[ScoredTrial]) -> Fraction:
@@ -160,12 +165,12 @@ def _mean_fraction(values: Sequence[Fraction]) -> float | None:
     return float(sum(values, Fraction(0)) / len(values)) if values else None
 
 
-def _verdict(one: ScoredTrial, bindings: Sequence[Binding]) -> ItemVerdict:
+def _verdict(trial: ScoredTrial, bindings: Sequence[Binding]) -> ItemVerdict:
     results = {
-        name: ScoreResult(status=said.status, value=said.value, passed=said.passed, explanation="as stored")
-        for name, said in one.scores.items()
+        name: ScoreResult(status=outcome.status, value=outcome.value, passed=outcome.passed, explanation="as stored")
+        for name, outcome in trial.scores.items()
     }
-    return trial_verdict("ok" if one.answered else "error", results, bindings)
+    return trial_verdict("ok" if trial.answered else "error", results, bindings)
 
 
 MOST_NAMED = 5
@@ -178,29 +183,35 @@ class SharedItems(NamedTuple):
     """Keys of items with the same content in both runs, in the baseline's order."""
     bindings: tuple[Binding, ...]
     """Scorers with the same version, threshold and required flag."""
-    differing: tuple[str, ...]
+    differences: tuple[str, ...]
     """One sentence for each difference; empty if the runs can be compared as they are."""
 
     @property
-    def enough(self) -> bool:
+    def is_comparable(self) -> bool:
         """True if the runs share at least one item and one required scorer."""
         return bool(self.keys) and any(binding.required for binding in self.bindings)
 
 
 def find_shared(base: ComparedRun, candidate: ComparedRun) -> SharedItems:
-    same_items = _over(base) == _over(candidate)
-    keys = tuple(key for key, own in base.items.items() if same_items or _same(candidate.items.get(key), own))
-    before, now = _by_name(base), _by_name(candidate)
-    bindings = tuple(binding for name, binding in before.items() if name in now and not _differ(binding, now[name]))
-    items = () if same_items else tuple(_items(base, candidate))
-    return SharedItems(keys, bindings, (*items, *_scorer_mismatches(before, now)))
+    same_items = _covered_items(base) == _covered_items(candidate)
+    keys = tuple(
+        key for key, content in base.items.items() if same_items or _equal_items(candidate.items.get(key), content)
+    )
+    base_bindings, candidate_bindings = _by_name(base), _by_name(candidate)
+    bindings = tuple(
+        binding
+        for name, binding in base_bindings.items()
+        if name in candidate_bindings and not _scorer_difference(binding, candidate_bindings[name])
+    )
+    items = () if same_items else tuple(_item_mismatches(base, candidate))
+    return SharedItems(keys, bindings, (*items, *_scorer_mismatches(base_bindings, candidate_bindings)))
 
 
-def _same(one: object, other: object) -> bool:
-    return one is not None and one == other
+def _equal_items(left: object, right: object) -> bool:
+    return left is not None and left == right
 
 
-def _over(side: ComparedRun) -> tuple[str, str | None]:
+def _covered_items(side: ComparedRun) -> tuple[str, str | None]:
     return side.run.dataset_version_id, side.version.config.split
 
 
@@ -208,45 +219,47 @@ def _by_name(side: ComparedRun) -> Mapping[str, Binding]:
     return {binding.spec.name: binding for binding in side.version.bindings}
 
 
-def _items(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
+def _item_mismatches(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
     kinds = {
         "is only in the base": [key for key in base.items if key not in candidate.items],
         "is only in the candidate": [key for key in candidate.items if key not in base.items],
-        "differs": [key for key, own in base.items.items() if key in candidate.items and candidate.items[key] != own],
+        "differs": [
+            key for key, content in base.items.items() if key in candidate.items and candidate.items[key] != content
+        ],
     }
     if base.run.dataset_version_id != candidate.run.dataset_version_id:
         ids = f"{base.run.dataset_version_id} and {candidate.run.dataset_version_id}"
         yield f"the runs use different dataset versions, {ids}"
     if base.version.config.split != candidate.version.config.split:
         yield f"the base covered {base.version.config.tried} and the candidate covered {candidate.version.config.tried}"
-    for what, keys in kinds.items():
+    for difference, keys in kinds.items():
         if keys:
-            are = what.replace("is ", "are ").replace("differs", "differ") if len(keys) > 1 else what
-            yield f"{pluralise(len(keys), 'item')} {are}: {join_first(keys, MOST_NAMED)}"
+            text = difference.replace("is ", "are ").replace("differs", "differ") if len(keys) > 1 else difference
+            yield f"{pluralise(len(keys), 'item')} {text}: {join_first(keys, MOST_NAMED)}"
 
 
-def _scorer_mismatches(before: Mapping[str, Binding], now: Mapping[str, Binding]) -> Iterator[str]:
-    for name in {**before, **now}:
-        if name not in now:
+def _scorer_mismatches(base: Mapping[str, Binding], candidate: Mapping[str, Binding]) -> Iterator[str]:
+    for name in {**base, **candidate}:
+        if name not in candidate:
             yield f"scorer {name} is only in the base"
-        elif name not in before:
+        elif name not in base:
             yield f"scorer {name} is only in the candidate"
-        elif told := _differ(before[name], now[name]):
-            yield f"scorer {name} differs: {told}"
+        elif difference := _scorer_difference(base[name], candidate[name]):
+            yield f"scorer {name} differs: {difference}"
 
 
-def _differ(before: Binding, now: Binding) -> str | None:
+def _scorer_difference(base: Binding, candidate: Binding) -> str | None:
     """Describe how a scorer differs between baseline and candidate; None if it does not."""
-    if before.spec.id != now.spec.id:
-        return f"version {before.spec.id} and {now.spec.id}"
-    if before.required != now.required:
-        return f"required in the {'base' if before.required else 'candidate'} only"
-    if before.threshold != now.threshold:
-        return f"threshold {_number(before.threshold)} and {_number(now.threshold)}"
+    if base.spec.id != candidate.spec.id:
+        return f"version {base.spec.id} and {candidate.spec.id}"
+    if base.required != candidate.required:
+        return f"required in the {'base' if base.required else 'candidate'} only"
+    if base.threshold != candidate.threshold:
+        return f"threshold {_threshold_text(base.threshold)} and {_threshold_text(candidate.threshold)}"
     return None
 
 
-def _number(threshold: float | None) -> str:
+def _threshold_text(threshold: float | None) -> str:
     return "none" if threshold is None else f"{threshold:g}"
 
 
@@ -261,46 +274,53 @@ class ItemChanges(NamedTuple):
 
 def item_changes(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> ItemChanges:
     """Classify the change of every item that has a verdict in both runs."""
-    found: dict[Kind, list[ItemChange]] = {"regressed": [], "fixed": [], "flaky": []}
+    changes: dict[Kind, list[ItemChange]] = {"regressed": [], "fixed": [], "flaky": []}
     for key in keys:
-        before, now = base.scored(key), candidate.scored(key)
-        if kind := item_change(_passed(before), len(before), _passed(now), len(now)):
-            own = ItemChange(item=key, base=_side(before), candidate=_side(now), scorers=tuple(_scorers(before, now)))
-            found[kind].append(own)
-    return ItemChanges(*(tuple(found[kind]) for kind in ("regressed", "fixed", "flaky")))
+        base_trials, candidate_trials = base.scored(key), candidate.scored(key)
+        if kind := item_change(
+            _passed_count(base_trials), len(base_trials), _passed_count(candidate_trials), len(candidate_trials)
+        ):
+            change = ItemChange(
+                item=key,
+                base=_item_side(base_trials),
+                candidate=_item_side(candidate_trials),
+                scorers=tuple(_differing_scorers(base_trials, candidate_trials)),
+            )
+            changes[kind].append(change)
+    return ItemChanges(*(tuple(changes[kind]) for kind in ("regressed", "fixed", "flaky")))
 
 
-def item_change(before: int, of_base: int, now: int, of_candidate: int) -> Kind | None:
+def item_change(base_passed: int, base_trials: int, candidate_passed: int, candidate_trials: int) -> Kind | None:
     """Classify a change by the number of trials that passed on each side; None if nothing changed.
 
     An item that passed every trial and now passes none has regressed; the reverse is fixed. If only some trials of a
     side pass, the item is flaky, unless Fisher's exact test shows that the sides differ.
     """
-    steady = before in (0, of_base) and now in (0, of_candidate)
-    better = now * of_base > before * of_candidate
-    if steady and bool(before) == bool(now):
+    unanimous = base_passed in (0, base_trials) and candidate_passed in (0, candidate_trials)
+    better = candidate_passed * base_trials > base_passed * candidate_trials
+    if unanimous and bool(base_passed) == bool(candidate_passed):
         return None
-    if steady or fisher_exact_test((before, now), (of_base, of_candidate)) <= ALPHA:
+    if unanimous or fisher_exact_test((base_passed, candidate_passed), (base_trials, candidate_trials)) <= ALPHA:
         return "fixed" if better else "regressed"
     return "flaky"
 
 
-def _passed(tries: Sequence[ScoredTrial]) -> int:
-    return sum(one.verdict == "passed" for one in tries)
+def _passed_count(tries: Sequence[ScoredTrial]) -> int:
+    return sum(trial.verdict == "passed" for trial in tries)
 
 
-def _side(tries: Sequence[ScoredTrial]) -> ItemSide:
-    return ItemSide(passed=_passed(tries), scored=len(tries))
+def _item_side(tries: Sequence[ScoredTrial]) -> ItemSide:
+    return ItemSide(passed=_passed_count(tries), scored=len(tries))
 
 
-def _scorers(before: Sequence[ScoredTrial], now: Sequence[ScoredTrial]) -> Iterator[str]:
+def _differing_scorers(base_trials: Sequence[ScoredTrial], candidate_trials: Sequence[ScoredTrial]) -> Iterator[str]:
     """Return the scorers whose pass rate differs."""
-    for name in before[0].scores:
-        shares = [
-            [said.passed for one in side if (said := one.scores.get(name)) and said.status == "ok"]
-            for side in (before, now)
+    for name in base_trials[0].scores:
+        results = [
+            [outcome.passed for trial in trials if (outcome := trial.scores.get(name)) and outcome.status == "ok"]
+            for trials in (base_trials, candidate_trials)
         ]
-        if all(shares) and shares[0].count(True) * len(shares[1]) != shares[1].count(True) * len(shares[0]):
+        if all(results) and results[0].count(True) * len(results[1]) != results[1].count(True) * len(results[0]):
             yield name
 
 
@@ -308,11 +328,11 @@ FINENESS = 10_000
 """Number of steps from 0 to 1 to which scores are rounded in comparisons."""
 
 
-class _Moved(NamedTuple):
+class _ScorerComparison(NamedTuple):
     binding: Binding
     kind: ScoreKind
     tasks: Sequence[Task]
-    found: Paired
+    paired: Paired
     broken: tuple[int, int]
 
 
@@ -320,93 +340,102 @@ def scorer_movements(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], bindings: Sequence[Binding]
 ) -> tuple[ScorerMovement, ...]:
     """Compare the scores of each scorer that scored at least one item on both sides."""
-    moved = [one for binding in bindings if (one := _moved(base, candidate, keys, binding))]
-    corrected = holm({one.binding.spec.name: one.found.test.p_value for one in moved})
-    return tuple(_movement(one, corrected[one.binding.spec.name]) for one in moved)
+    comparisons = [
+        comparison for binding in bindings if (comparison := _compare_scores(base, candidate, keys, binding))
+    ]
+    corrected = holm({comparison.binding.spec.name: comparison.paired.test.p_value for comparison in comparisons})
+    return tuple(_scorer_movement(comparison, corrected[comparison.binding.spec.name]) for comparison in comparisons)
 
 
 def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
     """Compare pass@k for every k up to the trials that both sides have; empty for single trials."""
-    most = min(base.run.repetitions, candidate.run.repetitions)
-    return tuple(found for k in range(1, most + 1) if most > 1 and (found := _passes_of(base, candidate, keys, k)))
+    max_k = min(base.run.repetitions, candidate.run.repetitions)
+    return tuple(pair for k in range(1, max_k + 1) if max_k > 1 and (pair := _pass_at_k_pair(base, candidate, keys, k)))
 
 
 def observation_units(base: ComparedRun, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the unit of observation of each item: its cluster, or the item itself."""
-    own = ((key, base.items[key].cluster) for key in keys)
-    return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in own)
+    pairs = ((key, base.items[key].cluster) for key in keys)
+    return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in pairs)
 
 
-def _moved(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], binding: Binding) -> _Moved | None:
+def _compare_scores(
+    base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], binding: Binding
+) -> _ScorerComparison | None:
     name = binding.spec.name
-    kind: ScoreKind = "graded" if any(_graded(side, name) for side in (base, candidate)) else "passed"
-    both = {
-        key: Task(before, now)
+    kind: ScoreKind = "graded" if any(_is_graded(side, name) for side in (base, candidate)) else "passed"
+    tasks_by_key = {
+        key: Task(base_values, candidate_values)
         for key in keys
-        if (before := _values(base, key, name, kind)) and (now := _values(candidate, key, name, kind))
+        if (base_values := _score_values(base, key, name, kind))
+        and (candidate_values := _score_values(candidate, key, name, kind))
     }
-    if not both:
+    if not tasks_by_key:
         return None
-    tasks = list(both.values())
-    seen = [value for task in tasks for side in task for value in side]
-    found = compare_pairs(tasks, float(max(seen) - min(seen)) or 1.0, observation_units(base, list(both)))
-    return _Moved(binding, kind, tasks, found, (_count_broken(base, keys, name), _count_broken(candidate, keys, name)))
+    tasks = list(tasks_by_key.values())
+    values = [value for task in tasks for side in task for value in side]
+    paired = compare_pairs(tasks, float(max(values) - min(values)) or 1.0, observation_units(base, list(tasks_by_key)))
+    return _ScorerComparison(
+        binding, kind, tasks, paired, (_count_broken(base, keys, name), _count_broken(candidate, keys, name))
+    )
 
 
-def _graded(side: ComparedRun, name: str) -> bool:
-    said = (one.scores.get(name) for own in side.tries.values() for one in own)
-    return any(one and one.value is not None and one.value not in (0, 1) for one in said)
+def _is_graded(side: ComparedRun, name: str) -> bool:
+    outcomes = (trial.scores.get(name) for trials in side.tries.values() for trial in trials)
+    return any(outcome and outcome.value is not None and outcome.value not in (0, 1) for outcome in outcomes)
 
 
-def _values(side: ComparedRun, key: str, name: str, kind: ScoreKind) -> tuple[Fraction, ...]:
-    found = [said for one in side.of(key) if (said := one.scores.get(name)) and said.status == "ok"]
+def _score_values(side: ComparedRun, key: str, name: str, kind: ScoreKind) -> tuple[Fraction, ...]:
+    outcomes = [outcome for trial in side.trials(key) if (outcome := trial.scores.get(name)) and outcome.status == "ok"]
     if kind == "passed":
-        return tuple(Fraction(bool(said.passed)) for said in found)
-    values = (float(bool(said.passed)) if said.value is None else said.value for said in found)
+        return tuple(Fraction(bool(outcome.passed)) for outcome in outcomes)
+    values = (float(bool(outcome.passed)) if outcome.value is None else outcome.value for outcome in outcomes)
     return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values)
 
 
 def _count_broken(side: ComparedRun, keys: Sequence[str], name: str) -> int:
-    said = (one.scores.get(name) for key in keys for one in side.of(key))
-    return sum(one is not None and one.status != "ok" for one in said)
+    outcomes = (trial.scores.get(name) for key in keys for trial in side.trials(key))
+    return sum(outcome is not None and outcome.status != "ok" for outcome in outcomes)
 
 
-def _movement(moved: _Moved, p: float) -> ScorerMovement:
-    base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*moved.tasks, strict=True))
+def _scorer_movement(comparison: _ScorerComparison, p: float) -> ScorerMovement:
+    base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*comparison.tasks, strict=True))
     return ScorerMovement(
-        name=moved.binding.spec.name,
-        required=moved.binding.required,
-        kind=moved.kind,
+        name=comparison.binding.spec.name,
+        required=comparison.binding.required,
+        kind=comparison.kind,
         base=base,
         candidate=candidate,
-        found=mean_difference(moved.found, p),
-        fell=sum(task.difference < 0 for task in moved.tasks),
-        rose=sum(task.difference > 0 for task in moved.tasks),
-        broken=moved.broken,
+        found=mean_difference(comparison.paired, p),
+        fell=sum(task.difference < 0 for task in comparison.tasks),
+        rose=sum(task.difference > 0 for task in comparison.tasks),
+        broken=comparison.broken,
     )
 
 
-def _passes_of(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], k: int) -> PassAtKPair | None:
-    own = [key for key in keys if min(len(base.scored(key)), len(candidate.scored(key))) >= k]
-    if not own:
+def _pass_at_k_pair(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], k: int) -> PassAtKPair | None:
+    shared_keys = [key for key in keys if min(len(base.scored(key)), len(candidate.scored(key))) >= k]
+    if not shared_keys:
         return None
-    of_base, of_candidate = (list(_counts(side, own)) for side in (base, candidate))
+    base_counts, candidate_counts = (list(_pass_counts(side, shared_keys)) for side in (base, candidate))
     return PassAtKPair(
         k=k,
-        items=len(own),
-        any=(_mean(pass_at, of_base, k), _mean(pass_at, of_candidate, k)),
-        every=(_mean(pass_every, of_base, k), _mean(pass_every, of_candidate, k)),
+        items=len(shared_keys),
+        any=(_mean_estimate(pass_at, base_counts, k), _mean_estimate(pass_at, candidate_counts, k)),
+        every=(_mean_estimate(pass_every, base_counts, k), _mean_estimate(pass_every, candidate_counts, k)),
     )
 
 
-def _counts(side: ComparedRun, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _pass_counts(side: ComparedRun, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
     for key in keys:
         tries = side.scored(key)
-        yield sum(one.verdict == "passed" for one in tries), len(tries)
+        yield sum(trial.verdict == "passed" for trial in tries), len(tries)
 
 
-def _mean(of: Callable[[int, int, int], float | None], counts: Sequence[tuple[int, int]], k: int) -> float:
-    return fmean(found for passed, tries in counts if (found := of(passed, tries, k)) is not None)
+def _mean_estimate(
+    estimate: Callable[[int, int, int], float | None], counts: Sequence[tuple[int, int]], k: int
+) -> float:
+    return fmean(value for passed, tries in counts if (value := estimate(passed, tries, k)) is not None)
 
 
 LEAST_COVERAGE = 0.8
@@ -415,11 +444,11 @@ LEAST_COVERAGE = 0.8
 
 class ComparisonOutcome(NamedTuple):
     verdict: RunVerdict
-    said: str
+    message: str
 
 
 def decide_outcome(
-    found: Paired, coverage: float, rates: tuple[float, float], *, clustered: bool = False
+    paired: Paired, coverage: float, rates: tuple[float, float], *, clustered: bool = False
 ) -> ComparisonOutcome:
     """Decide the outcome of a comparison.
 
@@ -427,125 +456,140 @@ def decide_outcome(
         rates: Pass rates of the baseline and of the candidate.
     """
     if coverage < LEAST_COVERAGE:
-        return ComparisonOutcome("inconclusive", _uncovered(coverage))
-    moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}) over {pluralise(found.tasks, 'item')}"
-    if found.significant:
-        better = found.difference > 0
+        return ComparisonOutcome("inconclusive", _coverage_text(coverage))
+    rate_text = f"{percent(rates[0])} to {percent(rates[1])}"
+    change = f"{rate_text} ({_difference_text(paired)}) over {pluralise(paired.tasks, 'item')}"
+    if paired.significant:
+        better = paired.difference > 0
         verdict: RunVerdict = "improved" if better else "regressed"
         return ComparisonOutcome(
-            verdict, f"{verdict.capitalize()}: the pass rate {'rose' if better else 'fell'} from {moved}."
+            verdict, f"{verdict.capitalize()}: the pass rate {'rose' if better else 'fell'} from {change}."
         )
     units = "clusters" if clustered else "items"
-    if found.detectable is None:
-        few = f"{units} ({len(found.clusters)})" if len(found.clusters) > 1 else "items"
+    if paired.detectable is None:
+        group_text = f"{units} ({len(paired.clusters)})" if len(paired.clusters) > 1 else "items"
         return ComparisonOutcome(
-            "inconclusive", f"Inconclusive: too few {few} to tell a change from chance. Pass rate {moved}."
+            "inconclusive", f"Inconclusive: too few {group_text} to tell a change from chance. Pass rate {change}."
         )
-    if flips := _one_way(found):
-        return ComparisonOutcome("inconclusive", f"Inconclusive: {_flipped(found, flips, units)}. Pass rate {moved}.")
-    seen = f"a change of {format_points(found.detectable)} would have been detected in 8 of 10 such comparisons"
-    return ComparisonOutcome("no-detectable-change", f"No detectable change: pass rate {moved}; {seen}.")
+    if flip_count := _one_directional_changes(paired):
+        return ComparisonOutcome(
+            "inconclusive", f"Inconclusive: {_flip_text(paired, flip_count, units)}. Pass rate {change}."
+        )
+    detectable = f"a change of {format_points(paired.detectable)} would have been detected in 8 of 10 such comparisons"
+    return ComparisonOutcome("no-detectable-change", f"No detectable change: pass rate {change}; {detectable}.")
 
 
-def _difference(found: Paired) -> str:
-    low, high = (end * 100 for end in found.interval)
-    chance = format_p_value(found.test.p_value, exact=found.test.exact)
-    return f"{found.difference * 100:+.1f} points, 95 %: {low:+.1f} to {high:+.1f}, {chance}"
+def _difference_text(paired: Paired) -> str:
+    low, high = (end * 100 for end in paired.interval)
+    p_value_text = format_p_value(paired.test.p_value, exact=paired.test.exact)
+    return f"{paired.difference * 100:+.1f} points, 95 %: {low:+.1f} to {high:+.1f}, {p_value_text}"
 
 
-def _uncovered(coverage: float) -> str:
+def _coverage_text(coverage: float) -> str:
     if not coverage:
         return "Inconclusive: no item has a verdict in both runs."
-    needed = f"at least {percent(LEAST_COVERAGE)} are needed"
-    return f"Inconclusive: only {percent(coverage)} of the trials have a verdict in both runs, {needed}."
+    requirement = f"at least {percent(LEAST_COVERAGE)} are needed"
+    return f"Inconclusive: only {percent(coverage)} of the trials have a verdict in both runs, {requirement}."
 
 
-def _one_way(found: Paired) -> int | None:
+def _one_directional_changes(paired: Paired) -> int | None:
     """Return how many items or clusters changed if all changed in one direction, too few to be significant; or None."""
-    ups = sum(group.balanced > 0 for group in found.clusters)
-    downs = sum(group.balanced < 0 for group in found.clusters)
-    moved = ups + downs
-    return moved if 0 in (ups, downs) and moved and 2.0 ** (1 - moved) > ALPHA else None
+    improved = sum(group.balanced > 0 for group in paired.clusters)
+    worsened = sum(group.balanced < 0 for group in paired.clusters)
+    change_count = improved + worsened
+    return change_count if 0 in (improved, worsened) and change_count and 2.0 ** (1 - change_count) > ALPHA else None
 
 
-def _flipped(found: Paired, flips: int, units: str) -> str:
-    one = units.removesuffix("s") if units == "items" else "cluster"
-    way = "better" if found.difference > 0 else "worse"
-    other = "worse" if way == "better" else "better"
-    return f"{flips:,} {one if flips == 1 else units} got {way} and none {other}; fewer than 6 are never significant"
+def _flip_text(paired: Paired, flip_count: int, units: str) -> str:
+    unit = units.removesuffix("s") if units == "items" else "cluster"
+    direction = "better" if paired.difference > 0 else "worse"
+    opposite = "worse" if direction == "better" else "better"
+    noun = unit if flip_count == 1 else units
+    return f"{flip_count:,} {noun} got {direction} and none {opposite}; fewer than 6 are never significant"
 
 
 def comparison_warnings(
     base: ComparedRun,
     candidate: ComparedRun,
     keys: Sequence[str],
-    found: ComparisonOutcome,
+    outcome: ComparisonOutcome,
     scorers: Sequence[ScorerMovement],
 ) -> tuple[str, ...]:
     return (
         *_warn_broken(base, candidate, keys),
-        *_ended(base, candidate),
-        *_worst(base, candidate, keys, found),
-        *_fell(found, scorers),
+        *_warn_unfinished(base, candidate),
+        *_warn_missing_verdicts(base, candidate, keys, outcome),
+        *_warn_fallen_scores(outcome, scorers),
     )
 
 
 def comparison_notes(
-    base: ComparedRun, candidate: ComparedRun, both: SharedItems, *, clustered: bool
+    base: ComparedRun, candidate: ComparedRun, shared: SharedItems, *, clustered: bool
 ) -> tuple[str, ...]:
-    return tuple(_notes(base, candidate, both, clustered))
+    return tuple(_notes(base, candidate, shared, clustered))
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
     """Warn about new errors: they are not evidence of a regression, but must not be hidden."""
-    for why, what in (("error", "gave no answer"), ("unscored", "could not be scored")):
-        new = [key for key in keys if _has(candidate, key, why) and not _has(base, key, why)]
-        if new:
-            named = join_first(new, MOST_NAMED)
-            yield f"Only in the candidate, {pluralise(len(new), 'item')} {what}: {named}."
+    for verdict, problem in (("error", "gave no answer"), ("unscored", "could not be scored")):
+        new_keys = [
+            key for key in keys if _has_verdict(candidate, key, verdict) and not _has_verdict(base, key, verdict)
+        ]
+        if new_keys:
+            key_text = join_first(new_keys, MOST_NAMED)
+            yield f"Only in the candidate, {pluralise(len(new_keys), 'item')} {problem}: {key_text}."
 
 
-def _has(side: ComparedRun, key: str, verdict: str) -> bool:
-    return any(one.verdict == verdict for one in side.of(key))
+def _has_verdict(side: ComparedRun, key: str, verdict: str) -> bool:
+    return any(trial.verdict == verdict for trial in side.trials(key))
 
 
-def _ended(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
-    for what, side in (("base", base), ("candidate", candidate)):
+def _warn_unfinished(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
+    for role, side in (("base", base), ("candidate", candidate)):
         if side.run.state != "completed":
             reason = f" ({side.run.reason})" if side.run.reason else ""
-            how = "was cancelled" if side.run.state == "cancelled" else side.run.state
-            yield f"The {what} run {how}{reason}: trials that it did not run are not compared."
+            state_text = "was cancelled" if side.run.state == "cancelled" else side.run.state
+            yield f"The {role} run {state_text}{reason}: trials that it did not run are not compared."
 
 
-def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found: ComparisonOutcome) -> Iterator[str]:
+def _warn_missing_verdicts(
+    base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], outcome: ComparisonOutcome
+) -> Iterator[str]:
     """Warn if the candidate would be a regression if trials without a verdict counted as failures."""
-    tries = [(base.of(key), candidate.of(key)) for key in keys]
-    if found.verdict == "regressed" or not any(not one.scored for sides in tries for side in sides for one in side):
+    trials_by_key = [(base.trials(key), candidate.trials(key)) for key in keys]
+    if outcome.verdict == "regressed" or not any(
+        not trial.scored for sides in trials_by_key for side in sides for trial in side
+    ):
         return
-    both = [key for key, (before, now) in zip(keys, tries, strict=True) if before and now]
-    tasks = [Task(passes(base.of(key)), passes(candidate.of(key))) for key in both]
-    whole = compare_pairs(tasks, clusters=observation_units(base, both))
-    if whole.significant and whole.difference < 0:
-        chance = format_p_value(whole.test.p_value, exact=whole.test.exact)
-        yield f"If trials without a verdict counted as failures, the candidate would be a regression ({chance})."
+    tried_keys = [
+        key
+        for key, (base_trials, candidate_trials) in zip(keys, trials_by_key, strict=True)
+        if base_trials and candidate_trials
+    ]
+    tasks = [Task(passes(base.trials(key)), passes(candidate.trials(key))) for key in tried_keys]
+    paired = compare_pairs(tasks, clusters=observation_units(base, tried_keys))
+    if paired.significant and paired.difference < 0:
+        p_value_text = format_p_value(paired.test.p_value, exact=paired.test.exact)
+        yield f"If trials without a verdict counted as failures, the candidate would be a regression ({p_value_text})."
 
 
-def _fell(found: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
+def _warn_fallen_scores(outcome: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
     """Warn about scorers whose scores fell significantly although the pass rate did not."""
-    for one in scorers:
-        if found.verdict != "regressed" and one.found.significant and one.found.difference < 0:
-            chance = format_p_value(one.found.p, exact=one.found.exact)
-            several = f", corrected for {pluralise(len(scorers), 'scorer')}" if len(scorers) > 1 else ""
-            yield f"Scorer {one.name} fell from {one.base:.3g} to {one.candidate:.3g} ({chance}{several})."
+    for scorer in scorers:
+        if outcome.verdict != "regressed" and scorer.found.significant and scorer.found.difference < 0:
+            p_value_text = format_p_value(scorer.found.p, exact=scorer.found.exact)
+            correction = f", corrected for {pluralise(len(scorers), 'scorer')}" if len(scorers) > 1 else ""
+            values = f"{scorer.base:.3g} to {scorer.candidate:.3g}"
+            yield f"Scorer {scorer.name} fell from {values} ({p_value_text}{correction})."
 
 
-def _notes(base: ComparedRun, candidate: ComparedRun, both: SharedItems, clustered: bool) -> Iterator[str]:
-    if both.differing:
-        left = len({*base.items, *candidate.items}) - len(both.keys)
-        by = ", ".join(binding.spec.name for binding in both.bindings)
+def _notes(base: ComparedRun, candidate: ComparedRun, shared: SharedItems, clustered: bool) -> Iterator[str]:
+    if shared.differences:
+        left_out = len({*base.items, *candidate.items}) - len(shared.keys)
+        scorer_names = ", ".join(binding.spec.name for binding in shared.bindings)
         yield (
-            f"Only items that both runs share are compared: {pluralise(left, 'item')} left out; passing is judged by "
-            f"{by}."
+            f"Only items that both runs share are compared: {pluralise(left_out, 'item')} left out; passing is judged "
+            f"by {scorer_names}."
         )
     if base.run.repetitions != candidate.run.repetitions:
         yield (
@@ -554,18 +598,18 @@ def _notes(base: ComparedRun, candidate: ComparedRun, both: SharedItems, cluster
         )
     if clustered:
         yield "Items of one cluster count as one observation in the test and the interval."
-    if base.run.deployment_id != candidate.run.deployment_id and not _clean(base, candidate):
+    if base.run.deployment_id != candidate.run.deployment_id and not _has_clean_builds(base, candidate):
         yield "A build with uncommitted changes is not identified by its commit."
 
 
-def _clean(base: ComparedRun, candidate: ComparedRun) -> bool:
+def _has_clean_builds(base: ComparedRun, candidate: ComparedRun) -> bool:
     return not any(side.build and "(dirty)" in side.build for side in (base, candidate))
 
 
-class _Tested(NamedTuple):
+class _ItemTest(NamedTuple):
     keys: tuple[str, ...]
     """Items with a verdict on both sides."""
-    found: Paired
+    paired: Paired
     coverage: float
     clustered: bool
 
@@ -577,12 +621,12 @@ def compare_experiment_runs(
 
     With `allow_mismatch`, compare what both runs share.
     """
-    both = find_shared(base, candidate)
-    if both.differing and not (allow_mismatch and both.enough):
-        return _not_comparable(base, candidate, both, allow_mismatch=allow_mismatch)
-    if both.differing:
-        base, candidate = with_scorers(base, both.bindings), with_scorers(candidate, both.bindings)
-    return _compared(base, candidate, both)
+    shared = find_shared(base, candidate)
+    if shared.differences and not (allow_mismatch and shared.is_comparable):
+        return _not_comparable(base, candidate, shared, allow_mismatch=allow_mismatch)
+    if shared.differences:
+        base, candidate = with_scorers(base, shared.bindings), with_scorers(candidate, shared.bindings)
+    return _compare(base, candidate, shared)
 
 
 def new_failures(base: Iterable[RunItem], candidate: Iterable[RunItem]) -> tuple[str, ...]:
@@ -592,64 +636,64 @@ def new_failures(base: Iterable[RunItem], candidate: Iterable[RunItem]) -> tuple
     not passed.
     """
     passed = _all_passed(candidate)
-    return tuple(key for key, whole in _all_passed(base).items() if whole and not passed.get(key, False))
+    return tuple(key for key, all_passed in _all_passed(base).items() if all_passed and not passed.get(key, False))
 
 
 def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
-    found: dict[str, bool] = {}
+    passed_by_key: dict[str, bool] = {}
     for item in items:
-        found[item.item_key] = found.get(item.item_key, True) and item.verdict == "passed"
-    return found
+        passed_by_key[item.item_key] = passed_by_key.get(item.item_key, True) and item.verdict == "passed"
+    return passed_by_key
 
 
 def _not_comparable(
-    base: ComparedRun, candidate: ComparedRun, both: SharedItems, *, allow_mismatch: bool
+    base: ComparedRun, candidate: ComparedRun, shared: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
     """Return a comparison that lists the differences and no figures, which would mislead."""
-    said = "Not comparable: " + "; ".join(both.differing) + "."
+    message = "Not comparable: " + "; ".join(shared.differences) + "."
     if allow_mismatch:
-        said += " They share no items." if not both.keys else " They share no required scorer."
+        message += " They share no items." if not shared.keys else " They share no required scorer."
     sides = [run_side(side, ()) for side in (base, candidate)]
     return RunComparison(
-        base=sides[0], candidate=sides[1], verdict="not-comparable", said=said, mismatches=both.differing
+        base=sides[0], candidate=sides[1], verdict="not-comparable", said=message, mismatches=shared.differences
     )
 
 
-def _compared(base: ComparedRun, candidate: ComparedRun, both: SharedItems) -> RunComparison:
-    tested = _tested(base, candidate, both.keys)
-    sides = run_side(base, both.keys), run_side(candidate, both.keys)
-    found = _outcome(tested, base, candidate)
-    scorers = scorer_movements(base, candidate, both.keys, both.bindings)
-    changed = item_changes(base, candidate, tested.keys)
+def _compare(base: ComparedRun, candidate: ComparedRun, shared: SharedItems) -> RunComparison:
+    item_test = _test_items(base, candidate, shared.keys)
+    sides = run_side(base, shared.keys), run_side(candidate, shared.keys)
+    outcome = _outcome(item_test, base, candidate)
+    scorers = scorer_movements(base, candidate, shared.keys, shared.bindings)
+    changes = item_changes(base, candidate, item_test.keys)
     return RunComparison(
         base=sides[0],
         candidate=sides[1],
-        verdict=found.verdict,
-        said=found.said,
-        warnings=comparison_warnings(base, candidate, both.keys, found, scorers),
-        items=len(both.keys),
-        judged=len(tested.keys),
-        coverage=tested.coverage,
-        clusters=len(tested.found.clusters) if tested.clustered else None,
-        passes=mean_difference(tested.found) if tested.keys else None,
+        verdict=outcome.verdict,
+        said=outcome.message,
+        warnings=comparison_warnings(base, candidate, shared.keys, outcome, scorers),
+        items=len(shared.keys),
+        judged=len(item_test.keys),
+        coverage=item_test.coverage,
+        clusters=len(item_test.paired.clusters) if item_test.clustered else None,
+        passes=mean_difference(item_test.paired) if item_test.keys else None,
         scorers=scorers,
-        regressed=changed.regressed,
-        fixed=changed.fixed,
-        flaky=changed.flaky,
-        several=pass_at_k_differences(base, candidate, tested.keys),
-        noise=_disagreement(base, candidate, tested.keys) if _same_build(base, candidate) else None,
-        mismatches=both.differing,
-        notes=comparison_notes(base, candidate, both, clustered=tested.clustered),
+        regressed=changes.regressed,
+        fixed=changes.fixed,
+        flaky=changes.flaky,
+        several=pass_at_k_differences(base, candidate, item_test.keys),
+        noise=_disagreement(base, candidate, item_test.keys) if _same_build(base, candidate) else None,
+        mismatches=shared.differences,
+        notes=comparison_notes(base, candidate, shared, clustered=item_test.clustered),
     )
 
 
-def _tested(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _Tested:
+def _test_items(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _ItemTest:
     """Pair the trials of both sides. Trials without a verdict are missing, not failed."""
-    judged = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
-    tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged]
-    clusters = observation_units(base, judged)
-    found = compare_pairs(tasks, clusters=clusters)
-    return _Tested(judged, found, _coverage(base, candidate, keys), len(found.clusters) < len(judged))
+    judged_keys = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
+    tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged_keys]
+    clusters = observation_units(base, judged_keys)
+    paired = compare_pairs(tasks, clusters=clusters)
+    return _ItemTest(judged_keys, paired, _coverage(base, candidate, keys), len(paired.clusters) < len(judged_keys))
 
 
 def _coverage(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float:
@@ -657,26 +701,33 @@ def _coverage(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) ->
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def _outcome(tested: _Tested, base: ComparedRun, candidate: ComparedRun) -> ComparisonOutcome:
-    before, now = (run_side(side, tested.keys).rate_of_scored or 0.0 for side in (base, candidate))
-    return decide_outcome(tested.found, tested.coverage, (before, now), clustered=tested.clustered)
+def _outcome(item_test: _ItemTest, base: ComparedRun, candidate: ComparedRun) -> ComparisonOutcome:
+    base_rate, candidate_rate = (run_side(side, item_test.keys).rate_of_scored or 0.0 for side in (base, candidate))
+    return decide_outcome(
+        item_test.paired, item_test.coverage, (base_rate, candidate_rate), clustered=item_test.clustered
+    )
 
 
 def _same_build(base: ComparedRun, candidate: ComparedRun) -> bool:
-    one, other = base.run, candidate.run
-    return (one.experiment_version_id, one.deployment_id) == (other.experiment_version_id, other.deployment_id)
+    base_run, candidate_run = base.run, candidate.run
+    return (base_run.experiment_version_id, base_run.deployment_id) == (
+        candidate_run.experiment_version_id,
+        candidate_run.deployment_id,
+    )
 
 
 def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float | None:
     """Return the probability that a base trial and a candidate trial of the same item have different outcomes."""
-    shares = [(float(rate(base.scored(key))), float(rate(candidate.scored(key)))) for key in keys]
-    found = [before * (1 - now) + now * (1 - before) for before, now in shares]
-    return sum(found) / len(found) if found else None
+    rates = [(float(rate(base.scored(key))), float(rate(candidate.scored(key)))) for key in keys]
+    flip_rates = [
+        base_rate * (1 - candidate_rate) + candidate_rate * (1 - base_rate) for base_rate, candidate_rate in rates
+    ]
+    return sum(flip_rates) / len(flip_rates) if flip_rates else None
 
 
 MOST_EXPLAINED = 50
 """Maximum number of changed items, per kind of change, for which the scorers' explanations are shown."""
-SAID_LENGTH = 160
+EXPLANATION_LENGTH = 160
 OUTPUT_LENGTH = 120
 
 
@@ -687,17 +738,17 @@ def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_misma
         UsageError: A run has not ended, or both are the same run.
         NotFoundError: A run does not exist.
     """
-    later = run_named(workspace, candidate)
-    runs = [baseline_named(workspace, base, later), later]
+    candidate_run = run_named(workspace, candidate)
+    runs = [baseline_named(workspace, base, candidate_run), candidate_run]
     for run in runs:
         require_ended(run, "runs can be compared once they have ended")
     if runs[0].id == runs[1].id:
         raise UsageError(f"{base} and {candidate} are the same run, {runs[0].id}; name a different run")
     sides = [_compared_run(workspace, run) for run in runs]
-    found = compare_experiment_runs(sides[0], sides[1], allow_mismatch=allow_mismatch)
+    comparison = compare_experiment_runs(sides[0], sides[1], allow_mismatch=allow_mismatch)
     kinds = ("regressed", "fixed", "flaky")
-    return found.model_copy(
-        update={kind: tuple(_explained(workspace, sides, getattr(found, kind), kind)) for kind in kinds}
+    return comparison.model_copy(
+        update={kind: tuple(_with_explanations(workspace, sides, getattr(comparison, kind), kind)) for kind in kinds}
     )
 
 
@@ -709,35 +760,45 @@ def _compared_run(workspace: Workspace, run: ExperimentRun) -> ComparedRun:
         experiment_of(workspace, run).name,
         f"{deployment.name or deployment.id}, {deployment.build}" if deployment else None,
         items=items_of(workspace, run),
-        tried=workspace.store.experiment_runs.items(run.id),
+        run_items=workspace.store.experiment_runs.items(run.id),
         scores=workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)),
     )
 
 
-def _explained(
-    workspace: Workspace, sides: Sequence[ComparedRun], changed: Sequence[ItemChange], kind: str
+def _with_explanations(
+    workspace: Workspace, sides: Sequence[ComparedRun], changes: Sequence[ItemChange], kind: str
 ) -> Iterator[ItemChange]:
-    for number, one in enumerate(changed):
+    for number, change in enumerate(changes):
         if number >= MOST_EXPLAINED:
-            yield one
+            yield change
             continue
-        base = _told(workspace, sides[0], one, one.base, passed=kind == "regressed")
-        candidate = _told(workspace, sides[1], one, one.candidate, passed=kind == "fixed")
-        yield one.model_copy(update={"base": base, "candidate": candidate})
+        base = _explained_side(workspace, sides[0], change, change.base, passed=kind == "regressed")
+        candidate = _explained_side(workspace, sides[1], change, change.candidate, passed=kind == "fixed")
+        yield change.model_copy(update={"base": base, "candidate": candidate})
 
 
-def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
+def _explained_side(
+    workspace: Workspace, side: ComparedRun, change: ItemChange, item_side: ItemSide, *, passed: bool
+) -> ItemSide:
     """Add output and explanations of the first trial that passed (not `passed`: did not), else of the first trial."""
-    tries = side.scored(change.item)
-    seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
-    scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
-    attempt = workspace.store.experiment_runs.attempt(seen.id)
-    said = "; ".join(f"{score.scorer}: {score.explanation}" for score in _telling(scores, seen, change))
-    output = None if attempt is None else short_value(attempt.output, OUTPUT_LENGTH)
-    return own.model_copy(update={"said": cut(one_line(said), SAID_LENGTH) or None, "output": output})
+    trials = side.scored(change.item)
+    shown = next((trial for trial in trials if (trial.verdict == "passed") == passed), trials[0])
+    scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=shown.id)))
+    stored = workspace.store.experiment_runs.attempt(shown.id)
+    explanation = "; ".join(
+        f"{score.scorer}: {score.explanation}" for score in _explaining_scores(scores, shown, change)
+    )
+    output = None if stored is None else short_value(stored.output, OUTPUT_LENGTH)
+    return item_side.model_copy(
+        update={"said": cut(one_line(explanation), EXPLANATION_LENGTH) or None, "output": output}
+    )
 
 
-def _telling(scores: Sequence[Score], seen: ScoredTrial, change: ItemChange) -> Sequence[Score]:
+def _explaining_scores(scores: Sequence[Score], trial: ScoredTrial, change: ItemChange) -> Sequence[Score]:
     """Return the required scorers that failed the trial, else the scorers that differ between the sides."""
     failed = [score for score in scores if score.required and score.passed is False]
-    return failed if seen.verdict == "failed" and failed else [one for one in scores if one.scorer in change.scorers]
+    return (
+        failed
+        if trial.verdict == "failed" and failed
+        else [score for score in scores if score.scorer in change.scorers]
+    )

@@ -39,7 +39,7 @@ class PlannedRun(NamedTuple):
     """True if the version is only for this run, so that it does not become the experiment's latest version."""
     build: Deployment | None = None
     """The build that the run uses; None if the target is not a component."""
-    instead_of: Deployment | None = None
+    requested_build: Deployment | None = None
     """The requested build, if the code in its folder has changed since."""
 
 
@@ -76,23 +76,23 @@ def plan_run(
         raise UsageError(
             f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
         )
-    tried = _version(workspace, experiment, version, config)
-    named = _deployment(workspace, tried, deployment)
-    build = named and _current(workspace, tried, named)
+    experiment_version = _version(workspace, experiment, version, config)
+    requested = _deployment(workspace, experiment_version, deployment)
+    build = requested and _current_build(workspace, experiment_version, requested)
     run = ExperimentRun(
         id=token_hex(10),
         experiment_id=experiment.id,
-        experiment_version_id=tried.id,
-        dataset_version_id=tried.dataset_version_id,
+        experiment_version_id=experiment_version.id,
+        dataset_version_id=experiment_version.dataset_version_id,
         deployment_id=build and build.id,
         name=None if name is None else validate_experiment_name(name),
-        repetitions=repetitions or tried.config.repetitions,
-        concurrency=concurrency or tried.config.concurrency,
+        repetitions=repetitions or experiment_version.config.repetitions,
+        concurrency=concurrency or experiment_version.config.concurrency,
         budget_usd=budget_usd,
-        items=number_of_items(workspace, tried.dataset_version_id, tried.config.split),
+        items=number_of_items(workspace, experiment_version.dataset_version_id, experiment_version.config.split),
         created_at=workspace.now(),
     )
-    return PlannedRun(run, tried, config is not None, build, named if named != build else None)
+    return PlannedRun(run, experiment_version, config is not None, build, requested if requested != build else None)
 
 
 def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
@@ -109,9 +109,9 @@ def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
     notes = []
     if run.name != plan.run.name:
         notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
-    if plan.build is not None and plan.instead_of is not None:
+    if plan.build is not None and plan.requested_build is not None:
         notes.append(
-            f"the code in {plan.build.folder} has changed since build {plan.instead_of.id}; this run uses build "
+            f"the code in {plan.build.folder} has changed since build {plan.requested_build.id}; this run uses build "
             f"{plan.build.id} ({plan.build.build})"
         )
     return notes
@@ -137,12 +137,12 @@ def start_worker(workspace: Workspace, run_id: str) -> Path:
         UnavailableError: The worker cannot be started.
     """
     options = workspace.options
-    given = [] if options.env_file is None else ["--env-file", str(options.env_file)]
-    given += [] if options.max_tokens is None else ["--max-tokens", str(options.max_tokens)]
+    arguments = [] if options.env_file is None else ["--env-file", str(options.env_file)]
+    arguments += [] if options.max_tokens is None else ["--max-tokens", str(options.max_tokens)]
     log = workspace.settings.store / LOGS / f"{run_id}.log"
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *given]
+    command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *arguments]
     try:
         with warnings.catch_warnings():
             # Python warns about children that are never waited for; this one is meant to outlive us.
@@ -157,8 +157,10 @@ def start_worker(workspace: Workspace, run_id: str) -> Path:
     return log
 
 
-def _version(workspace: Workspace, experiment: Experiment, named: str | None, config: str | None) -> ExperimentVersion:
-    version = version_named(workspace, experiment, named)
+def _version(
+    workspace: Workspace, experiment: Experiment, name_or_id: str | None, config: str | None
+) -> ExperimentVersion:
+    version = version_named(workspace, experiment, name_or_id)
     if config is None:
         return version
     definition = version_options(experiment, version)
@@ -169,33 +171,33 @@ def _version(workspace: Workspace, experiment: Experiment, named: str | None, co
 def changed_build(workspace: Workspace, run: ExperimentRun) -> Deployment | None:
     """Return the build that the run would use now, if the code has changed since it began."""
     build = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
-    now = build and _current(workspace, version_of_run(workspace, run), build)
-    return now if now != build else None
+    current = build and _current_build(workspace, version_of_run(workspace, run), build)
+    return current if current != build else None
 
 
-def _current(workspace: Workspace, version: ExperimentVersion, build: Deployment) -> Deployment:
+def _current_build(workspace: Workspace, version: ExperimentVersion, build: Deployment) -> Deployment:
     target = version.target
     component = build.component(target.component.name) if isinstance(target, ComponentTarget) else None
     return deployments.current_build(workspace, build, component) if component else build
 
 
-def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | None) -> Deployment | None:
+def _deployment(workspace: Workspace, version: ExperimentVersion, name_or_id: str | None) -> Deployment | None:
     """Find the build that the run uses; it must have a component with the name and type of the experiment's."""
     target = version.target
     if not isinstance(target, ComponentTarget):
-        if named is not None:
+        if name_or_id is not None:
             raise UsageError(
                 f"`deployment_id` does not apply: the experiment's target is a {target.type}", fields=("deployment_id",)
             )
         return None
-    if named is None:
+    if name_or_id is None:
         return workspace.store.experiments.deployment(target.deployment_id)
-    deployment = deployments.find_deployment(workspace.store.experiments, named)
+    deployment = deployments.find_deployment(workspace.store.experiments, name_or_id)
     if deployment.component(target.component.name) is None:
-        there = ", ".join(component.name for component in deployment.components)
+        names = ", ".join(component.name for component in deployment.components)
         raise UsageError(
-            f"`deployment_id` {named}: it has no component {target.component.name}, which the experiment needs. Its "
-            f"components: {there}",
+            f"`deployment_id` {name_or_id}: it has no component {target.component.name}, which the experiment needs. "
+            f"Its components: {names}",
             fields=("deployment_id",),
         )
     deployments.component_of(deployment, target.component.name, target.component.type)
@@ -230,11 +232,11 @@ async def wait_for_run(
             show(run, runs.tally(run.id))
         if run.terminal:
             return run
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
+        remaining_s = None if deadline is None else deadline - time.monotonic()
+        if remaining_s is not None and remaining_s <= 0:
             return None
         _require_worker(runs, run)
-        await asyncio.sleep(pause if left is None else min(pause, left))
+        await asyncio.sleep(pause if remaining_s is None else min(pause, remaining_s))
         pause = min(SLOW_S, pause * 1.2)
 
 
@@ -250,7 +252,7 @@ def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
 PATIENCE_S = 60.0
 """Seconds to wait for a cancelled run. A worker notices within one second and ends its children within two more, if the
 machine is not busy."""
-LOOK_S = 0.1
+CLAIM_POLL_S = 0.1
 
 
 async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
@@ -263,18 +265,18 @@ async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     workspace.store.experiment_runs.ask_cancel(run.id)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while not run.terminal and asyncio.get_running_loop().time() < deadline:
-        with workspace.store.experiment_runs.claim(run.id) as mine:
-            if mine:
-                return _ended(workspace, run)
-        await asyncio.sleep(LOOK_S)
+        with workspace.store.experiment_runs.claim(run.id) as claimed:
+            if claimed:
+                return _end_cancelled(workspace, run)
+        await asyncio.sleep(CLAIM_POLL_S)
         run = workspace.store.experiment_runs.run(run.id) or run
     return run
 
 
-def _ended(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
+def _end_cancelled(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     """Cancel a run without a worker, unless the worker has just ended the run itself."""
-    now = workspace.store.experiment_runs.run(run.id) or run
-    return now if now.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
+    current = workspace.store.experiment_runs.run(run.id) or run
+    return current if current.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
 
 
 def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:
@@ -286,8 +288,8 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
     """
     if run.state == "completed" and run.archived:
         raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")
-    with workspace.store.experiment_runs.claim(run.id) as mine:
-        if not mine:
+    with workspace.store.experiment_runs.claim(run.id) as claimed:
+        if not claimed:
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
         if budget_usd is not None:
             workspace.store.experiment_runs.set_budget(run.id, budget_usd)

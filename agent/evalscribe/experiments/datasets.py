@@ -77,13 +77,15 @@ def add_item(datasets: "DatasetStore", dataset: Dataset, example: NewItem) -> Ad
         value["expected_output"] = json_or_text("expected_output", example.expected)
     for name in ("metadata", "events"):
         if (text := getattr(example, name)) is not None:
-            value[name] = _needed(name, text)
-    value |= {name: found for name in ("split", "cluster", "key") if (found := getattr(example, name)) is not None}
+            value[name] = _require_json(name, text)
+    value |= {
+        name: field_value for name in ("split", "cluster", "key") if (field_value := getattr(example, name)) is not None
+    }
     try:
-        read = parse_item(value, {})
+        parsed = parse_item(value, {})
     except DataError as error:
         raise UsageError(str(error)) from None
-    return AddedItem(item=read.item, added=datasets.put(dataset.id, [read.item]), hidden=read.hidden)
+    return AddedItem(item=parsed.item, added=datasets.put(dataset.id, [parsed.item]), hidden=parsed.hidden)
 
 
 def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
@@ -92,9 +94,9 @@ def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]
     for item in datasets.draft(dataset.id):
         missing.discard(item.key)
     if missing:
-        told = ", ".join(sorted(missing)[:MAX_KEYS_NAMED])
+        names = ", ".join(sorted(missing)[:MAX_KEYS_NAMED])
         raise NotFoundError(
-            f"the draft of {dataset.name} has no item {told}; "
+            f"the draft of {dataset.name} has no item {names}; "
             f"`evalscribe datasets examples list {dataset.name}` lists them"
         )
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, keys))
@@ -103,19 +105,19 @@ def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]
 def json_or_text(field: str, text: str) -> JsonValue:
     """Parse the text as JSON if it is JSON, else return the text. Raises `UsageError` for ambiguous JSON."""
     try:
-        return _json(field, text)
+        return _parse_json(field, text)
     except InvalidJson:
         return text
 
 
-def _needed(field: str, text: str) -> JsonValue:
+def _require_json(field: str, text: str) -> JsonValue:
     try:
-        return _json(field, text)
+        return _parse_json(field, text)
     except InvalidJson as error:
         raise UsageError(f"`{field}`: {error}", fields=(field,)) from None
 
 
-def _json(field: str, text: str) -> JsonValue:
+def _parse_json(field: str, text: str) -> JsonValue:
     """Parse JSON. Raises `UsageError`, or `InvalidJson`."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
@@ -150,66 +152,66 @@ class UploadResult(Frozen):
 
 
 def upload_items(
-    datasets: "DatasetStore", dataset: Dataset, file: str, opened: "Callable[[], ItemFile]", *, partial: bool
+    datasets: "DatasetStore", dataset: Dataset, file: str, open_file: "Callable[[], ItemFile]", *, partial: bool
 ) -> UploadResult:
     """Upload the items of a file into the draft.
 
     Raises `DataError` if the file holds no item or, without `partial`, for any problem; nothing is then stored.
     """
     if not partial:
-        _check(file, opened())
-    rows, added = opened(), AddedCounts()
-    breaks: list[str] = []
-    for some in item_batches(_until_it_breaks(rows, breaks)):
-        added += datasets.put(dataset.id, some)
-    done = UploadResult(
+        _check(file, open_file())
+    rows, added = open_file(), AddedCounts()
+    errors: list[str] = []
+    for batch in item_batches(_readable_items(rows, errors)):
+        added += datasets.put(dataset.id, batch)
+    result = UploadResult(
         dataset=dataset.name,
         file=file,
         added=added,
         skipped=rows.bad,
         problems=tuple(rows.problems),
         hidden=rows.hidden,
-        stopped=next(iter(breaks), None),
+        stopped=next(iter(errors), None),
     )
-    if not done.items:
-        raise DataError("\n".join([*upload_problems(done), f"{file} contains no items"]), fields=("map",))
-    return done
+    if not result.items:
+        raise DataError("\n".join([*upload_problems(result), f"{file} contains no items"]), fields=("map",))
+    return result
 
 
-def upload_problems(done: UploadResult) -> Iterator[str]:
+def upload_problems(result: UploadResult) -> Iterator[str]:
     """Yield the problems of an upload, one per line."""
-    yield from _problems(done.problems, done.skipped)
-    if done.stopped:
-        yield f"reading stopped early: {done.stopped}"
+    yield from _problem_lines(result.problems, result.skipped)
+    if result.stopped:
+        yield f"reading stopped early: {result.stopped}"
 
 
 def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
-    left = iter(items)
-    while some := tuple(islice(left, AT_ONCE)):
-        yield some
+    remaining = iter(items)
+    while batch := tuple(islice(remaining, AT_ONCE)):
+        yield batch
 
 
-def _until_it_breaks(rows: "ItemFile", breaks: list[str]) -> Iterator[Item]:
+def _readable_items(rows: "ItemFile", errors: list[str]) -> Iterator[Item]:
     """Yield items until the file becomes unreadable; items before that are valid."""
     try:
         yield from rows.read()
     except DataError as error:
-        breaks.append(str(error))
+        errors.append(str(error))
 
 
 def _check(file: str, rows: "ItemFile") -> None:
     for _ in rows.read():
         pass
     if rows.bad:
-        none = f"{pluralise(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (`no_partial`)"
-        raise DataError("\n".join([*_problems(rows.problems, rows.bad), none]), fields=("map", "no_partial"))
+        refusal = f"{pluralise(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (`no_partial`)"
+        raise DataError("\n".join([*_problem_lines(rows.problems, rows.bad), refusal]), fields=("map", "no_partial"))
 
 
-def _problems(first: Iterable[str], number: int) -> Iterator[str]:
-    told = list(first)
-    yield from told
-    if number > len(told):
-        yield f"and {number - len(told):,} more"
+def _problem_lines(problems: Iterable[str], number: int) -> Iterator[str]:
+    shown = list(problems)
+    yield from shown
+    if number > len(shown):
+        yield f"and {number - len(shown):,} more"
 
 
 MAX_DUPLICATES_NAMED = 10
@@ -234,7 +236,7 @@ class Duplicates(Frozen):
     @property
     def splits(self) -> tuple[str, ...]:
         """Splits of the equal items. More than one means that test data leaks into training data."""
-        return tuple(sorted({twin.split for twin in (self.kept, *self.others) if twin.split}))
+        return tuple(sorted({item.split for item in (self.kept, *self.others) if item.split}))
 
 
 def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
@@ -242,25 +244,27 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
     first: dict[str, DuplicateItem] = {}
     others: dict[str, list[DuplicateItem]] = {}
     for item in items:
-        likeness, twin = item.likeness, DuplicateItem(key=item.key, split=item.split, cluster=item.cluster)
-        if first.setdefault(likeness, twin) is not twin:
-            others.setdefault(likeness, []).append(twin)
-    return tuple(Duplicates(kept=first[one], others=tuple(others[one])) for one in first if one in others)
+        likeness, duplicate = item.likeness, DuplicateItem(key=item.key, split=item.split, cluster=item.cluster)
+        if first.setdefault(likeness, duplicate) is not duplicate:
+            others.setdefault(likeness, []).append(duplicate)
+    return tuple(
+        Duplicates(kept=first[likeness], others=tuple(others[likeness])) for likeness in first if likeness in others
+    )
 
 
-def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
+def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
     """Remove all duplicates except the first item of each group, or only the chosen duplicates.
 
     Raises `UsageError` if a chosen item is not a later duplicate.
     """
-    may_go = [twin.key for group in find_duplicates(datasets.draft(dataset.id)) for twin in group.others]
-    wrong = sorted(set(chosen).difference(may_go))
-    if wrong:
-        told = ", ".join(may_go[:MAX_DUPLICATES_NAMED]) or "none"
+    removable = [duplicate.key for group in find_duplicates(datasets.draft(dataset.id)) for duplicate in group.others]
+    invalid = sorted(set(keys).difference(removable))
+    if invalid:
+        names = ", ".join(removable[:MAX_DUPLICATES_NAMED]) or "none"
         raise UsageError(
-            f"`remove_item_id` {wrong[0]}: not a removable duplicate; removable: {told}", fields=("remove_item_id",)
+            f"`remove_item_id` {invalid[0]}: not a removable duplicate; removable: {names}", fields=("remove_item_id",)
         )
-    return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, list(chosen) or may_go))
+    return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, list(keys) or removable))
 
 
 EXCERPT = 60
@@ -310,13 +314,13 @@ class ListedItem(Frozen):
 
 def list_datasets(datasets: "DatasetStore", search: str | None) -> Iterator[ListedDataset]:
     """List datasets in order of creation; `search` filters by name or description, ignoring case."""
-    wanted = (search or "").casefold()
+    query = (search or "").casefold()
     for dataset in datasets.all():
-        if wanted in f"{dataset.name}\n{dataset.description}".casefold():
-            yield _listed(datasets, dataset)
+        if query in f"{dataset.name}\n{dataset.description}".casefold():
+            yield _listed_dataset(datasets, dataset)
 
 
-def _listed(datasets: "DatasetStore", dataset: Dataset) -> ListedDataset:
+def _listed_dataset(datasets: "DatasetStore", dataset: Dataset) -> ListedDataset:
     versions = datasets.versions(dataset.id)
     return ListedDataset(
         **dataset.model_dump(),
@@ -355,9 +359,9 @@ def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
         if split is None or item.split == split:
             yield item
     if split is not None and splits and split not in splits:
-        there = ", ".join(sorted(one for one in splits if one is not None))
+        names = ", ".join(sorted(name for name in splits if name is not None))
         raise UsageError(
-            f"`split` {split!r}: it has no items; {f'splits: {there}' if there else 'the dataset is not split'}",
+            f"`split` {split!r}: it has no items; {f'splits: {names}' if names else 'the dataset is not split'}",
             fields=("split",),
         )
 
@@ -391,16 +395,16 @@ class SplitCounts(Frozen):
     """Number of items that were in another split before."""
 
 
-def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
+def checked_shares(options: Mapping[str, float | None]) -> dict[str, float]:
     """Return the shares of all splits with a share above 0; the default shares if no share is given.
 
     Raises `UsageError` unless they sum to 1.
     """
-    told = {name: share for name, share in given.items() if share is not None}
-    shares = told or DEFAULT
+    specified = {name: share for name, share in options.items() if share is not None}
+    shares = specified or DEFAULT
     if any(not 0 <= share <= 1 for share in shares.values()) or not math.isclose(sum(shares.values()), 1):
-        said = " ".join(f"--{name} {share:g}" for name, share in shares.items())
-        raise UsageError(f"{said}: shares must be between 0 and 1 and sum to 1, not {sum(shares.values()):g}")
+        arguments = " ".join(f"--{name} {share:g}" for name, share in shares.items())
+        raise UsageError(f"{arguments}: shares must be between 0 and 1 and sum to 1, not {sum(shares.values()):g}")
     return {name: share for name, share in shares.items() if share}
 
 
@@ -410,22 +414,22 @@ def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
     A cluster never spans two splits, and adding items moves no other item.
     """
     name = f"{seed}\n{'key' if item.cluster is None else 'cluster'}\n{item.cluster or item.key}"
-    place = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) / _WHOLE
+    fraction = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) / _WHOLE
     bounds = zip(shares, accumulate(shares.values()), strict=True)
-    return next((split for split, bound in bounds if place < bound), list(shares)[-1])
+    return next((split for split, bound in bounds if fraction < bound), list(shares)[-1])
 
 
 def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:
     """Assign every item of the draft to a split. Raises `UsageError` for an empty draft."""
     counts = Counter(dict.fromkeys(shares, 0))
     changed = 0
-    for some in item_batches(datasets.draft(dataset.id)):
-        placed = [item.model_copy(update={"split": split_of(item, shares, seed)}) for item in some]
-        counts.update(item.split for item in placed if item.split)
-        moved = [new for new, old in zip(placed, some, strict=True) if new.split != old.split]
-        if moved:
-            datasets.put(dataset.id, moved)
-        changed += len(moved)
+    for batch in item_batches(datasets.draft(dataset.id)):
+        assigned = [item.model_copy(update={"split": split_of(item, shares, seed)}) for item in batch]
+        counts.update(item.split for item in assigned if item.split)
+        changed_items = [new for new, old in zip(assigned, batch, strict=True) if new.split != old.split]
+        if changed_items:
+            datasets.put(dataset.id, changed_items)
+        changed += len(changed_items)
     if not counts.total():
         raise UsageError(f"the draft of {dataset.name} has no items to split")
     return SplitCounts(dataset=dataset.name, items=dict(counts), changed=changed)
@@ -439,9 +443,9 @@ class PublishedVersion(Frozen):
 
 def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str, now: str) -> PublishedVersion:
     """Publish the draft as a version. Raises `UsageError` for an empty draft."""
-    before = {version.id for version in datasets.versions(dataset.id)}
+    existing_ids = {version.id for version in datasets.versions(dataset.id)}
     version = datasets.publish(dataset.id, now, description=description)
-    return PublishedVersion(version=version, new=version.id not in before)
+    return PublishedVersion(version=version, new=version.id not in existing_ids)
 
 
 def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now: str) -> PublishedVersion:
@@ -451,14 +455,14 @@ def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now
     """
     name = prose.name(name)
     dataset = datasets.find(name) or create_dataset(datasets, name, "", now)
-    before = {version.id for version in datasets.versions(dataset.id)}
+    existing_ids = {version.id for version in datasets.versions(dataset.id)}
     version = datasets.publish_items(dataset.id, items, now)
     if version is None:
         raise UsageError(
             f"the draft of dataset {dataset.name} has changes that would be lost: publish them with "
             f"`evalscribe datasets publish {dataset.name}`, or give the file another name"
         )
-    return PublishedVersion(version=version, new=version.id not in before)
+    return PublishedVersion(version=version, new=version.id not in existing_ids)
 
 
 DRAFT = "draft"
@@ -503,45 +507,53 @@ def compare_versions(datasets: "DatasetStore", dataset: Dataset, base: str, othe
 
     Raises `NotFoundError` if a version does not exist.
     """
-    ours, theirs = (_marked(_items(datasets, dataset, named)) for named in (base, other))
-    both = [key for key in theirs if key in ours]
+    base_items, other_items = (_field_hashes(_items(datasets, dataset, name_or_id)) for name_or_id in (base, other))
+    common_keys = [key for key in other_items if key in base_items]
     return VersionComparison(
         dataset=dataset.name,
-        base=_side(datasets, dataset, base, len(ours)),
-        other=_side(datasets, dataset, other, len(theirs)),
-        added=tuple(key for key in theirs if key not in ours),
-        removed=tuple(key for key in ours if key not in theirs),
-        changed=tuple(_changed(key, ours[key], theirs[key]) for key in both if ours[key] != theirs[key]),
-        moved=both != [key for key in ours if key in theirs],
+        base=_side(datasets, dataset, base, len(base_items)),
+        other=_side(datasets, dataset, other, len(other_items)),
+        added=tuple(key for key in other_items if key not in base_items),
+        removed=tuple(key for key in base_items if key not in other_items),
+        changed=tuple(
+            _changed_item(key, base_items[key], other_items[key])
+            for key in common_keys
+            if base_items[key] != other_items[key]
+        ),
+        moved=common_keys != [key for key in base_items if key in other_items],
     )
 
 
-def _items(datasets: "DatasetStore", dataset: Dataset, named: str) -> Iterator[Item]:
-    if named == DRAFT:
+def _items(datasets: "DatasetStore", dataset: Dataset, name_or_id: str) -> Iterator[Item]:
+    if name_or_id == DRAFT:
         return datasets.draft(dataset.id)
-    return datasets.items(find_dataset_version(datasets, dataset, named).id)
+    return datasets.items(find_dataset_version(datasets, dataset, name_or_id).id)
 
 
-def _side(datasets: "DatasetStore", dataset: Dataset, named: str, items: int) -> VersionSide:
-    if named == DRAFT:
+def _side(datasets: "DatasetStore", dataset: Dataset, name_or_id: str, items: int) -> VersionSide:
+    if name_or_id == DRAFT:
         return VersionSide(name=DRAFT, items=items)
-    version = find_dataset_version(datasets, dataset, named)
+    version = find_dataset_version(datasets, dataset, name_or_id)
     return VersionSide(name=f"version {version.number}", version_id=version.id, items=items)
 
 
-def _marked(items: Iterable[Item]) -> dict[str, bytes]:
+def _field_hashes(items: Iterable[Item]) -> dict[str, bytes]:
     """Return the concatenated field hashes of each item, by key."""
-    return {item.key: b"".join(_mark(getattr(item, name)) for name in _FIELDS) for item in items}
+    return {item.key: b"".join(_field_hash(getattr(item, name)) for name in _FIELDS) for item in items}
 
 
-def _mark(value: object) -> bytes:
+def _field_hash(value: object) -> bytes:
     return hashlib.blake2b(canonical_json(value).encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
 
 
-def _changed(key: str, ours: bytes, theirs: bytes) -> ChangedItem:
-    starts = ((name, number * _BYTES) for number, name in enumerate(_FIELDS))
-    differ = (name for name, at in starts if ours[at : at + _BYTES] != theirs[at : at + _BYTES])
-    return ChangedItem(key=key, fields=tuple(differ))
+def _changed_item(key: str, base_hashes: bytes, other_hashes: bytes) -> ChangedItem:
+    offsets = ((name, number * _BYTES) for number, name in enumerate(_FIELDS))
+    names = (
+        name
+        for name, offset in offsets
+        if base_hashes[offset : offset + _BYTES] != other_hashes[offset : offset + _BYTES]
+    )
+    return ChangedItem(key=key, fields=tuple(names))
 
 
 FORMATS = ("jsonl", "csv")
@@ -560,8 +572,8 @@ def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
 def _rows(items: Iterable[Item]) -> Iterator[str]:
     yield _row(ITEM_FIELDS)
     for item in items:
-        told = item.model_dump(mode="json")
-        yield _row([_cell(told[name]) for name in ITEM_FIELDS])
+        values = item.model_dump(mode="json")
+        yield _row([_cell(values[name]) for name in ITEM_FIELDS])
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -57,17 +57,19 @@ class NewExperiment(Frozen):
     config: ExperimentConfig = ExperimentConfig()
 
 
-def create_experiment(workspace: Workspace, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
+def create_experiment(workspace: Workspace, definition: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
     """Create an experiment. Raises `UsageError` if the name is invalid or taken, or without scorers or items."""
-    name = validate_experiment_name(wanted.name)
+    name = validate_experiment_name(definition.name)
     id = f"exp-{token_hex(8)}"
-    version = new_version(workspace, id, wanted)
+    version = new_version(workspace, id, definition)
     experiment = Experiment(
         id=id,
         name=name,
-        type=wanted.type,
+        type=definition.type,
         # The first run creates the collection. It gets the experiment's id, since two names could give the same id.
-        collection_id=next((one.id for one in workspace.store.collections.collections() if one.name == name), id),
+        collection_id=next(
+            (collection.id for collection in workspace.store.collections.collections() if collection.name == name), id
+        ),
         latest_version_id=version.id,
         created_at=version.created_at,
     )
@@ -76,15 +78,15 @@ def create_experiment(workspace: Workspace, wanted: NewExperiment) -> tuple[Expe
 
 
 def update_experiment(
-    workspace: Workspace, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
+    workspace: Workspace, experiment: Experiment, definition: NewExperiment, *, latest: bool = True
 ) -> ExperimentVersion:
     """Return the version with this definition: a new one, or an existing one with the same content."""
-    return workspace.store.experiments.put_version(new_version(workspace, experiment.id, wanted), latest=latest)
+    return workspace.store.experiments.put_version(new_version(workspace, experiment.id, definition), latest=latest)
 
 
-def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
+def new_version(workspace: Workspace, experiment_id: str, definition: NewExperiment) -> ExperimentVersion:
     """Build a version without a number, which the store assigns. Raises `UsageError` without a scorer or an item."""
-    if not wanted.bindings:
+    if not definition.bindings:
         raise UsageError(
             "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
             fields=(
@@ -92,18 +94,18 @@ def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment)
                 "scorer_id",
             ),
         )
-    number_of_items(workspace, wanted.dataset_version_id, wanted.config.split)
+    number_of_items(workspace, definition.dataset_version_id, definition.config.split)
     return ExperimentVersion(
         id=ExperimentVersion.id_of(
-            experiment_id, wanted.target, wanted.dataset_version_id, wanted.bindings, wanted.config
+            experiment_id, definition.target, definition.dataset_version_id, definition.bindings, definition.config
         ),
         experiment_id=experiment_id,
         number=1,
-        target=wanted.target,
-        dataset_id=wanted.dataset_id,
-        dataset_version_id=wanted.dataset_version_id,
-        bindings=wanted.bindings,
-        config=wanted.config,
+        target=definition.target,
+        dataset_id=definition.dataset_id,
+        dataset_version_id=definition.dataset_version_id,
+        bindings=definition.bindings,
+        config=definition.config,
         created_at=workspace.now(),
     )
 
@@ -131,33 +133,33 @@ def validate_experiment_name(name: str) -> str:
     return name
 
 
-def merged_config(before: ExperimentConfig, text: str | None) -> ExperimentConfig:
+def merged_config(previous: ExperimentConfig, text: str | None) -> ExperimentConfig:
     """Change the keys of a config that the JSON object `text` has; null resets a key to its default.
 
     Raises `UsageError` naming the invalid key and the valid keys.
     """
-    given = {**before.model_dump(exclude_defaults=True), **_object(text)}
-    return _checked({key: value for key, value in given.items() if value is not None})
+    values = {**previous.model_dump(exclude_defaults=True), **_object(text)}
+    return _parse_config({key: value for key, value in values.items() if value is not None})
 
 
 def _object(text: str | None) -> dict[str, object]:
     try:
-        given = StrictJson().decode("{}" if text is None else text)
+        value = StrictJson().decode("{}" if text is None else text)
     except DataError as error:
         raise UsageError(f"`config`: {error}", fields=("config",)) from None
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise UsageError('`config` must be a JSON object, such as {"passed_threshold": 0.9}', fields=("config",))
-    return given
+    return value
 
 
-def _checked(given: Mapping[str, object]) -> ExperimentConfig:
-    if unknown := [key for key in given if key not in ExperimentConfig.model_fields]:
+def _parse_config(values: Mapping[str, object]) -> ExperimentConfig:
+    if unknown := [key for key in values if key not in ExperimentConfig.model_fields]:
         raise UsageError(
             f"`config`: unknown key {unknown[0]!r}; keys: {', '.join(sorted(ExperimentConfig.model_fields))}",
             fields=("config",),
         )
     try:
-        return ExperimentConfig.model_validate(given, strict=True)
+        return ExperimentConfig.model_validate(values, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
@@ -172,7 +174,7 @@ OPTIONS = {
     "judge": ("judge", "rubric"),
 }
 """Names of the options that apply to each type of target."""
-OTHER_WORDS = {"deployment": "component"}
+TYPE_ALIASES = {"deployment": "component"}
 JUDGES = ("rules", CASCADE)
 """Names of judges that are not a single model."""
 
@@ -190,68 +192,68 @@ class TargetOptions(Frozen):
     rubric: str | None = None
 
     @property
-    def said(self) -> bool:
+    def is_set(self) -> bool:
         return any(value is not None for value in self.model_dump().values())
 
 
-def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpec | None = None) -> TargetSpec:
+def resolve_target(workspace: Workspace, options: TargetOptions, previous: TargetSpec | None = None) -> TargetSpec:
     """Resolve target options into a target.
 
     Args:
         workspace: Workspace with the builds, prompts and rubrics.
-        asked: The options.
-        before: Target of the previous version. If the type is the same, omitted options keep its
+        options: The options.
+        previous: Target of the previous version. If the type is the same, omitted options keep its
             values, and its cascade is kept unless `judge` is given.
 
     Raises:
         UsageError: An option is missing or wrong.
         NotFoundError: The build, prompt or rubric does not exist.
     """
-    named = asked.type or (before.type if before else None)
-    if named is None:
+    type_name = options.type or (previous.type if previous else None)
+    if type_name is None:
         raise UsageError(
             "an experiment needs a target: `target_type` component, prompt or judge", fields=("target_type",)
         )
-    type = OTHER_WORDS.get(named, named)
+    type = TYPE_ALIASES.get(type_name, type_name)
     if type not in OPTIONS:
         raise UsageError(
-            f"`target_type` {named!r} is unknown; use one of {', '.join((*OPTIONS, *OTHER_WORDS))}",
+            f"`target_type` {type_name!r} is unknown; use one of {', '.join((*OPTIONS, *TYPE_ALIASES))}",
             fields=("target_type",),
         )
-    _refuse_others(asked, type)
+    _refuse_others(options, type)
     if type == "prompt":
-        return _prompt(workspace, asked, before if isinstance(before, PromptTarget) else None)
+        return _prompt(workspace, options, previous if isinstance(previous, PromptTarget) else None)
     if type == "judge":
-        return _judge(workspace, asked, before if isinstance(before, JudgeTarget) else None)
-    return _component(workspace, asked, before if isinstance(before, ComponentTarget) else None)
+        return _judge(workspace, options, previous if isinstance(previous, JudgeTarget) else None)
+    return _component(workspace, options, previous if isinstance(previous, ComponentTarget) else None)
 
 
-def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarget | None) -> ComponentTarget:
-    named = asked.deployment_id or (before.deployment_id if before else None)
-    if named is None:
+def _component(workspace: Workspace, options: TargetOptions, previous: ComponentTarget | None) -> ComponentTarget:
+    name_or_id = options.deployment_id or (previous.deployment_id if previous else None)
+    if name_or_id is None:
         raise UsageError(
             "a component needs a deployment: `deployment_id` (from `evalscribe experiments deployments create`)",
             fields=("deployment_id",),
         )
-    deployment = deployments.find_deployment(workspace.store.experiments, named)
-    name = asked.component_name or (before.component.name if before else None)
+    deployment = deployments.find_deployment(workspace.store.experiments, name_or_id)
+    name = options.component_name or (previous.component.name if previous else None)
     return ComponentTarget(
-        deployment_id=deployment.id, component=deployments.component_of(deployment, name, asked.component_type)
+        deployment_id=deployment.id, component=deployments.component_of(deployment, name, options.component_type)
     )
 
 
-def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | None) -> PromptTarget:
-    named = asked.prompt_id or (before.prompt_id if before else None)
-    if named is None:
+def _prompt(workspace: Workspace, options: TargetOptions, previous: PromptTarget | None) -> PromptTarget:
+    name_or_id = options.prompt_id or (previous.prompt_id if previous else None)
+    if name_or_id is None:
         raise UsageError(
             "missing prompt: `prompt_id` ID (created by `evalscribe experiments prompts create`)", fields=("prompt_id",)
         )
-    prompt = prompt_named(workspace.store.experiments, named)
-    return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, asked.prompt_version_id or LATEST))
+    prompt = prompt_named(workspace.store.experiments, name_or_id)
+    return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, options.prompt_version_id or LATEST))
 
 
-def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | None) -> JudgeTarget:
-    judge = asked.judge or (before.judge if before else None)
+def _judge(workspace: Workspace, options: TargetOptions, previous: JudgeTarget | None) -> JudgeTarget:
+    judge = options.judge or (previous.judge if previous else None)
     if judge is None:
         raise UsageError("missing judge: `judge` rules, cascade or PROVIDER/MODEL", fields=("judge",))
     provider, _, model = judge.partition("/")
@@ -261,20 +263,20 @@ def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | Non
             f"{', '.join(PROVIDERS)}",
             fields=("judge",),
         )
-    found = store_rubric(
-        workspace.store.collections, workspace.prompts, asked.rubric or (before.rubric if before else FAILURE)
+    rubric = store_rubric(
+        workspace.store.collections, workspace.prompts, options.rubric or (previous.rubric if previous else FAILURE)
     )
-    parts = before.cascade if before and asked.judge is None else None
+    parts = previous.cascade if previous and options.judge is None else None
     if judge == CASCADE and parts is None:
-        parts = cascade_parts(workspace, found)
-    return JudgeTarget(judge=judge, rubric=f"{found.id}@{found.version}", cascade=parts)
+        parts = cascade_parts(workspace, rubric)
+    return JudgeTarget(judge=judge, rubric=f"{rubric.id}@{rubric.version}", cascade=parts)
 
 
-def _refuse_others(asked: TargetOptions, type: str) -> None:
+def _refuse_others(options: TargetOptions, type: str) -> None:
     """Raise `UsageError` if an option belongs to another type of target."""
-    for of, names in OPTIONS.items():
+    for other_type, names in OPTIONS.items():
         for name in names:
-            if of != type and getattr(asked, name) is not None:
+            if other_type != type and getattr(options, name) is not None:
                 raise UsageError(f"`{name}` does not apply to `target_type` {type}", fields=(name, "target_type"))
 
 
@@ -290,18 +292,18 @@ class ExperimentOptions(Frozen):
     config: str | None = None
 
 
-def resolve_options(workspace: Workspace, asked: ExperimentOptions) -> NewExperiment:
+def resolve_options(workspace: Workspace, options: ExperimentOptions) -> NewExperiment:
     """Resolve options into a definition.
 
     Raises:
         UsageError: An option is missing or wrong.
         NotFoundError: Something that an option names does not exist.
     """
-    if not asked.name:
+    if not options.name:
         raise UsageError("an experiment needs a name: `name` NAME", fields=("name",))
-    if not asked.dataset_id and not asked.dataset_version_id:
+    if not options.dataset_id and not options.dataset_version_id:
         raise UsageError("an experiment needs a dataset: `dataset_id` ID", fields=("dataset_id",))
-    if not asked.builtin_scorers and not asked.scorer_ids:
+    if not options.builtin_scorers and not options.scorer_ids:
         raise UsageError(
             "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
             fields=(
@@ -309,47 +311,47 @@ def resolve_options(workspace: Workspace, asked: ExperimentOptions) -> NewExperi
                 "scorer_id",
             ),
         )
-    dataset_id, version_id = _dataset(workspace, asked)
-    target = resolve_target(workspace, asked.target)
+    dataset_id, version_id = _dataset(workspace, options)
+    target = resolve_target(workspace, options.target)
     return NewExperiment(
-        name=asked.name,
+        name=options.name,
         type="classifier" if target.type == "judge" else "standard",
         target=target,
         dataset_id=dataset_id,
         dataset_version_id=version_id,
-        bindings=attach_scorers(workspace, asked.builtin_scorers, asked.scorer_ids),
-        config=merged_config(ExperimentConfig(), asked.config),
+        bindings=attach_scorers(workspace, options.builtin_scorers, options.scorer_ids),
+        config=merged_config(ExperimentConfig(), options.config),
     )
 
 
-def apply_options(workspace: Workspace, before: NewExperiment, asked: ExperimentOptions) -> NewExperiment:
+def apply_options(workspace: Workspace, definition: NewExperiment, options: ExperimentOptions) -> NewExperiment:
     """Apply options to a definition. Given scorers replace all scorers; a given config replaces only its own keys.
 
     Raises the errors of `resolve_options`.
     """
     changes: dict[str, Any] = {}
-    if asked.dataset_id or asked.dataset_version_id:
-        within = asked.model_copy(update={"dataset_id": asked.dataset_id or before.dataset_id})
-        changes["dataset_id"], changes["dataset_version_id"] = _dataset(workspace, within)
-    if asked.target.said:
-        changes["target"] = resolve_target(workspace, asked.target, before.target)
-    if asked.builtin_scorers or asked.scorer_ids:
-        changes["bindings"] = attach_scorers(workspace, asked.builtin_scorers, asked.scorer_ids)
-    if asked.config is not None:
-        changes["config"] = merged_config(before.config, asked.config)
-    return before.model_copy(update=changes)
+    if options.dataset_id or options.dataset_version_id:
+        dataset_options = options.model_copy(update={"dataset_id": options.dataset_id or definition.dataset_id})
+        changes["dataset_id"], changes["dataset_version_id"] = _dataset(workspace, dataset_options)
+    if options.target.is_set:
+        changes["target"] = resolve_target(workspace, options.target, definition.target)
+    if options.builtin_scorers or options.scorer_ids:
+        changes["bindings"] = attach_scorers(workspace, options.builtin_scorers, options.scorer_ids)
+    if options.config is not None:
+        changes["config"] = merged_config(definition.config, options.config)
+    return definition.model_copy(update=changes)
 
 
-def _dataset(workspace: Workspace, asked: ExperimentOptions) -> tuple[str, str]:
+def _dataset(workspace: Workspace, options: ExperimentOptions) -> tuple[str, str]:
     """Return the ids of the dataset and of the named version, by default the latest version."""
-    dataset = dataset_named(workspace.store.datasets, asked.dataset_id) if asked.dataset_id else None
-    version = find_dataset_version(workspace.store.datasets, dataset, asked.dataset_version_id or LATEST)
+    dataset = dataset_named(workspace.store.datasets, options.dataset_id) if options.dataset_id else None
+    version = find_dataset_version(workspace.store.datasets, dataset, options.dataset_version_id or LATEST)
     return version.dataset_id, version.id
 
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 MAX_OUTPUT_TOKENS = 128_000
-_FENCE = "---\n"
+_DELIMITER = "---\n"
 
 
 class CreatedPrompt(Frozen):
@@ -371,7 +373,7 @@ class PromptFile(Frozen):
     output_schema: dict[str, Any] | None = None
 
     @property
-    def said(self) -> tuple[TargetMessage, ...]:
+    def all_messages(self) -> tuple[TargetMessage, ...]:
         """All messages, in order."""
         first = (TargetMessage(role="system", content=self.system),) if self.system else ()
         text = (TargetMessage(role="user", content=self.text),) if self.text else ()
@@ -386,13 +388,15 @@ def read_prompt(path: Path) -> PromptFile:
 def parse_prompt(text: str, where: str) -> PromptFile:
     """Parse a prompt file; `where` is its path. Raises `DataError` with the problem and its location."""
     try:
-        made = PromptFile.model_validate(_prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where))
-        _check_messages(made, where)
+        prompt_file = PromptFile.model_validate(
+            _prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where)
+        )
+        _check_messages(prompt_file, where)
     except RubricError as error:
         raise DataError(str(error) if error.where else f"{where}: {error}") from None
     except ValidationError as error:
         raise DataError(f"{where}: {_prompt_error(error)}") from None
-    return made
+    return prompt_file
 
 
 def _prompt_fields(text: str, where: str) -> dict[str, Any]:
@@ -401,12 +405,12 @@ def _prompt_fields(text: str, where: str) -> dict[str, Any]:
             return _mapping(StrictJson().decode(text), where)
         case ".yaml" | ".yml":
             return _mapping(parse_yaml(text, where).value, where)
-    if not text.startswith(_FENCE):
+    if not text.startswith(_DELIMITER):
         return {"text": text.strip()}
-    front, ended, body = text.removeprefix(_FENCE).partition(f"\n{_FENCE}")
-    if not ended:
+    front_matter, end_marker, body = text.removeprefix(_DELIMITER).partition(f"\n{_DELIMITER}")
+    if not end_marker:
         raise DataError(f"{where}: the front matter begins with --- but has no --- line at its end")
-    return {**_mapping(parse_yaml(front, where).value or {}, where), "text": body.strip()}
+    return {**_mapping(parse_yaml(front_matter, where).value or {}, where), "text": body.strip()}
 
 
 def _mapping(value: object, where: str) -> dict[str, Any]:
@@ -415,29 +419,29 @@ def _mapping(value: object, where: str) -> dict[str, Any]:
     return value
 
 
-def _check_messages(made: PromptFile, where: str) -> None:
-    roles = [message.role for message in made.said]
-    if made.text and made.messages:
+def _check_messages(prompt_file: PromptFile, where: str) -> None:
+    roles = [message.role for message in prompt_file.all_messages]
+    if prompt_file.text and prompt_file.messages:
         raise DataError(f"{where}: has both `messages` and `text`; `text` stands for a single user message")
     if "user" not in roles:
         raise DataError(f"{where}: has no user message")
     if roles[-1] != "user":
         raise DataError(f"{where}: the last message is from the {roles[-1]}; it must be a user message")
-    spoken = [role for role in roles if role != "system"]
-    if roles[len(roles) - len(spoken) :] != spoken or spoken[0] != "user":
+    turn_roles = [role for role in roles if role != "system"]
+    if roles[len(roles) - len(turn_roles) :] != turn_roles or turn_roles[0] != "user":
         raise DataError(f"{where}: system messages must come first, followed by a user message")
-    if not any(prompt_variables(message.content) for message in made.said):
+    if not any(prompt_variables(message.content) for message in prompt_file.all_messages):
         raise DataError(f"{where}: has no {{{{input}}}}: every item would get the same prompt")
-    if made.output_schema is not None:
-        validate_schema(made.output_schema)
+    if prompt_file.output_schema is not None:
+        validate_schema(prompt_file.output_schema)
 
 
 def _prompt_error(error: ValidationError) -> str:
     first = error.errors(include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
+    path = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return f"{place} is unknown; the fields are {', '.join(PromptFile.model_fields)}"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
+        return f"{path} is unknown; the fields are {', '.join(PromptFile.model_fields)}"
+    return f"{path}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def create_prompt(
@@ -448,40 +452,40 @@ def create_prompt(
         raise UsageError(
             f"`name` {name}: use letters, digits, '.', '_' and '-'; do not begin with prompt- or pv-", fields=("name",)
         )
-    require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
+    require_no_secret([name, *(message.content for message in file.all_messages)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)
-    before = definitions.prompt(name)
-    there = _of_id(before, version.id)
-    prompt = before if before and there else definitions.put_prompt(name, version)
-    kept = there or _of_id(prompt, version.id)
-    assert kept is not None  # `put_prompt` stored it
-    return CreatedPrompt(prompt=prompt, version=kept, new=there is None)
+    previous = definitions.prompt(name)
+    existing = _version_by_id(previous, version.id)
+    prompt = previous if previous and existing else definitions.put_prompt(name, version)
+    stored = existing or _version_by_id(prompt, version.id)
+    assert stored is not None  # `put_prompt` stored it
+    return CreatedPrompt(prompt=prompt, version=stored, new=existing is None)
 
 
-def find_prompt(definitions: "ExperimentStore", named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
+def find_prompt(definitions: "ExperimentStore", name_or_id: str) -> tuple[TargetPrompt, TargetPromptVersion]:
     """Find `NAME`, `NAME@2`, or an id. Raises `NotFoundError` listing the known ones."""
-    name, _, version = named.partition("@")
+    name, _, version = name_or_id.partition("@")
     prompt = prompt_named(definitions, name)
     return prompt, find_prompt_version(prompt, version or LATEST)
 
 
-def prompt_named(definitions: "ExperimentStore", named: str) -> TargetPrompt:
+def prompt_named(definitions: "ExperimentStore", name_or_id: str) -> TargetPrompt:
     """Find a prompt as in `find_stored`."""
-    maker = "experiments prompts create --name N FILE"
-    return find_stored("prompt", named, definitions.prompt(named), definitions.prompts, maker)
+    create_command = "experiments prompts create --name N FILE"
+    return find_stored("prompt", name_or_id, definitions.prompt(name_or_id), definitions.prompts, create_command)
 
 
-def find_prompt_version(prompt: TargetPrompt, named: str) -> TargetPromptVersion:
+def find_prompt_version(prompt: TargetPrompt, number_or_id: str) -> TargetPromptVersion:
     """Find a version by id, by number, or as `latest`. Raises `NotFoundError` listing the known ones."""
-    if version := find_version(prompt.versions, named):
+    if version := find_version(prompt.versions, number_or_id):
         return version
-    raise version_not_found(f"prompt {prompt.name}", named, prompt.versions)
+    raise version_not_found(f"prompt {prompt.name}", number_or_id, prompt.versions)
 
 
 def _version(prompt_id: str, file: PromptFile, model: str, now: str) -> TargetPromptVersion:
     body = {
         "model": model,
-        "messages": [message.model_dump() for message in file.said],
+        "messages": [message.model_dump() for message in file.all_messages],
         "max_tokens": file.max_tokens,
         "effort": file.effort,
         "output_schema": file.output_schema,
@@ -492,15 +496,16 @@ def _version(prompt_id: str, file: PromptFile, model: str, now: str) -> TargetPr
     )
 
 
-def _of_id(prompt: TargetPrompt | None, id: str) -> TargetPromptVersion | None:
-    return next((one for one in prompt.versions if one.id == id), None) if prompt else None
+def _version_by_id(prompt: TargetPrompt | None, id: str) -> TargetPromptVersion | None:
+    return next((version for version in prompt.versions if version.id == id), None) if prompt else None
 
 
 def _model(model: str | None) -> str:
     provider, _, name = (model or "").partition("/")
     if provider not in PROVIDERS or not name:
-        asked = f"model {model} is not known" if model else "it names no model"
+        problem = f"model {model} is not known" if model else "it names no model"
         raise UsageError(
-            f"{asked}: set `model:` in the file or `model` PROVIDER/MODEL, of {', '.join(PROVIDERS)}", fields=("model",)
+            f"{problem}: set `model:` in the file or `model` PROVIDER/MODEL, of {', '.join(PROVIDERS)}",
+            fields=("model",),
         )
     return f"{provider}/{name}"

@@ -8,23 +8,25 @@ from evalscribe.model.experiment import Experiment, ExperimentRun
 from evalscribe.workspace import Workspace
 
 
-def require_deletable(workspace: Workspace, runs: Sequence[ExperimentRun], *, of: Experiment | None = None) -> None:
+def require_deletable(
+    workspace: Workspace, runs: Sequence[ExperimentRun], *, deleted_experiment: Experiment | None = None
+) -> None:
     """Raise `UsageError` if a run has not ended, or if it is the baseline of an experiment that is not deleted with it.
 
     Args:
         workspace: Workspace of the runs.
         runs: The runs to delete.
-        of: The experiment to delete with them, if any.
+        deleted_experiment: The experiment to delete with them, if any.
     """
     for run in runs:
         require_ended(run, "a run under way cannot be deleted")
     names = {name for run in runs for name in (run.id, run.name) if name}
     for experiment in workspace.store.experiments.experiments():
         config = version_named(workspace, experiment, None).config
-        compared = names & {config.no_new_failures_vs, config.baseline}
-        if compared and experiment != of:
+        baselines = names & {config.no_new_failures_vs, config.baseline}
+        if baselines and experiment != deleted_experiment:
             raise UsageError(
-                f"the gate of experiment {experiment.name} compares with run {compared.pop()}.\n"
+                f"the gate of experiment {experiment.name} compares with run {baselines.pop()}.\n"
                 "Nothing was deleted; `evalscribe experiments update` changes the gate."
             )
 
@@ -34,8 +36,8 @@ def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
 
     Raises `UsageError` if a worker is at work on it.
     """
-    with workspace.store.experiment_runs.claim(run.id) as mine:
-        if not mine:
+    with workspace.store.experiment_runs.claim(run.id) as claimed:
+        if not claimed:
             raise UsageError(f"run {run.id} cannot be deleted: {run.worker or 'another process'} works on it")
         workspace.store.experiment_runs.remove(run.id)
     (workspace.settings.store / LOGS / f"{run.id}.log").unlink(missing_ok=True)

@@ -82,18 +82,20 @@ async def create_deployment(
         UsageError: A component cannot be used, or the name is invalid.
         DataError: A component fails at the smoke input.
     """
-    folder = _checked(components, folder, name)
+    folder = _validate_components(components, folder, name)
     try:
-        seen = tuple([await _seen(component, folder, smoke_input, smoke=smoke) for component in components])
+        checks = tuple(
+            [await _check_component(component, folder, smoke_input, smoke=smoke) for component in components]
+        )
     except BrokenCodeError:
         if not broken:
             raise
-        seen = ()
+        checks = ()
     deployment = _build(workspace, name, components, folder)
     new = workspace.store.experiments.deployment(deployment.id) is None
     if new:
         workspace.store.experiments.add_deployment(deployment)
-    return CreatedDeployment(deployment=deployment, new=new, seen=seen)
+    return CreatedDeployment(deployment=deployment, new=new, seen=checks)
 
 
 def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:
@@ -104,13 +106,13 @@ def current_build(workspace: Workspace, deployment: Deployment, component: Compo
     folder = Path(deployment.folder)
     if component.kind == "http" or not folder.is_dir():
         return deployment
-    now = _build(workspace, deployment.name, deployment.components, folder)
-    return deployment if now.id == deployment.id else now
+    current = _build(workspace, deployment.name, deployment.components, folder)
+    return deployment if current.id == deployment.id else current
 
 
 def _build(workspace: Workspace, name: str, components: tuple[Component, ...], folder: Path) -> Deployment:
     settings = workspace.settings
-    bare = Deployment(
+    deployment = Deployment(
         id="",
         name=name,
         components=components,
@@ -119,7 +121,7 @@ def _build(workspace: Workspace, name: str, components: tuple[Component, ...], f
         python=platform.python_version(),
         created_at=workspace.now(),
     )
-    return bare.model_copy(update={"id": bare.content})
+    return deployment.model_copy(update={"id": deployment.content})
 
 
 async def component_target(component: Component, folder: Path, concurrency: int) -> Target:
@@ -139,34 +141,36 @@ async def component_target(component: Component, folder: Path, concurrency: int)
             return CommandTarget(component.address, folder)
 
 
-def find_deployment(definitions: "ExperimentStore", named: str) -> Deployment:
+def find_deployment(definitions: "ExperimentStore", name_or_id: str) -> Deployment:
     """Find a deployment as in `find_stored`; by name, return the newest one with that name."""
-    maker = "experiments deployments create --component …"
-    return find_stored("deployment", named, definitions.deployment(named), definitions.deployments, maker)
+    create_command = "experiments deployments create --component …"
+    return find_stored(
+        "deployment", name_or_id, definitions.deployment(name_or_id), definitions.deployments, create_command
+    )
 
 
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
     """Find a component by name and type. Raises `UsageError` naming the option and the known components."""
-    found = deployment.component(name) if name else _only(deployment)
-    there = ", ".join(f"{one.name} ({one.type})" for one in deployment.components)
-    if found is None:
+    component = deployment.component(name) if name else _only(deployment)
+    names = ", ".join(f"{known.name} ({known.type})" for known in deployment.components)
+    if component is None:
         raise UsageError(
-            f"`component_name` {name!r} is not in deployment {deployment.id}; components: {there}",
+            f"`component_name` {name!r} is not in deployment {deployment.id}; components: {names}",
             fields=("component_name",),
         )
-    if type is not None and type != found.type:
+    if type is not None and type != component.type:
         raise UsageError(
-            f"`component_type` {type!r}: component {found.name} of {deployment.id} is of type {found.type}",
+            f"`component_type` {type!r}: component {component.name} of {deployment.id} is of type {component.type}",
             fields=("component_type",),
         )
-    return found
+    return component
 
 
 def _only(deployment: Deployment) -> Component:
     if len(deployment.components) == 1:
         return deployment.components[0]
-    there = ", ".join(one.name for one in deployment.components)
-    raise UsageError(f"missing component: `component_name` NAME, one of: {there}", fields=("component_name",))
+    names = ", ".join(component.name for component in deployment.components)
+    raise UsageError(f"missing component: `component_name` NAME, one of: {names}", fields=("component_name",))
 
 
 def parse_components(
@@ -174,39 +178,39 @@ def parse_components(
 ) -> tuple[Component, ...]:
     """Parse components such as `NAME=python:…`. Raises `UsageError` naming the option."""
     shared = {"type": type, **_model(model)}
-    made = tuple(_component(text, shared, _headers(headers)) for text in texts)
-    if headers and not any(one.kind == "http" for one in made):
+    components = tuple(_component(text, shared, _headers(headers)) for text in texts)
+    if headers and not any(component.kind == "http" for component in components):
         raise UsageError(
             "`header` applies only to components at http://… or https://…, but none is given", fields=("header",)
         )
-    return made
+    return components
 
 
 def _component(text: str, shared: Mapping[str, object], headers: dict[str, str]) -> Component:
-    name, _, place = text.partition("=")
-    kind, address = _place(place)
+    name, _, location = text.partition("=")
+    kind, address = _kind_and_address(location)
     if kind is None or not NAME.fullmatch(name):
         raise UsageError(f"`component` {text}: expected {FORMS}", fields=("component",))
-    instead = "pass it to an address with `header` NAME=ENV_VAR, to a command in its environment"
-    require_no_secret(address, f"`component` {name}=…", instead, fields=("component", "header"))
+    advice = "pass it to an address with `header` NAME=ENV_VAR, to a command in its environment"
+    require_no_secret(address, f"`component` {name}=…", advice, fields=("component", "header"))
     if kind == "python" and not _PYTHON.fullmatch(address):
         raise UsageError(
             f"`component` {text}: write a function as python:package.module:function",
             fields=("component",),
         )
-    given = {"model": name, **shared}
+    defaults = {"model": name, **shared}
     return Component.model_validate(
-        {**given, "name": name, "kind": kind, "address": address, "headers": headers if kind == "http" else {}}
+        {**defaults, "name": name, "kind": kind, "address": address, "headers": headers if kind == "http" else {}}
     )
 
 
-def _place(place: str) -> tuple[ComponentKind | None, str]:
-    scheme, _, rest = place.partition(":")
+def _kind_and_address(location: str) -> tuple[ComponentKind | None, str]:
+    scheme, _, rest = location.partition(":")
     if scheme in ("http", "https"):
-        return "http", place
+        return "http", location
     if scheme == "python":
         return "python", rest
-    return ("cmd", rest.strip()) if scheme == "cmd" and rest.strip() else (None, place)
+    return ("cmd", rest.strip()) if scheme == "cmd" and rest.strip() else (None, location)
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:
@@ -232,14 +236,14 @@ def _model(model: str | None) -> dict[str, str]:
     return {"provider": provider, "model": name}
 
 
-def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
+def _validate_components(components: Sequence[Component], folder: Path, name: str) -> Path:
     """Check the components and return the absolute folder."""
-    names = [one.name for one in components]
-    twice = [name for name in names if names.count(name) > 1]
+    names = [component.name for component in components]
+    duplicates = [name for name in names if names.count(name) > 1]
     if not names:
         raise UsageError(f"`component` is missing: {FORMS}", fields=("component",))
-    if twice:
-        raise UsageError(f"`component` {twice[0]} is named twice; names must be unique", fields=("component",))
+    if duplicates:
+        raise UsageError(f"`component` {duplicates[0]} is named twice; names must be unique", fields=("component",))
     if not folder.is_dir():
         raise UsageError(f"`folder` {folder} is not a folder", fields=("folder",))
     if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
@@ -249,23 +253,25 @@ def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
     return folder.resolve()
 
 
-async def _seen(component: Component, folder: Path, smoke_input: JsonValue, *, smoke: bool) -> ComponentCheck:
-    said = await _there(component, folder)
+async def _check_component(
+    component: Component, folder: Path, smoke_input: JsonValue, *, smoke: bool
+) -> ComponentCheck:
+    description = await _describe_component(component, folder)
     if not smoke:
-        return ComponentCheck(component=component.name, said=said)
-    reply = await _called(component, folder, smoke_input)
+        return ComponentCheck(component=component.name, said=description)
+    reply = await _call_component(component, folder, smoke_input)
     if isinstance(reply, TargetFailure):
         log = f"\n{reply.log[-_LOG_SHOWN:].strip()}" if reply.log.strip() else ""
         raise DataError(f"{component.name} fails on the smoke input: {reply.reason}{log}")
-    return ComponentCheck(component=component.name, said=said, reply=reply)
+    return ComponentCheck(component=component.name, said=description, reply=reply)
 
 
-async def _there(component: Component, folder: Path) -> str:
+async def _describe_component(component: Component, folder: Path) -> str:
     """Check that the component exists and describe it. Raises `EvalscribeError` if it cannot be used."""
     match component.kind:
         case "python":
-            described = await describe(folder, component.address, "component")
-            return f"imported, takes ({', '.join(described.parameters)})"
+            function = await describe(folder, component.address, "component")
+            return f"imported, takes ({', '.join(function.parameters)})"
         case "http":
             target = HttpTarget(component.address, header_values(component.headers), 1)
             try:
@@ -276,7 +282,7 @@ async def _there(component: Component, folder: Path) -> str:
             return find_program(split_command(component.address), folder)
 
 
-async def _called(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:
+async def _call_component(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:
     """Call the component once."""
     target = await component_target(component, folder, 1)
     call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)

@@ -19,7 +19,7 @@ from evalscribe.model.experiment import (
 from evalscribe.statistics.intervals import passing_range, wilson_interval
 from evalscribe.text import join_first, one_line, pluralise
 
-SHOWN = 5
+KEYS_SHOWN = 5
 """Maximum item keys in the text of a clause; its field `items` has all of them."""
 
 
@@ -37,8 +37,8 @@ class Baseline(Frozen):
 def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
     """Decide the clauses that compare with baselines. `baselines` is keyed by their names in the config."""
     if config.no_new_failures_vs is not None:
-        found = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not loaded"))
-        yield _no_new_failures(config.no_new_failures_vs, found)
+        baseline = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not loaded"))
+        yield _no_new_failures(config.no_new_failures_vs, baseline)
     if config.max_regressions is not None:
         yield _regressions(config.base, baselines.get(config.base or "", MISSING), config.max_regressions)
 
@@ -46,59 +46,60 @@ def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> I
 MISSING = Baseline(why_not="no baseline is named: set `baseline` in the experiment's config")
 
 
-def _from_base(text: str, summary: RunSummary, named: str | None, found: Baseline) -> Clause:
+def _from_base(text: str, summary: RunSummary, base_name: str | None, baseline: Baseline) -> Clause:
     """Decide a `min_pass_rate` that is relative to the baseline's pass rate."""
     bound = parse_bound(text)
-    if found.why_not is not None or found.pass_rate is None or bound is None:
-        said = f"the pass rate {text} cannot be determined: {found.why_not or 'nothing was tried'}"
-        return Clause(name="min_pass_rate", threshold=text, verdict="inconclusive", said=said)
-    threshold = round(found.pass_rate + bound.number, 9)
+    if baseline.why_not is not None or baseline.pass_rate is None or bound is None:
+        message = f"the pass rate {text} cannot be determined: {baseline.why_not or 'nothing was tried'}"
+        return Clause(name="min_pass_rate", threshold=text, verdict="inconclusive", said=message)
+    threshold = round(baseline.pass_rate + bound.number, 9)
     clause = _pass_rate("min_pass_rate", summary, threshold)
-    required = f"at least {percent(threshold)} required ({one_line(text)}: {_run(named, found)} has "
-    said = f"pass rate {summary.pass_rate.said}, {required}{percent(found.pass_rate)})"
-    return clause.model_copy(update={"said": said})
+    required = f"at least {percent(threshold)} required ({one_line(text)}: {_baseline_label(base_name, baseline)} has "
+    message = f"pass rate {summary.pass_rate.said}, {required}{percent(baseline.pass_rate)})"
+    return clause.model_copy(update={"said": message})
 
 
-def _run(named: str | None, found: Baseline) -> str:
+def _baseline_label(name: str | None, baseline: Baseline) -> str:
     """Return the name of a baseline. For `previous`, which changes with every run, add the id."""
-    return f"{PREVIOUS} ({found.run_id})" if named == PREVIOUS and found.run_id else one_line(named or "")
+    return f"{PREVIOUS} ({baseline.run_id})" if name == PREVIOUS and baseline.run_id else one_line(name or "")
 
 
-def _no_new_failures(named: str, found: Baseline) -> Clause:
-    if found.why_not is not None:
-        said = f"new failures against {one_line(named)} cannot be determined: {found.why_not}"
-        return Clause(name="no_new_failures_vs", threshold=named, verdict="inconclusive", said=said)
+def _no_new_failures(base_name: str, baseline: Baseline) -> Clause:
+    if baseline.why_not is not None:
+        message = f"new failures against {one_line(base_name)} cannot be determined: {baseline.why_not}"
+        return Clause(name="no_new_failures_vs", threshold=base_name, verdict="inconclusive", said=message)
     return Clause(
         name="no_new_failures_vs",
-        threshold=found.run_id or named,
-        observed=float(len(found.new_failures)),
-        verdict="failed" if found.new_failures else "passed",
-        said=f"{_told(found)} against {_run(named, found)}, none allowed{_keys(found)}",
-        items=found.new_failures,
+        threshold=baseline.run_id or base_name,
+        observed=float(len(baseline.new_failures)),
+        verdict="failed" if baseline.new_failures else "passed",
+        said=f"{_failure_count(base_name, baseline)}, none allowed{_key_list(baseline)}",
+        items=baseline.new_failures,
     )
 
 
-def _regressions(named: str | None, found: Baseline, most: int) -> Clause:
-    if found.why_not is not None:
-        said = f"regressions{f' against {one_line(named)}' if named else ''} cannot be determined: {found.why_not}"
-        return Clause(name="max_regressions", threshold=float(most), verdict="inconclusive", said=said)
-    number = len(found.new_failures)
+def _regressions(base_name: str | None, baseline: Baseline, maximum: int) -> Clause:
+    if baseline.why_not is not None:
+        against = f" against {one_line(base_name)}" if base_name else ""
+        message = f"regressions{against} cannot be determined: {baseline.why_not}"
+        return Clause(name="max_regressions", threshold=float(maximum), verdict="inconclusive", said=message)
+    number = len(baseline.new_failures)
     return Clause(
         name="max_regressions",
-        threshold=float(most),
+        threshold=float(maximum),
         observed=float(number),
-        verdict="passed" if number <= most else "failed",
-        said=f"{_told(found)} against {_run(named, found)}, at most {most:,} allowed{_keys(found)}",
-        items=found.new_failures,
+        verdict="passed" if number <= maximum else "failed",
+        said=f"{_failure_count(base_name, baseline)}, at most {maximum:,} allowed{_key_list(baseline)}",
+        items=baseline.new_failures,
     )
 
 
-def _told(found: Baseline) -> str:
-    return pluralise(len(found.new_failures), "new failure")
+def _failure_count(base_name: str | None, baseline: Baseline) -> str:
+    return f"{pluralise(len(baseline.new_failures), 'new failure')} against {_baseline_label(base_name, baseline)}"
 
 
-def _keys(found: Baseline) -> str:
-    shown = join_first([*map(one_line, found.new_failures)], SHOWN)
+def _key_list(baseline: Baseline) -> str:
+    shown = join_first([*map(one_line, baseline.new_failures)], KEYS_SHOWN)
     return f": {shown}" if shown else ""
 
 
@@ -114,15 +115,15 @@ def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, bas
     Args:
         baselines: Baselines by their names in the config.
     """
-    found = tuple(_clauses(config, summary, baselines))
-    clauses = found or tuple(_clauses(DEFAULT, summary, {}))
-    reason = None if summary.state == "completed" else _ended(summary)
+    stated_clauses = tuple(_clauses(config, summary, baselines))
+    clauses = stated_clauses or tuple(_clauses(DEFAULT, summary, {}))
+    reason = None if summary.state == "completed" else _end_reason(summary)
     return Gate(
         run_id=summary.run_id,
         passed=reason is None and all(clause.verdict == "passed" for clause in clauses),
         clauses=clauses,
         scores_digest=scores_digest,
-        stated=bool(found),
+        stated=bool(stated_clauses),
         reason=reason,
     )
 
@@ -134,15 +135,15 @@ def headline(gate: Gate) -> str:
     """
     if gate.reason is not None:
         return f"gate not passed: {gate.reason}"
-    worst = [clause.said for clause in gate.clauses if clause.verdict != "passed"]
-    if not worst:
+    messages = [clause.said for clause in gate.clauses if clause.verdict != "passed"]
+    if not messages:
         return f"gate passed: {'; '.join(clause.said for clause in gate.clauses)}"
-    return f"gate failed: {'; '.join(worst)}"
+    return f"gate failed: {'; '.join(messages)}"
 
 
-def _ended(summary: RunSummary) -> str:
-    how = "was cancelled" if summary.state == "cancelled" else summary.state
-    return f"the run {how}" + (f": {summary.reason}" if summary.reason else "")
+def _end_reason(summary: RunSummary) -> str:
+    state_text = "was cancelled" if summary.state == "cancelled" else summary.state
+    return f"the run {state_text}" + (f": {summary.reason}" if summary.reason else "")
 
 
 def _clauses(config: GateConfig, summary: RunSummary, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
@@ -150,8 +151,8 @@ def _clauses(config: GateConfig, summary: RunSummary, baselines: Mapping[str, Ba
         yield _pass_rate("passed_threshold", summary, config.passed_threshold)
     if config.min_pass_rate is not None:
         if isinstance(config.min_pass_rate, str):
-            found = baselines.get(config.base or "", MISSING)
-            yield _from_base(config.min_pass_rate, summary, config.base, found)
+            baseline = baselines.get(config.base or "", MISSING)
+            yield _from_base(config.min_pass_rate, summary, config.base, baseline)
         else:
             yield _pass_rate("min_pass_rate", summary, config.min_pass_rate)
     if config.max_failed_items is not None:
@@ -170,7 +171,7 @@ def _verdict(holds: bool) -> ClauseVerdict:
     return "passed" if holds else "failed"
 
 
-def _of(name: ClauseName, share: PassRate, threshold: float, holds: bool, said: str) -> Clause:
+def _share_clause(name: ClauseName, share: PassRate, threshold: float, holds: bool, message: str) -> Clause:
     return Clause(
         name=name,
         threshold=threshold,
@@ -178,18 +179,18 @@ def _of(name: ClauseName, share: PassRate, threshold: float, holds: bool, said: 
         verdict=_verdict(holds) if share.value is not None else "inconclusive",
         low=share.low,
         high=share.high,
-        said=said,
+        said=message,
     )
 
 
 def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    said = f"pass rate {share.said}, at least {_bound(threshold)} required"
-    clause = _of(name, share, threshold, _at_least(share.value, threshold), said)
-    return clause.model_copy(update={"luck": _luck(summary, threshold)})
+    message = f"pass rate {share.said}, at least {_bound(threshold)} required"
+    clause = _share_clause(name, share, threshold, _at_least(share.value, threshold), message)
+    return clause.model_copy(update={"luck": _chance_note(summary, threshold)})
 
 
-def _luck(summary: RunSummary, threshold: float) -> str | None:
+def _chance_note(summary: RunSummary, threshold: float) -> str | None:
     """Describe how chance affects the pass rate of a run of this size."""
     number = summary.observations
     if not number or threshold <= 0:
@@ -211,38 +212,38 @@ def _at_least(value: float | None, threshold: float) -> bool:
     return value is not None and value >= threshold - SLACK
 
 
-def _failed_items(summary: RunSummary, most: int) -> Clause:
-    said = f"{pluralise(summary.failed_items, 'failed item')} of {summary.items:,}, at most {most:,} allowed"
-    said += " (an item fails when any of its trials did not pass)" if summary.repetitions > 1 else ""
+def _failed_items(summary: RunSummary, maximum: int) -> Clause:
+    message = f"{pluralise(summary.failed_items, 'failed item')} of {summary.items:,}, at most {maximum:,} allowed"
+    message += " (an item fails when any of its trials did not pass)" if summary.repetitions > 1 else ""
     return Clause(
         name="max_failed_items",
-        threshold=float(most),
+        threshold=float(maximum),
         observed=float(summary.failed_items),
-        verdict=_verdict(summary.failed_items <= most),
-        said=said,
+        verdict=_verdict(summary.failed_items <= maximum),
+        said=message,
     )
 
 
 def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    said = f"pass rate {share.said}: the lower bound must be at least {_bound(threshold)}"
-    return _of("min_pass_rate_lower_bound", share, threshold, _at_least(share.low, threshold), said)
+    message = f"pass rate {share.said}: the lower bound must be at least {_bound(threshold)}"
+    return _share_clause("min_pass_rate_lower_bound", share, threshold, _at_least(share.low, threshold), message)
 
 
-def _errors(summary: RunSummary, most: float) -> Clause:
+def _errors(summary: RunSummary, maximum: float) -> Clause:
     """Decide the error clause: errors of the target and of required scorers. Items that never ran do not count."""
     number = summary.counts.error + summary.broken
     share = _share(number, summary.tries)
     parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"
-    holds = share.value is not None and share.value <= most + SLACK
-    said = f"errors {share.said} of all trials ({parts}), at most {_bound(most)} allowed"
-    return _of("max_error_rate", share, most, holds, said)
+    holds = share.value is not None and share.value <= maximum + SLACK
+    message = f"errors {share.said} of all trials ({parts}), at most {_bound(maximum)} allowed"
+    return _share_clause("max_error_rate", share, maximum, holds, message)
 
 
-def _scored(summary: RunSummary, least: float) -> Clause:
+def _scored(summary: RunSummary, minimum: float) -> Clause:
     share = _share(summary.counts.passed + summary.counts.failed, summary.tries)
-    said = f"trials with a verdict {share.said}, at least {_bound(least)} required"
-    return _of("min_scored_fraction", share, least, _at_least(share.value, least), said)
+    message = f"trials with a verdict {share.said}, at least {_bound(minimum)} required"
+    return _share_clause("min_scored_fraction", share, minimum, _at_least(share.value, minimum), message)
 
 
 def _share(number: int, tries: int) -> PassRate:
@@ -251,19 +252,21 @@ def _share(number: int, tries: int) -> PassRate:
 
 
 def _labels(config: GateConfig, summary: RunSummary) -> Iterator[Clause]:
-    found = summary.labels
+    labels = summary.labels
     if config.min_balanced_accuracy is not None:
-        value = found.balanced_accuracy if found else None
+        value = labels.balanced_accuracy if labels else None
         yield _agreement("min_balanced_accuracy", "balanced accuracy", value, config.min_balanced_accuracy)
     if config.min_kappa is not None:
-        clause = _agreement("min_kappa", "kappa", found.kappa if found else None, config.min_kappa)
-        yield clause.model_copy(update={"low": found.kappa_low, "high": found.kappa_high}) if found else clause
+        clause = _agreement("min_kappa", "kappa", labels.kappa if labels else None, config.min_kappa)
+        yield clause.model_copy(update={"low": labels.kappa_low, "high": labels.kappa_high}) if labels else clause
 
 
-def _agreement(name: ClauseName, words: str, value: float | None, least: float) -> Clause:
-    needed = f"at least {least:.2f} required"
+def _agreement(name: ClauseName, metric: str, value: float | None, minimum: float) -> Clause:
+    requirement = f"at least {minimum:.2f} required"
     if value is None:
-        said = f"{words} cannot be determined: no trial has both an expected and a given label; {needed}"
-        return Clause(name=name, threshold=least, verdict="inconclusive", said=said)
-    said = f"{words} {value:.3f}, {needed}"
-    return Clause(name=name, threshold=least, observed=value, verdict=_verdict(_at_least(value, least)), said=said)
+        message = f"{metric} cannot be determined: no trial has both an expected and a given label; {requirement}"
+        return Clause(name=name, threshold=minimum, verdict="inconclusive", said=message)
+    message = f"{metric} {value:.3f}, {requirement}"
+    return Clause(
+        name=name, threshold=minimum, observed=value, verdict=_verdict(_at_least(value, minimum)), said=message
+    )

@@ -25,8 +25,8 @@ ATTEMPTS = 4
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 30.0
 """Maximum seconds to wait before a retry. If the service asks for more, the trial fails."""
-BUSY = (429, 503)
-PLAIN = "/:@!$&'()*+,;=~#[]{}|<>? "
+BUSY_STATUSES = (429, 503)
+UNESCAPED = "/:@!$&'()*+,;=~#[]{}|<>? "
 """Characters that an idempotency key may contain unescaped, besides letters and digits."""
 SHORTEST_SECRET = 6
 """Minimum length of a header value that is redacted from responses."""
@@ -36,9 +36,9 @@ _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx
 class RetryableError(Exception):
     """An attempt that failed, but may succeed when it is repeated."""
 
-    def __init__(self, reason: str, after: float | None = None) -> None:
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
-        self.after = after
+        self.retry_after_s = retry_after_s
         """Seconds that the service asks to wait; None if it does not say."""
 
 
@@ -64,17 +64,21 @@ class HttpTarget:
 
         Raises `AccessError` and `UsageError` for responses that no retry changes: 401, 403, 404, 405, 3xx.
         """
-        began = perf_counter()
+        start_time = perf_counter()
         try:
             async with asyncio.timeout(call.timeout_s):
-                status, text = await self._answered(call)
+                status, text = await self._send_with_retries(call)
         except TimeoutError:
             return targets.timeout_reply(call.timeout_s)
         except (RetryableError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            return targets.failed_reply(self._hidden(f"{self._url}: {_words(error)}"), duration_ms=_since(began))
+            return targets.failed_reply(
+                self._redact_headers(f"{self._url}: {_error_text(error)}"), duration_ms=_elapsed_ms(start_time)
+            )
         if status >= 400:
-            return targets.failed_reply(f"{self._url} answered {status}", log=text[-LOG:], duration_ms=_since(began))
-        return targets.parse_reply(targets.parse_output(text), duration_ms=_since(began))
+            return targets.failed_reply(
+                f"{self._url} answered {status}", log=text[-LOG:], duration_ms=_elapsed_ms(start_time)
+            )
+        return targets.parse_reply(targets.parse_output(text), duration_ms=_elapsed_ms(start_time))
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -85,39 +89,39 @@ class HttpTarget:
             async with asyncio.timeout(timeout_s), self._client.stream("GET", self._url) as response:
                 return f"GET returned {response.status_code}"
         except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            told = self._hidden(_words(error) or "no answer")
-            raise UsageError(f"{self._url} did not answer: {told}") from None
+            message = self._redact_headers(_error_text(error) or "no answer")
+            raise UsageError(f"{self._url} did not answer: {message}") from None
 
-    async def _answered(self, call: TargetCall) -> tuple[int, str]:
+    async def _send_with_retries(self, call: TargetCall) -> tuple[int, str]:
         """Return status and body. Raises `RetryableError` if every attempt failed."""
         body = canonical_json(_body(call)).encode("utf-8", "replace")
         for attempt in range(ATTEMPTS):
             try:
-                return await self._once(body, quote(call.idempotency_key, safe=PLAIN))
+                return await self._send_once(body, quote(call.idempotency_key, safe=UNESCAPED))
             except (RetryableError, *_UNSENT) as error:
-                wait = max(FIRST_WAIT_S * 3.0**attempt, getattr(error, "after", None) or 0.0)
+                wait = max(FIRST_WAIT_S * 3.0**attempt, getattr(error, "retry_after_s", None) or 0.0)
                 if attempt == ATTEMPTS - 1 or wait > LONGEST_WAIT_S:
                     raise
                 await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _once(self, body: bytes, key: str) -> tuple[int, str]:
+    async def _send_once(self, body: bytes, key: str) -> tuple[int, str]:
         request = self._client.build_request("POST", self._url, content=body, headers={"Idempotency-Key": key})
         response = await self._client.send(request, stream=True)
         try:
-            text = self._hidden((await response.aread()).decode("utf-8", "replace"))
+            text = self._redact_headers((await response.aread()).decode("utf-8", "replace"))
         except httpx2.RemoteProtocolError as error:  # The service has worked on this trial: a retry would run it twice.
             raise httpx2.ReadError(str(error)) from None
         finally:
             await response.aclose()
-        if response.status_code in BUSY:
+        if response.status_code in BUSY_STATUSES:
             raise RetryableError(f"answered {response.status_code}", _retry_after(response))
-        ended = _ends_all(response, self._url)
-        if ended:
-            raise ended
+        fatal = _fatal_error(response, self._url)
+        if fatal:
+            raise fatal
         return response.status_code, text
 
-    def _hidden(self, text: str) -> str:
+    def _redact_headers(self, text: str) -> str:
         """Redact the values of the request's headers, in case the service repeats them."""
         for secret in self._secrets:
             text = text.replace(secret, "[redacted:header]")
@@ -133,10 +137,10 @@ def validate_url(url: str) -> str:
     """Validate the address. Raises `UsageError` if it is not a URL or contains a password."""
     try:
         parts = urlsplit(url)
-        known = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+        is_valid = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
     except ValueError:
-        known = None
-    if not known:
+        is_valid = None
+    if not is_valid:
         raise UsageError(f"{printable(url)} is not an address: use http://HOST[:PORT]/PATH or https://…")
     if parts.username or parts.password:
         raise UsageError(
@@ -151,9 +155,9 @@ def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.envi
     if missing:
         raise UsageError(f"{', '.join(missing)} is not set: a header of the component needs its value")
     values = {name: environ[variable].strip() for name, variable in names.items()}
-    odd = [names[name] for name, value in values.items() if not (value.isascii() and value.isprintable())]
-    if odd:
-        raise UsageError(f"{', '.join(odd)} cannot be used as a header: invalid characters")
+    invalid = [names[name] for name, value in values.items() if not (value.isascii() and value.isprintable())]
+    if invalid:
+        raise UsageError(f"{', '.join(invalid)} cannot be used as a header: invalid characters")
     return values
 
 
@@ -161,7 +165,7 @@ def _body(call: TargetCall) -> dict[str, object]:
     return call.model_dump(mode="json", include={"input", "metadata", "run_id", "item_key", "repetition"})
 
 
-def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
+def _fatal_error(response: httpx2.Response, url: str) -> EvalscribeError | None:
     """Return the error of a response that all other trials would get too; None for any other response."""
     status = response.status_code
     if status in (401, 403):
@@ -183,9 +187,9 @@ def _retry_after(response: httpx2.Response) -> float | None:
         return None
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _since(began: float) -> float:
-    return (perf_counter() - began) * 1000
+def _elapsed_ms(start_time: float) -> float:
+    return (perf_counter() - start_time) * 1000

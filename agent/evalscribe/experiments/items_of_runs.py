@@ -48,82 +48,98 @@ class ItemParts(Frozen):
     expected: JsonValue = None
     """The recorded expected output."""
 
-    def expecting(self, given: tuple[JsonValue] | None) -> Item | None:
+    def to_item(self, override: tuple[JsonValue] | None) -> Item | None:
         """Return the item with the given expected output, else the output of a passed eval, else the recorded one."""
         if self.item is None:
             return None
-        expected = given[0] if given else self.output if self.passed else self.expected
+        expected = override[0] if override else self.output if self.passed else self.expected
         return self.item.model_copy(update={"expected_output": expected})
 
 
-def of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
+def parts_of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
     """Extract item parts from an eval of an imported run."""
-    kept = tuple(documents) or record.documents
-    asked = _text(kept, "task")
-    if asked is None:
-        asked = _said(record.transcripts, UserMessage, last=False)
-    answered = _text(kept, "output")
-    if answered is None:
-        answered = _said(record.transcripts, AssistantMessage, last=True)
-    return _told(record.run_id, record.eval, asked, answered, _text(kept, "expected"), record.transcripts)
+    all_documents = tuple(documents) or record.documents
+    task_input = _text(all_documents, "task")
+    if task_input is None:
+        task_input = _message_text(record.transcripts, UserMessage, last=False)
+    output = _text(all_documents, "output")
+    if output is None:
+        output = _message_text(record.transcripts, AssistantMessage, last=True)
+    return _item_parts(
+        record.run_id, record.eval, task_input, output, _text(all_documents, "expected"), record.transcripts
+    )
 
 
-def of_evidence(run_id: str, evidence: Evidence) -> ItemParts:
+def parts_of_evidence(run_id: str, evidence: Evidence) -> ItemParts:
     """Extract item parts from a failed eval of an analysed run."""
-    asked, answered, expected = (_text(evidence.documents, role) for role in ("task", "output", "expected"))
-    return _told(run_id, evidence.eval, asked, answered, expected, ())
+    task_input, output, expected = (_text(evidence.documents, role) for role in ("task", "output", "expected"))
+    return _item_parts(run_id, evidence.eval, task_input, output, expected, ())
 
 
-def of_attempt(attempt: ItemTrial, item: Item | None) -> ItemParts:
+def parts_of_trial(trial: ItemTrial, item: Item | None) -> ItemParts:
     """Extract item parts from a trial of an experiment's run."""
-    done = attempt.item
-    source: dict[str, JsonValue] = {"run": done.run_id, "eval": done.item_key, "run_item": done.id}
-    transcripts = (attempt.transcript,) if attempt.transcript else ()
+    run_item = trial.item
+    source: dict[str, JsonValue] = {"run": run_item.run_id, "eval": run_item.item_key, "run_item": run_item.id}
+    transcripts = (trial.transcript,) if trial.transcript else ()
     update = {"expected_output": None, "events": _events(transcripts), "source": source}
     return ItemParts(
-        names=(done.item_key, f"{done.item_key}#{done.repetition}", done.id),
-        passed=done.verdict == "passed",
+        names=(run_item.item_key, f"{run_item.item_key}#{run_item.repetition}", run_item.id),
+        passed=run_item.verdict == "passed",
         item=item.model_copy(update=update) if item else None,
-        output=attempt.output,
+        output=trial.output,
         expected=item.expected_output if item else None,
     )
 
 
-def _told(
-    run_id: str, eval: Eval, asked: JsonValue, answered: JsonValue, expected: JsonValue, said: tuple[Transcript, ...]
+def _item_parts(
+    run_id: str,
+    eval: Eval,
+    task_input: JsonValue,
+    output: JsonValue,
+    expected: JsonValue,
+    transcripts: tuple[Transcript, ...],
 ) -> ItemParts:
-    untried = eval.path.rpartition("#")[0] if eval.trials > 1 else eval.path
+    eval_path = eval.path.rpartition("#")[0] if eval.trials > 1 else eval.path
     item = Item(
-        key=text.name(untried),
-        input=asked,
+        key=text.name(eval_path),
+        input=task_input,
         metadata={"category": eval.category} if eval.category else {},
-        events=_events(said),
+        events=_events(transcripts),
         source={"run": run_id, "eval": eval.path, "eval_id": eval.id, "status": eval.status},
     )
     return ItemParts(
-        names=(eval.path, eval.id, untried, eval.name),
+        names=(eval.path, eval.id, eval_path, eval.name),
         passed=eval.status == "passed",
-        item=None if asked is None else item,
-        output=answered,
+        item=None if task_input is None else item,
+        output=output,
         expected=expected,
     )
 
 
 def _text(documents: Iterable[Document], role: Role) -> JsonValue:
     """Return the text of the only document with this role, or the texts of several by path."""
-    found = {document.path: document.text for document in documents if document.role == role}
-    return None if not found else next(iter(found.values())) if len(found) == 1 else dict(found)
+    texts = {document.path: document.text for document in documents if document.role == role}
+    return None if not texts else next(iter(texts.values())) if len(texts) == 1 else dict(texts)
 
 
-def _said(transcripts: Iterable[Transcript], role: type[UserMessage | AssistantMessage], *, last: bool) -> JsonValue:
+def _message_text(
+    transcripts: Iterable[Transcript], role: type[UserMessage | AssistantMessage], *, last: bool
+) -> JsonValue:
     """Return the first or last message of a role that has text."""
-    said = [one.content for each in transcripts for one in each.messages if isinstance(one, role) and one.content]
-    return said[-1 if last else 0] if said else None
+    texts = [
+        message.content
+        for transcript in transcripts
+        for message in transcript.messages
+        if isinstance(message, role) and message.content
+    ]
+    return texts[-1 if last else 0] if texts else None
 
 
 def _events(transcripts: Iterable[Transcript]) -> tuple[dict[str, JsonValue], ...]:
     messages = (message for transcript in transcripts for message in transcript.messages)
-    return tuple({"role": one.role, **one.model_dump(mode="json", exclude_defaults=True)} for one in messages)
+    return tuple(
+        {"role": message.role, **message.model_dump(mode="json", exclude_defaults=True)} for message in messages
+    )
 
 
 class AddedRunItems(Frozen):
@@ -141,7 +157,7 @@ class AddedRunItems(Frozen):
 def add_run_items(
     workspace: Workspace,
     dataset: Dataset,
-    named: str,
+    name_or_id: str,
     *,
     evals: Sequence[str] = (),
     failed: bool = False,
@@ -155,7 +171,7 @@ def add_run_items(
     Args:
         workspace: Workspace of the run.
         dataset: Dataset whose draft is filled.
-        named: Name or id of the run.
+        name_or_id: Name or id of the run.
         evals: Paths or ids, or item keys of an experiment's run; empty for all.
         failed: Add only evals that did not pass.
         expected: Expected output, in place of the recorded one; for a single eval only.
@@ -172,10 +188,10 @@ def add_run_items(
                 "eval",
             ),
         )
-    run_id, told = _run(workspace, named)
+    run_id, parts = _find_run(workspace, name_or_id)
     notes, added = _Notes(), AddedCounts()
-    for some in item_batches(_items(_chosen(told, evals, run_id, failed=failed), expected, notes)):
-        added += workspace.store.datasets.put(dataset.id, some)
+    for batch in item_batches(_items(_select_parts(parts, evals, run_id, failed=failed), expected, notes)):
+        added += workspace.store.datasets.put(dataset.id, batch)
     unusable = tuple(notes.unusable)
     return AddedRunItems(dataset=dataset.name, run_id=run_id, added=added, unusable=unusable, unknown=notes.unknown)
 
@@ -186,55 +202,57 @@ class _Notes:
     unknown: int = 0
 
 
-def _items(chosen: Iterable[ItemParts], expected: tuple[JsonValue] | None, notes: _Notes) -> Iterator[Item]:
-    seen: set[str] = set()
-    for told in chosen:
-        item = told.expecting(expected)
+def _items(all_parts: Iterable[ItemParts], expected: tuple[JsonValue] | None, notes: _Notes) -> Iterator[Item]:
+    seen_keys: set[str] = set()
+    for parts in all_parts:
+        item = parts.to_item(expected)
         if item is None:
-            notes.unusable.append(told.names[0])
-        elif item.key not in seen:
-            seen.add(item.key)
-            notes.unknown += item.expected_output is None and not told.passed
+            notes.unusable.append(parts.names[0])
+        elif item.key not in seen_keys:
+            seen_keys.add(item.key)
+            notes.unknown += item.expected_output is None and not parts.passed
             yield item
 
 
-def _chosen(told: Iterator[ItemParts], evals: Sequence[str], run_id: str, *, failed: bool) -> Iterable[ItemParts]:
-    some = (one for one in told if not (failed and one.passed))
+def _select_parts(
+    all_parts: Iterator[ItemParts], evals: Sequence[str], run_id: str, *, failed: bool
+) -> Iterable[ItemParts]:
+    candidates = (parts for parts in all_parts if not (failed and parts.passed))
     if not evals:
-        return some
-    found = [one for one in some if not set(evals).isdisjoint(one.names)]
-    known = {name for one in found for name in one.names}
-    if missing := [name for name in evals if name not in known]:
-        what = "failed eval" if failed else "eval"
-        raise NotFoundError(f"run {run_id} has no {what} {missing[0]!r}")
-    return found
+        return candidates
+    selected = [parts for parts in candidates if not set(evals).isdisjoint(parts.names)]
+    known_names = {name for parts in selected for name in parts.names}
+    if missing := [name for name in evals if name not in known_names]:
+        noun = "failed eval" if failed else "eval"
+        raise NotFoundError(f"run {run_id} has no {noun} {missing[0]!r}")
+    return selected
 
 
-def _run(workspace: Workspace, named: str) -> tuple[str, Iterator[ItemParts]]:
+def _find_run(workspace: Workspace, name_or_id: str) -> tuple[str, Iterator[ItemParts]]:
     """Return the id of the run and the parts of each eval. A run of an experiment is preferred to its archived copy."""
-    if (run := workspace.store.experiment_runs.run(named)) is not None:
-        return run.id, _attempts(workspace, run)
-    if (run_id := whole_run(workspace.store.analyses, workspace.store.runs, named)) is not None:
-        return run_id, _records(workspace.store.runs, run_id)
-    run_id = analysed_run(workspace.store.analyses, named)
-    return run_id, _failures(workspace.store.analyses, run_id)
+    if (run := workspace.store.experiment_runs.run(name_or_id)) is not None:
+        return run.id, _parts_of_trials(workspace, run)
+    if (run_id := whole_run(workspace.store.analyses, workspace.store.runs, name_or_id)) is not None:
+        return run_id, _parts_of_records(workspace.store.runs, run_id)
+    run_id = analysed_run(workspace.store.analyses, name_or_id)
+    return run_id, _parts_of_failures(workspace.store.analyses, run_id)
 
 
-def _attempts(workspace: Workspace, run: ExperimentRun) -> Iterator[ItemParts]:
-    for attempt in workspace.store.experiment_runs.attempts(run.id):
-        yield of_attempt(attempt, workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key))
+def _parts_of_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[ItemParts]:
+    for trial in workspace.store.experiment_runs.attempts(run.id):
+        yield parts_of_trial(trial, workspace.store.datasets.item(run.dataset_version_id, trial.item.item_key))
 
 
-def _records(run_store: "RunStore", run_id: str) -> Iterator[ItemParts]:
+def _parts_of_records(run_store: "RunStore", run_id: str) -> Iterator[ItemParts]:
     for record in run_store.records(run_id):
-        yield of_record(record, run_store.documents(run_id, record.eval.id))
+        yield parts_of_record(record, run_store.documents(run_id, record.eval.id))
 
 
-def _failures(store: "AnalysisStore", run_id: str) -> Iterator[ItemParts]:
+def _parts_of_failures(store: "AnalysisStore", run_id: str) -> Iterator[ItemParts]:
     run = store.get_run(run_id)
     for eval in run.failures if run else ():
         evidence = store.get_evidence(run_id, eval.id)
-        yield of_evidence(run_id, evidence if isinstance(evidence, Evidence) else Evidence(eval=eval))
+        yield parts_of_evidence(run_id, evidence if isinstance(evidence, Evidence) else Evidence(eval=eval))
 
 
 class LabelledFailure(Frozen):
@@ -261,51 +279,51 @@ class PeopleLabels(Frozen):
     """Number of failures left out because two reports of the same run label them differently."""
 
 
-def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
+def select_human_labels(labels: Iterable[HumanLabel]) -> PeopleLabels:
     """Select one failure from each group with the same cause and label."""
-    given = tuple(labels)
-    agreed = labels_in_force(given)
-    chosen = verdicts(agreed)
-    subjects = {(label.run, label.eval) for label in given if label.in_force}
+    all_labels = tuple(labels)
+    agreed_labels = labels_in_force(all_labels)
+    selected = verdicts(agreed_labels)
+    subjects = {(label.run, label.eval) for label in all_labels if label.in_force}
     return PeopleLabels(
-        failures=tuple(map(_given, chosen)),
-        alike=len(agreed) - len(chosen),
-        contradicted=len(subjects) - len(agreed),
+        failures=tuple(map(_labelled_failure, selected)),
+        alike=len(agreed_labels) - len(selected),
+        contradicted=len(subjects) - len(agreed_labels),
     )
 
 
-def by_judges(library: ReportsFolder) -> Iterator[LabelledFailure]:
+def judge_labels(reports: ReportsFolder) -> Iterator[LabelledFailure]:
     """Yield one failure of each unreviewed group, with the judge's label."""
-    for file in library.all():
+    for file in reports.all():
         if is_of_another_kind(file.text):
             continue
         try:
-            said = read_report(file.text, file.name, file.data)
+            report = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports what is wrong with it
         groups: set[str] = set()
-        for one in said.findings:
-            group = one.group or one.eval
-            if one.judge is None or one.by_person or group in groups or said.run.id is None:
+        for finding in report.findings:
+            group = finding.group or finding.eval
+            if finding.judge is None or finding.by_person or group in groups or report.run.id is None:
                 continue
             groups.add(group)
             yield LabelledFailure(
-                run=said.run.id,
-                eval=one.eval,
-                label=one.judge.classification,
-                cause_kind=one.cause_kind,
-                source={"report": file.name, "judge": one.judge.id},
+                run=report.run.id,
+                eval=finding.eval,
+                label=finding.judge.classification,
+                cause_kind=finding.cause_kind,
+                source={"report": file.name, "judge": finding.judge.id},
             )
 
 
-def _given(label: HumanLabel) -> LabelledFailure:
-    told = {"report": label.report, "commit": label.commit, "reviewer": label.reviewer, "date": label.date}
+def _labelled_failure(label: HumanLabel) -> LabelledFailure:
+    review = {"report": label.report, "commit": label.commit, "reviewer": label.reviewer, "date": label.date}
     return LabelledFailure(
         run=label.run,
         eval=label.eval,
         label=label.label,
         cause_kind=label.cause_kind,
-        source={**told, "judge": label.judge, "judged": label.judged},
+        source={**review, "judge": label.judge, "judged": label.judged},
     )
 
 
@@ -360,36 +378,36 @@ def from_reviews(
         UsageError: The name is invalid for a dataset.
     """
     datasets = workspace.store.datasets
-    people = by_people(current_labels(workspace.reports, workspace.store.analyses))
-    wanted = [*people.failures, *(_unreviewed(workspace.reports, people.failures) if unreviewed else ())]
+    human_labels = select_human_labels(current_labels(workspace.reports, workspace.store.analyses))
+    labelled = [*human_labels.failures, *(_unreviewed(workspace.reports, human_labels.failures) if unreviewed else ())]
     dataset = datasets.find(name) or create_dataset(datasets, name, DESCRIPTION, workspace.now())
-    chosen, added = _Chosen(workspace.store.analyses, workspace.store.runs, shares, seed), AddedCounts()
-    for some in item_batches(chosen.items(wanted)):
-        added += datasets.put(dataset.id, some)
-    withdrawn = _withdraw(datasets, dataset, {_key(one) for one in wanted})
-    frozen = publish and datasets.draft_size(dataset.id) > 0
+    builder, added = _ItemBuilder(workspace.store.analyses, workspace.store.runs, shares, seed), AddedCounts()
+    for batch in item_batches(builder.items(labelled)):
+        added += datasets.put(dataset.id, batch)
+    withdrawn = _withdraw(datasets, dataset, {_key(failure) for failure in labelled})
+    should_publish = publish and datasets.draft_size(dataset.id) > 0
     return FromReviews(
         dataset_id=dataset.id,
         dataset=dataset.name,
         added=added,
-        splits=dict(chosen.splits),
-        labels=dict(chosen.labels),
-        unreviewed=chosen.unreviewed,
+        splits=dict(builder.splits),
+        labels=dict(builder.labels),
+        unreviewed=builder.unreviewed,
         withdrawn=withdrawn,
-        alike=people.alike + chosen.alike,
-        contradicted=people.contradicted,
-        missing=dict(chosen.missing),
-        version=datasets.publish(dataset.id, workspace.now(), provenance="derived") if frozen else None,
+        alike=human_labels.alike + builder.alike,
+        contradicted=human_labels.contradicted,
+        missing=dict(builder.missing),
+        version=datasets.publish(dataset.id, workspace.now(), provenance="derived") if should_publish else None,
     )
 
 
-def _unreviewed(library: ReportsFolder, reviewed: Iterable[LabelledFailure]) -> Iterator[LabelledFailure]:
-    known = {one.subject for one in reviewed}
-    return (one for one in by_judges(library) if one.subject not in known)
+def _unreviewed(reports: ReportsFolder, reviewed: Iterable[LabelledFailure]) -> Iterator[LabelledFailure]:
+    reviewed_subjects = {failure.subject for failure in reviewed}
+    return (failure for failure in judge_labels(reports) if failure.subject not in reviewed_subjects)
 
 
 @dataclass
-class _Chosen:
+class _ItemBuilder:
     """Builds items from labelled failures, and counts the failures that are left out."""
 
     store: "AnalysisStore"
@@ -403,61 +421,67 @@ class _Chosen:
     unreviewed: int = 0
     alike: int = 0
     _runs: dict[str, tuple[Run, Mapping[str, Eval]] | None] = field(default_factory=dict)
-    _seen: set[tuple[str, str, str]] = field(default_factory=set)
+    _seen_keys: set[tuple[str, str, str]] = field(default_factory=set)
 
-    def items(self, wanted: Iterable[LabelledFailure]) -> Iterator[Item]:
+    def items(self, failures: Iterable[LabelledFailure]) -> Iterator[Item]:
         self.splits.update(dict.fromkeys(self.shares, 0))
-        for one in wanted:
-            if (item := self._item(one)) is not None:
+        for failure in failures:
+            if (item := self._item(failure)) is not None:
                 self.splits[item.split or ""] += 1
-                self.labels[one.label] += 1
-                self.unreviewed += "reviewer" not in one.source
+                self.labels[failure.label] += 1
+                self.unreviewed += "reviewer" not in failure.source
                 yield item
 
-    def _item(self, one: LabelledFailure) -> Item | None:
-        found = self._evidence(one)
-        if found is None:
-            self.missing[one.run] += 1
+    def _item(self, failure: LabelledFailure) -> Item | None:
+        run_and_evidence = self._evidence(failure)
+        if run_and_evidence is None:
+            self.missing[failure.run] += 1
             return None
-        run, evidence = found
-        alike = (run.id, evidence_fingerprint(evidence, prepare(evidence)), one.label)
-        if alike in self._seen:
+        run, evidence = run_and_evidence
+        key = (run.id, evidence_fingerprint(evidence, prepare(evidence)), failure.label)
+        if key in self._seen_keys:
             self.alike += 1
             return None
-        self._seen.add(alike)
-        item = _item(one, run, evidence)
+        self._seen_keys.add(key)
+        item = _item(failure, run, evidence)
         return item.model_copy(update={"split": split_of(item, self.shares, self.seed)})
 
-    def _evidence(self, one: LabelledFailure) -> tuple[Run, Evidence] | None:
-        if one.run not in self._runs:
-            run = self.store.get_run(one.run)
-            self._runs[one.run] = (run, {printed(eval.path): eval for eval in run.failures}) if run else None
-        run, evals = self._runs[one.run] or (None, {})
-        eval = evals.get(printed(one.eval))
+    def _evidence(self, failure: LabelledFailure) -> tuple[Run, Evidence] | None:
+        if failure.run not in self._runs:
+            run = self.store.get_run(failure.run)
+            self._runs[failure.run] = (run, {printed(eval.path): eval for eval in run.failures}) if run else None
+        run, evals = self._runs[failure.run] or (None, {})
+        eval = evals.get(printed(failure.eval))
         if run is None or eval is None:
             return None
         record = load_record(self.run_store, self.store, run.id, eval.id)
         return (run, evidence_of(record)) if record else None
 
 
-def _item(one: LabelledFailure, run: Run, evidence: Evidence) -> Item:
+def _item(failure: LabelledFailure, run: Run, evidence: Evidence) -> Item:
     eval = evidence.eval
-    cause = {"cause_kind": one.cause_kind} if one.cause_kind else {}
+    cause = {"cause_kind": failure.cause_kind} if failure.cause_kind else {}
     return Item(
-        key=_key(one),
+        key=_key(failure),
         input=EvidenceSnapshot.of(run, evidence).written,
-        expected_output={"classification": one.label, **cause},
+        expected_output={"classification": failure.label, **cause},
         metadata={"category": eval.category} if eval.category else {},
         cluster=printed(f"{eval.category}/{eval.name}" if eval.category else eval.name),
-        source={"run": one.run, "eval": one.eval, **{name: said for name, said in one.source.items() if said}},
+        source={
+            "run": failure.run,
+            "eval": failure.eval,
+            **{name: value for name, value in failure.source.items() if value},
+        },
     )
 
 
-def _key(one: LabelledFailure) -> str:
-    return printed(f"{one.run}/{one.eval}")
+def _key(failure: LabelledFailure) -> str:
+    return printed(f"{failure.run}/{failure.eval}")
 
 
-def _withdraw(datasets: "DatasetStore", dataset: Dataset, labelled: set[str]) -> int:
+def _withdraw(datasets: "DatasetStore", dataset: Dataset, labelled_keys: set[str]) -> int:
     """Remove items that came from reviews and whose failure is no longer labelled."""
-    gone = [item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled]
-    return datasets.drop(dataset.id, gone) if gone else 0
+    withdrawn_keys = [
+        item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled_keys
+    ]
+    return datasets.drop(dataset.id, withdrawn_keys) if withdrawn_keys else 0

@@ -42,8 +42,8 @@ class FailureTarget:
     Only the first repetition reuses stored answers; each further one needs a new answer.
     """
 
-    first: Judge
-    again: Judge
+    first_judge: Judge
+    repeat_judge: Judge
     """Judge of the second and further repetitions; it ignores cached answers."""
     store: "AnalysisStore"
 
@@ -52,11 +52,11 @@ class FailureTarget:
             evidence = EvidenceSnapshot.read(call.input).evidence
         except DataError as error:
             return TargetFailure(reason=str(error))
-        return await _timed(call, lambda: self._judged(call, evidence))
+        return await _timed(call, lambda: self._judge(call, evidence))
 
-    async def _judged(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailure:
+    async def _judge(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailure:
         fresh = call.repetition > 1
-        judge = self.again if fresh else self.first
+        judge = self.repeat_judge if fresh else self.first_judge
         answer = await classify(case_of(evidence), judge, self.store, JudgingOptions(timeout_s=None, fresh=fresh))
         # Every repetition needs its own answer, so a stored answer cannot replace a failed one.
         if answer.cached and answer.undecided is not None:
@@ -74,31 +74,33 @@ class FailureTarget:
 class SubjectTarget:
     """Target that judges agent runs or failed evals by any rubric. Its output follows the rubric's schema."""
 
-    first: LoadedJudge
-    again: LoadedJudge
+    first_judge: LoadedJudge
+    repeat_judge: LoadedJudge
     """Judge of the second and further repetitions; it ignores cached answers."""
-    knew: Callable[[JudgeResult], bool]
-    _told: set[str] = field(default_factory=set)
+    is_cached: Callable[[JudgeResult], bool]
+    _counted_ids: set[str] = field(default_factory=set)
     """Ids of results whose usage was already counted in this run, because equal items share one answer."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
-            loaded = subject_in(call.input)
+            subject = parse_subject(call.input)
         except DataError as error:
             return TargetFailure(reason=one_line(str(error)))
-        return await _timed(call, lambda: self._judged(call, loaded))
+        return await _timed(call, lambda: self._judge(call, subject))
 
-    async def _judged(self, call: TargetCall, loaded: LoadedSubject) -> TargetReply | TargetFailure:
-        judge = self.again if call.repetition > 1 else self.first
-        said = await judge.judge(loaded)
-        known = judge is self.first and all(self.knew(one) or one.id in self._told for one in said.results)
-        self._told.update(one.id for one in said.results)
-        usage = Usage() if known else said.usage
-        answered = next((one for one in said.results if one.result_type == ResultType.DIRECT_RESULT), None)
-        if answered is None:
-            reason = next((one.reason for one in said.results if one.reason), None)
+    async def _judge(self, call: TargetCall, subject: LoadedSubject) -> TargetReply | TargetFailure:
+        judge = self.repeat_judge if call.repetition > 1 else self.first_judge
+        judgment = await judge.judge(subject)
+        cached = judge is self.first_judge and all(
+            self.is_cached(result) or result.id in self._counted_ids for result in judgment.results
+        )
+        self._counted_ids.update(result.id for result in judgment.results)
+        usage = Usage() if cached else judgment.usage
+        answer = next((result for result in judgment.results if result.result_type == ResultType.DIRECT_RESULT), None)
+        if answer is None:
+            reason = next((result.reason for result in judgment.results if result.reason), None)
             return TargetFailure(reason=one_line(reason or "the judge gave no answer"), usage=usage)
-        return TargetReply(output=answered.output, usage=usage, model=judge.id)
+        return TargetReply(output=answer.output, usage=usage, model=judge.id)
 
     async def close(self) -> None:
         return None
@@ -119,29 +121,29 @@ def output_of(verdict: Verdict) -> dict[str, JsonValue]:
     }
 
 
-def subject_in(value: JsonValue) -> LoadedSubject:
+def parse_subject(value: JsonValue) -> LoadedSubject:
     """Parse a subject: frozen evidence, `{"agent_run": …}` or an agent run. Raises `DataError` for anything else."""
     if isinstance(value, Mapping) and "evidence" in value:
         return load_snapshot(value)
     run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value
     if not isinstance(run, dict):
         raise DataError("the item's input is not an agent run: expected an object with transcripts")
-    loaded = pending_agent_run(parse_agent_run(run, "input")).load()
-    if isinstance(loaded, str):
-        raise DataError(loaded)
-    return loaded
+    subject = pending_agent_run(parse_agent_run(run, "input")).load()
+    if isinstance(subject, str):
+        raise DataError(subject)
+    return subject
 
 
 async def _timed(
-    call: TargetCall, judged: Callable[[], Awaitable[TargetReply | TargetFailure]]
+    call: TargetCall, judge: Callable[[], Awaitable[TargetReply | TargetFailure]]
 ) -> TargetReply | TargetFailure:
-    began = perf_counter()
+    start_time = perf_counter()
     try:
         async with asyncio.timeout(call.timeout_s):
-            given = await judged()
+            reply = await judge()
     except TimeoutError:
-        given = TargetFailure(kind="timeout", reason=f"no verdict within {call.timeout_s:g} s")
-    return given.model_copy(update={"duration_ms": (perf_counter() - began) * 1000})
+        reply = TargetFailure(kind="timeout", reason=f"no verdict within {call.timeout_s:g} s")
+    return reply.model_copy(update={"duration_ms": (perf_counter() - start_time) * 1000})
 
 
 def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> FailureTarget | SubjectTarget:
@@ -155,11 +157,11 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
     Raises:
         EvalscribeError: The judge cannot be used, or the rubric does not exist.
     """
-    builder = JudgeBuilder(workspace, settings=_judged_by(workspace.settings, target), models=models)
+    builder = JudgeBuilder(workspace, settings=_settings_with_judge(workspace.settings, target), models=models)
     rubric = builder.rubric(target.rubric)
     if _judges_failures(target, rubric):
-        return _failures(builder, target, workspace.store.analyses)
-    return _subjects(builder, target, rubric)
+        return _failure_target(builder, target, workspace.store.analyses)
+    return _subject_target(builder, target, rubric)
 
 
 def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
@@ -184,30 +186,32 @@ def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
     table = workspace.settings.cascade
     tags = FOR_ANALYSES if table.tags is None and _labels_failures(question) else table.issues()
     versions = [(tag, store_rubric(workspace.store.collections, workspace.prompts, tag.rubric)) for tag in tags]
-    named = tuple(tag.model_copy(update={"rubric": f"{by.id}@{by.version}"}) for tag, by in versions)
-    return CascadeParts(tag=table.tag, judge=table.judge, rules=table.rules, tags=named)
+    pinned_tags = tuple(
+        tag.model_copy(update={"rubric": f"{tag_rubric.id}@{tag_rubric.version}"}) for tag, tag_rubric in versions
+    )
+    return CascadeParts(tag=table.tag, judge=table.judge, rules=table.rules, tags=pinned_tags)
 
 
-def _failures(builder: JudgeBuilder, target: JudgeTarget, store: "AnalysisStore") -> FailureTarget:
+def _failure_target(builder: JudgeBuilder, target: JudgeTarget, store: "AnalysisStore") -> FailureTarget:
     models = builder.models(cascade=target.judge == CASCADE)
     rubric = target.rubric if models else None
-    first, again = (builder.analyst(models, rubric, fresh=fresh).judge for fresh in (False, True))
-    return FailureTarget(first, again, store)
+    first_judge, repeat_judge = (builder.analyst(models, rubric, fresh=fresh).judge for fresh in (False, True))
+    return FailureTarget(first_judge, repeat_judge, store)
 
 
-def _subjects(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> SubjectTarget:
-    first, again = (builder.loaded(rubric, target.judge, fresh=fresh) for fresh in (False, True))
-    return SubjectTarget(first, again, builder.results.knew)
+def _subject_target(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> SubjectTarget:
+    first_judge, repeat_judge = (builder.loaded(rubric, target.judge, fresh=fresh) for fresh in (False, True))
+    return SubjectTarget(first_judge, repeat_judge, builder.results.knew)
 
 
-def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
+def _settings_with_judge(settings: Settings, target: JudgeTarget) -> Settings:
     """Return the settings with their judge replaced by the experiment's.
 
     A cascade has the parts that the experiment's version records.
     """
     if target.judge == CASCADE:
-        nobody = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))
-        return settings.model_copy(update={"judge": nobody, "cascade": _table(target.cascade)})
+        no_judge = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))
+        return settings.model_copy(update={"judge": no_judge, "cascade": _table(target.cascade)})
     judge = SettingValue[str | None](value=target.judge, origin=Origin(where="the experiment", trust=COMMAND_LINE))
     return settings.model_copy(update={"judge": judge})
 

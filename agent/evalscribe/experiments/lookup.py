@@ -22,102 +22,102 @@ LOGS = "logs"
 """Folder of the store in which workers write their logs."""
 
 
-def experiment_named(workspace: Workspace, named: str) -> Experiment:
+def experiment_named(workspace: Workspace, name_or_id: str) -> Experiment:
     """Find an experiment as in `find_stored`."""
     store = workspace.store.experiments
-    return find_stored("experiment", named, store.experiment(named), store.experiments, "experiments create")
+    return find_stored("experiment", name_or_id, store.experiment(name_or_id), store.experiments, "experiments create")
 
 
-def version_named(workspace: Workspace, experiment: Experiment, named: str | None) -> ExperimentVersion:
+def version_named(workspace: Workspace, experiment: Experiment, number_or_id: str | None) -> ExperimentVersion:
     """Find a version by id or number; by default the latest. Raises `NotFoundError` listing the known ones."""
     versions = workspace.store.experiments.experiment_versions(experiment.id)
     # The experiment's latest version may not be the newest: `run --config` makes versions for a single run.
-    wanted = experiment.latest_version_id if named in (None, LATEST) else named
-    found = find_version(versions, wanted)
-    if found is None:
-        raise version_not_found(f"experiment {experiment.name}", wanted, versions)
-    return found
+    requested = experiment.latest_version_id if number_or_id in (None, LATEST) else number_or_id
+    version = find_version(versions, requested)
+    if version is None:
+        raise version_not_found(f"experiment {experiment.name}", requested, versions)
+    return version
 
 
-def run_named(workspace: Workspace, named: str) -> ExperimentRun:
+def run_named(workspace: Workspace, name_or_id: str) -> ExperimentRun:
     """Find a run by id, name or the beginning of an id. Raises `NotFoundError`, or `UsageError` if several fit."""
     store = workspace.store.experiment_runs
-    if found := store.run(named):
-        return found
-    if (id := find_by_prefix("run", named, store.ids("run", named))) and (found := store.run(id)):
-        return found
-    if why := describe_other_id(workspace, named):
-        raise NotFoundError(why)
+    if stored_run := store.run(name_or_id):
+        return stored_run
+    if (id := find_by_prefix("run", name_or_id, store.ids("run", name_or_id))) and (stored_run := store.run(id)):
+        return stored_run
+    if message := describe_other_id(workspace, name_or_id):
+        raise NotFoundError(message)
     names = list(dict.fromkeys(run.name or run.id for run in store.runs()))
-    known = (
-        f"{nearest(named, names).replace('available:', 'recent runs:')}; "
+    hint = (
+        f"{nearest(name_or_id, names).replace('available:', 'recent runs:')}; "
         "`evalscribe experiments runs list EXPERIMENT` lists all"
         if names
         else "nothing has run yet: start a run with `evalscribe experiments run EXPERIMENT`"
     )
-    raise NotFoundError(f"run {named[:80]!r} not found; {known}")
+    raise NotFoundError(f"run {name_or_id[:80]!r} not found; {hint}")
 
 
-def baseline_named(workspace: Workspace, named: str, run: ExperimentRun) -> ExperimentRun:
-    """Find the baseline of `run`: the previous run if `named` is `previous`, else a run as in `run_named`."""
-    if named != PREVIOUS:
-        return run_named(workspace, named)
-    if (found := previous_run(workspace, run)) is None:
+def baseline_named(workspace: Workspace, name_or_id: str, run: ExperimentRun) -> ExperimentRun:
+    """Find the baseline of `run`: the previous run if `name_or_id` is `previous`, else a run as in `run_named`."""
+    if name_or_id != PREVIOUS:
+        return run_named(workspace, name_or_id)
+    if (previous := previous_run(workspace, run)) is None:
         raise NotFoundError(f"run {run.name or run.id} has no previous run with scores on the same items")
-    return found
+    return previous
 
 
 def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | None:
     """Return the experiment's latest earlier run that tried the same items and completed with scores."""
     store = workspace.store.experiment_runs
     runs = store.runs(run.experiment_id)
-    earlier = runs[: next(number for number, one in enumerate(runs) if one.id == run.id)]
-    for one in reversed(earlier):
-        same_items = one.state == "completed" and one.dataset_version_id == run.dataset_version_id
-        if same_items and {"passed", "failed"} & store.tally(one.id).keys():
-            return one
+    earlier = runs[: next(number for number, other_run in enumerate(runs) if other_run.id == run.id)]
+    for other_run in reversed(earlier):
+        is_comparable = other_run.state == "completed" and other_run.dataset_version_id == run.dataset_version_id
+        if is_comparable and {"passed", "failed"} & store.tally(other_run.id).keys():
+            return other_run
     return None
 
 
-def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
+def run_of_experiment(workspace: Workspace, names: Sequence[str]) -> ExperimentRun:
     """Find a run by one name, or by two: the experiment's and the run's.
 
     Raises `UsageError` if the run belongs to another experiment.
     """
-    if len(named) > 2:
+    if len(names) > 2:
         raise UsageError("give one run, or an experiment and its run")
-    run = run_named(workspace, named[-1])
-    if len(named) == 2 and experiment_named(workspace, named[0]).id != run.experiment_id:
-        raise UsageError(f"run {run.id} does not belong to experiment {named[0]}")
+    run = run_named(workspace, names[-1])
+    if len(names) == 2 and experiment_named(workspace, names[0]).id != run.experiment_id:
+        raise UsageError(f"run {run.id} does not belong to experiment {names[0]}")
     return run
 
 
 def experiment_of(workspace: Workspace, run: ExperimentRun) -> Experiment:
-    found = workspace.store.experiments.experiment(run.experiment_id)
-    if found is None:
+    experiment = workspace.store.experiments.experiment(run.experiment_id)
+    if experiment is None:
         raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
-    return found
+    return experiment
 
 
-def require_ended(run: ExperimentRun, why: str) -> None:
+def require_ended(run: ExperimentRun, reason: str) -> None:
     """Raise `UsageError` unless the run has ended.
 
     Args:
-        why: The reason, such as `its gate is decided when it has ended`.
+        reason: The reason, such as `its gate is decided when it has ended`.
     """
     if not run.terminal:
         raise UsageError(
-            f"run {run.name or run.id} is {run.state}: {why}.\n"
+            f"run {run.name or run.id} is {run.state}: {reason}.\n"
             f"Wait for it: `evalscribe experiments runs wait {run.id}`."
         )
 
 
 def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersion:
     """Return the experiment version that the run uses."""
-    found = workspace.store.experiments.experiment_version(run.experiment_version_id)
-    if found is None:
+    version = workspace.store.experiments.experiment_version(run.experiment_version_id)
+    if version is None:
         raise NotFoundError(f"version {run.experiment_version_id} of run {run.id} is not in the store")
-    return found
+    return version
 
 
 MOST_SPLITS = 10
@@ -144,22 +144,24 @@ def number_of_items(workspace: Workspace, dataset_version_id: str, split: str | 
         return version.items
     splits = Counter(item.split for item in workspace.store.datasets.items(version.id) if item.split is not None)
     if split not in splits:
-        raise UsageError(_no_such(workspace, version, split, splits), fields=("config",))
+        raise UsageError(_empty_split_message(workspace, version, split, splits), fields=("config",))
     return splits[split]
 
 
-def _no_such(workspace: Workspace, version: DatasetVersion, split: str, splits: Counter[str]) -> str:
+def _empty_split_message(workspace: Workspace, version: DatasetVersion, split: str, splits: Counter[str]) -> str:
     dataset = workspace.store.datasets.find(version.dataset_id)
     name = dataset.name if dataset else version.dataset_id
-    there = join_first([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
-    deal = f"to split it, run `evalscribe datasets split {name}`, then `evalscribe datasets publish {name}`"
-    said = f"splits: {there}" if splits else f"the dataset is not split; {deal}"
-    return f"`config`: split {split!r} of {name}@{version.number} has no items; {said}"
+    split_list = join_first(
+        [f"{split_name} ({number:,})" for split_name, number in sorted(splits.items())], MOST_SPLITS
+    )
+    advice = f"to split it, run `evalscribe datasets split {name}`, then `evalscribe datasets publish {name}`"
+    problem = f"splits: {split_list}" if splits else f"the dataset is not split; {advice}"
+    return f"`config`: split {split!r} of {name}@{version.number} has no items; {problem}"
 
 
 class StoredTrial(NamedTuple):
     item: Item
-    attempt: ItemTrial
+    trial: ItemTrial
     scores: tuple[Score, ...]
     """The trial's current scores, in order of creation."""
 
@@ -168,34 +170,36 @@ class PlannedTrial(NamedTuple):
     item: Item
     repetition: int
     """Number of the repetition, starting at 1."""
-    kept: StoredTrial | None
+    stored: StoredTrial | None
     """None if the trial has not run."""
 
 
 def stored_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[StoredTrial]:
     """Return the trials that have run, in the order of `planned_trials`."""
-    return (one.kept for one in planned_trials(workspace, run) if one.kept is not None)
+    return (
+        planned_trial.stored for planned_trial in planned_trials(workspace, run) if planned_trial.stored is not None
+    )
 
 
 def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[PlannedTrial]:
     """Yield all planned trials in the order of the dataset, then by repetition. Reads one page at a time."""
-    attempts = workspace.store.experiment_runs.attempts(run.id)
-    attempt = next(attempts, None)
+    trials = workspace.store.experiment_runs.attempts(run.id)
+    trial = next(trials, None)
     scored = groupby(
         workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id
     )
-    of_item, its = next(scored, (None, iter(())))
+    scored_id, item_scores = next(scored, (None, iter(())))
     for item in items_of(workspace, run):
         for repetition in range(1, run.repetitions + 1):
-            if attempt is None or (attempt.item.item_key, attempt.item.repetition) != (item.key, repetition):
+            if trial is None or (trial.item.item_key, trial.item.repetition) != (item.key, repetition):
                 yield PlannedTrial(item, repetition, None)
                 continue
             scores: tuple[Score, ...] = ()
-            if of_item == attempt.item.id:
-                scores = tuple(its)
-                of_item, its = next(scored, (None, iter(())))
-            yield PlannedTrial(item, repetition, StoredTrial(item, attempt, scores))
-            attempt = next(attempts, None)
+            if scored_id == trial.item.id:
+                scores = tuple(item_scores)
+                scored_id, item_scores = next(scored, (None, iter(())))
+            yield PlannedTrial(item, repetition, StoredTrial(item, trial, scores))
+            trial = next(trials, None)
 
 
 DEAD_S = 15.0
@@ -207,15 +211,15 @@ STARTING_S = 180.0
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
     """Return whether an unfinished run has lost its worker: its claim is free and its last heartbeat is too old."""
-    patience = STARTING_S if run.worker in (None, STARTING) else DEAD_S
-    if run.terminal or _age_s(run.heartbeat_at or run.created_at) < patience:
+    timeout_s = STARTING_S if run.worker in (None, STARTING) else DEAD_S
+    if run.terminal or _age_s(run.heartbeat_at or run.created_at) < timeout_s:
         return False
-    with runs.claim(run.id) as unclaimed:
-        if not unclaimed:
+    with runs.claim(run.id) as claimed:
+        if not claimed:
             return False
-    now = runs.run(run.id)
-    return now is not None and not now.terminal and now.heartbeat_at == run.heartbeat_at
+    current = runs.run(run.id)
+    return current is not None and not current.terminal and current.heartbeat_at == run.heartbeat_at
 
 
-def _age_s(at: str) -> float:
-    return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
+def _age_s(timestamp: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(timestamp)).total_seconds()

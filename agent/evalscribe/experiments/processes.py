@@ -16,11 +16,11 @@ from evalscribe.settings import access
 
 MARK = "EVALSCRIBE_STARTED_BY"
 """Environment variable with which processes started here are found even after their parents have ended."""
-OURS = ("EVALSCRIBE_", "ACTIONS_")
+OWN_PREFIXES = ("EVALSCRIBE_", "ACTIONS_")
 """Prefixes of variables for evalscribe's settings, such as the store's password, and for a CI runner's tokens."""
-KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *access.GITHUB_TOKENS})
+KEY_VARIABLES = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *access.GITHUB_TOKENS})
 """Environment variables with keys for run sources and for publishing reports."""
-ORDERS = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
+RUNNER_FILE_VARIABLES = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
 """Environment variables that name files from which a CI runner takes settings and commands."""
 
 
@@ -30,11 +30,11 @@ def new_mark() -> str:
 
 def user_environment(mark: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the environment for a user's process: without secrets, with `mark`."""
-    return {**{name: value for name, value in environ.items() if _is_theirs(name)}, MARK: mark}
+    return {**{name: value for name, value in environ.items() if _is_user_variable(name)}, MARK: mark}
 
 
-def _is_theirs(name: str) -> bool:
-    return not name.startswith(OURS) and name not in KEYS and name not in ORDERS
+def _is_user_variable(name: str) -> bool:
+    return not name.startswith(OWN_PREFIXES) and name not in KEY_VARIABLES and name not in RUNNER_FILE_VARIABLES
 
 
 ROUNDS = 20
@@ -43,13 +43,13 @@ ROUNDS = 20
 
 def strays(leader: int) -> list[psutil.Process]:
     """Return the descendants of a group's leader that are in another group."""
-    found = []
+    descendants = []
     with suppress(psutil.Error):
         for process in psutil.Process(leader).children(recursive=True):
             with suppress(ProcessLookupError):
                 if os.getpgid(process.pid) != leader:
-                    found.append(process)
-    return found
+                    descendants.append(process)
+    return descendants
 
 
 def end_strays(processes: Sequence[psutil.Process]) -> None:
@@ -65,20 +65,20 @@ async def end_marked(mark: str) -> None:
     Processes that were started with an empty environment are not found.
     """
     for _ in range(ROUNDS):
-        found = await asyncio.to_thread(_marked, mark)
-        if not found:
+        processes = await asyncio.to_thread(_marked_processes, mark)
+        if not processes:
             return
-        end_strays(found)
+        end_strays(processes)
         await asyncio.sleep(0.01)
 
 
-def _marked(mark: str) -> list[psutil.Process]:
-    found = []
+def _marked_processes(mark: str) -> list[psutil.Process]:
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):  # the process is another user's, or has ended
             if mark in process.environ().values():
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 LOG = 20_000
@@ -87,8 +87,8 @@ GRACE_S = 0.7
 """Seconds between SIGTERM and SIGKILL."""
 LEFT_OVER_S = 0.3
 """Maximum seconds to keep reading after a process has ended, since its descendants may hold the output open."""
-PIECE = 65536
-_WATCHED = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
+CHUNK = 65536
+_WATCHER_COMMAND = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
 """Shell command that starts a watcher beside the program, to kill the process group if this process is killed.
 
 The watcher reads from a pipe whose only write end this process holds, so reading ends when this process does.
@@ -98,27 +98,27 @@ The watcher reads from a pipe whose only write end this process holds, so readin
 @cache
 def _lifeline() -> int:
     """Return the read end of a pipe whose write end stays open as long as this process lives."""
-    theirs, _ours = os.pipe()
-    return theirs
+    read_end, _write_end = os.pipe()
+    return read_end
 
 
 class PipeReader:
     """Reader of a pipe that never stops, so that writers never block."""
 
-    def __init__(self, keep_end: int | None = None) -> None:
+    def __init__(self, tail_size: int | None = None) -> None:
         self.size = 0
-        self.kept = bytearray()
-        self._keep_end = keep_end
+        self.content = bytearray()
+        self._tail_size = tail_size
 
     @property
     def text(self) -> str:
-        return self.kept.decode("utf-8", "replace")
+        return self.content.decode("utf-8", "replace")
 
-    def add(self, piece: bytes) -> None:
-        self.size += len(piece)
-        self.kept += piece
-        if self._keep_end is not None:
-            del self.kept[: -self._keep_end]
+    def add(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        self.content += chunk
+        if self._tail_size is not None:
+            del self.content[: -self._tail_size]
 
 
 class ProcessGroup:
@@ -128,41 +128,41 @@ class ProcessGroup:
         self.out = PipeReader()
         self.err = PipeReader(LOG)
         self._process = process
-        self._over = False
+        self._has_ended = False
         """True after the process was ended, when its id may belong to another process."""
         self._pipes: list[asyncio.ReadTransport] = []
         self._readers: list[asyncio.Task[None]] = []
         self._sweeper: asyncio.Task[None] | None = None
 
     @classmethod
-    async def started(
+    async def start(
         cls,
         command: Sequence[str],
         folder: Path,
         *,
-        feed: bytes = b"",
+        stdin_data: bytes = b"",
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
-        merged: bool = False,
+        merge_output: bool = False,
     ) -> "ProcessGroup":
         """Start a process. Raises `OSError`.
 
         Args:
             command: The program's path and its arguments.
-            feed: Standard input.
-            merged: Whether to collect standard output in `err` too.
+            stdin_data: Standard input.
+            merge_output: Whether to collect standard output in `err` too.
         """
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
-            with tempfile.TemporaryFile() as given:
-                given.write(feed)
-                given.seek(0)
+            with tempfile.TemporaryFile() as stdin_file:
+                stdin_file.write(stdin_data)
+                stdin_file.seek(0)
                 process = await asyncio.create_subprocess_exec(
-                    *("/bin/sh", "-c", _WATCHED, str(_lifeline()), *command),
+                    *("/bin/sh", "-c", _WATCHER_COMMAND, str(_lifeline()), *command),
                     cwd=folder,
                     env=env,
-                    stdin=given,
-                    stdout=err_end if merged else out_end,
+                    stdin=stdin_file,
+                    stdout=err_end if merge_output else out_end,
                     stderr=err_end,
                     pass_fds=(*pass_fds, _lifeline()),
                     start_new_session=True,
@@ -184,38 +184,38 @@ class ProcessGroup:
             raise
         return group
 
-    async def ended(self, most: int) -> int | None:
-        """Wait for the exit code (negative after a signal). Returns None once the output exceeds `most` bytes."""
+    async def wait_for_exit(self, max_output: int) -> int | None:
+        """Wait for the exit code (negative after a signal). Returns None once the output exceeds `max_output` bytes."""
         out, err = self._readers
-        exited = asyncio.create_task(self._process.wait())
+        exit_task = asyncio.create_task(self._process.wait())
         try:
-            while not exited.done():
-                await asyncio.wait((exited, out), return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
-                if self.out.size > most:
+            while not exit_task.done():
+                await asyncio.wait((exit_task, out), return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
+                if self.out.size > max_output:
                     return None
                 if out.done():
-                    await exited
+                    await exit_task
             await asyncio.wait((out, err), timeout=LEFT_OVER_S)
         finally:
-            exited.cancel()
-        return None if self.out.size > most else self._process.returncode
+            exit_task.cancel()
+        return None if self.out.size > max_output else self._process.returncode
 
     async def wait(self) -> int:
         return await self._process.wait()
 
     def kill(self) -> None:
         """Kill the process and all its descendants at once."""
-        if not self._over:
-            left = self._strays()
+        if not self._has_ended:
+            descendants = self._strays()
             self._signal(signal.SIGKILL)
-            end_strays(left)
+            end_strays(descendants)
 
     async def end(self, grace_s: float = GRACE_S) -> None:
         """Ask the process to end, then kill it and all its descendants."""
-        if self._over:
+        if self._has_ended:
             return
-        self._over = True
-        left = self._strays()
+        self._has_ended = True
+        descendants = self._strays()
         try:
             if self._process.returncode is None and grace_s:
                 self._signal(signal.SIGTERM)
@@ -223,9 +223,9 @@ class ProcessGroup:
                     async with asyncio.timeout(grace_s):
                         await self._process.wait()
         finally:
-            left += self._strays()
+            descendants += self._strays()
             self._signal(signal.SIGKILL)
-            end_strays(left)
+            end_strays(descendants)
         if self._sweeper:
             await self._sweeper
         for pipe in self._pipes:
@@ -233,12 +233,12 @@ class ProcessGroup:
         for reader in self._readers:
             reader.cancel()
 
-    async def _read(self, fd: int, written: PipeReader) -> None:
+    async def _read(self, fd: int, pipe_reader: PipeReader) -> None:
         stream = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
         pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(fd, "rb", 0))
         self._pipes.append(pipe)
-        self._readers.append(asyncio.create_task(_copy(stream, written)))
+        self._readers.append(asyncio.create_task(_copy(stream, pipe_reader)))
 
     async def _sweep(self) -> None:
         """Kill descendants that outlive the process, because they hold its pipes open although nothing uses them."""
@@ -261,6 +261,6 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-async def _copy(stream: asyncio.StreamReader, written: PipeReader) -> None:
-    while piece := await stream.read(PIECE):
-        written.add(piece)
+async def _copy(stream: asyncio.StreamReader, pipe_reader: PipeReader) -> None:
+    while chunk := await stream.read(CHUNK):
+        pipe_reader.add(chunk)

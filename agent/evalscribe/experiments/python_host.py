@@ -27,7 +27,7 @@ LINE = 2 * LARGEST
 NUMBER_BITS = 62
 _ANSWERS = {"described", "value", "error", "gone"}
 LONGEST_MS = 1e12
-LET_GO_S = 1.0
+DROP_TIMEOUT_S = 1.0
 """Seconds in which the process must confirm that a call was dropped; if it does not, its event loop is blocked."""
 
 
@@ -40,46 +40,55 @@ class BrokenCodeError(UsageError):
 
 
 class ChildProcess:
-    """Child process that answers many calls at a time. Created by `started`."""
+    """Child process that answers many calls at a time. Created by `start`."""
 
     def __init__(self, group: ProcessGroup, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.abandoned: set[int] = set()
         """Calls that timed out and have not ended."""
         self._group = group
         self._writer = writer
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._loads: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
-        self._dead: str | None = None
+        self._futures: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._load_tasks: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
+        self._end_reason: str | None = None
         self._listener = asyncio.create_task(self._listen(reader))
 
     @classmethod
-    async def started(cls, folder: Path, concurrency: int, env: Mapping[str, str]) -> "ChildProcess":
+    async def start(cls, folder: Path, concurrency: int, env: Mapping[str, str]) -> "ChildProcess":
         """Start the process in a process group of its own. Raises `UsageError` if it cannot be started."""
-        ours, theirs = socket.socketpair()
-        options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(concurrency))
+        parent_socket, child_socket = socket.socketpair()
+        options = (
+            "-P",
+            "-u",
+            "-X",
+            "faulthandler",
+            str(PROGRAM),
+            str(child_socket.fileno()),
+            str(folder),
+            str(concurrency),
+        )
         try:
-            group = await ProcessGroup.started(
-                (sys.executable, *options), folder, env=env, pass_fds=(theirs.fileno(),), merged=True
+            group = await ProcessGroup.start(
+                (sys.executable, *options), folder, env=env, pass_fds=(child_socket.fileno(),), merge_output=True
             )
         except OSError as error:
-            ours.close()
+            parent_socket.close()
             raise UsageError(f"Python cannot be started in {folder}: {error.strerror or error}") from None
         finally:
-            theirs.close()
+            child_socket.close()
         try:
-            return cls(group, *await asyncio.open_connection(sock=ours, limit=LINE))
+            return cls(group, *await asyncio.open_connection(sock=parent_socket, limit=LINE))
         except BaseException:
             group.kill()
             raise
 
     @property
     def alive(self) -> bool:
-        return self._dead is None
+        return self._end_reason is None
 
     @property
     def idle(self) -> bool:
         """True if no call is waiting."""
-        return not self._waiting
+        return not self._futures
 
     async def load(self, address: str, kind: str) -> dict[str, Any]:
         """Import a function once and return its description. Raises `ChildDied`."""
@@ -88,18 +97,18 @@ class ChildProcess:
     def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
         """Start importing a function like `load`, without waiting for the result."""
         key = (address, kind)
-        if key not in self._loads:
-            self._loads[key] = asyncio.create_task(self._ask(_number(), {"load": address, "kind": kind}))
-        return self._loads[key]
+        if key not in self._load_tasks:
+            self._load_tasks[key] = asyncio.create_task(self._request(_number(), {"load": address, "kind": kind}))
+        return self._load_tasks[key]
 
     async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
         """Call a function and return the reply, or `late` and `log` if it timed out. Raises `ChildDied`."""
         number = _number()
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._ask(number, {"call": address, "kind": kind, "payload": payload})
+                return await self._request(number, {"call": address, "kind": kind, "payload": payload})
         except TimeoutError:
-            return {"late": True, "log": await self._let_go(number)}
+            return {"late": True, "log": await self._drop_call(number)}
         except asyncio.CancelledError:
             with suppress(OSError):
                 self._send({"id": number, "drop": number})
@@ -110,80 +119,80 @@ class ChildProcess:
         await self._group.end(grace_s=0)
         self._writer.close()
         await self._listener
-        await asyncio.gather(*self._loads.values(), return_exceptions=True)
+        await asyncio.gather(*self._load_tasks.values(), return_exceptions=True)
 
-    async def _ask(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
-        if self._dead is not None:
-            raise ChildDied(self._dead)
-        self._waiting[number] = asyncio.get_running_loop().create_future()
+    async def _request(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
+        if self._end_reason is not None:
+            raise ChildDied(self._end_reason)
+        self._futures[number] = asyncio.get_running_loop().create_future()
         try:
             self._send({"id": number, **message})
-            return await self._waiting[number]
+            return await self._futures[number]
         finally:
-            self._waiting.pop(number, None)
+            self._futures.pop(number, None)
 
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(json.dumps(message).encode() + b"\n")
 
-    async def _let_go(self, number: int) -> str:
+    async def _drop_call(self, number: int) -> str:
         """Drop a call that timed out and return its log. A process that does not respond is killed."""
         try:
-            async with asyncio.timeout(LET_GO_S):
-                said = await self._ask(number, {"drop": number})
+            async with asyncio.timeout(DROP_TIMEOUT_S):
+                reply = await self._request(number, {"drop": number})
         except TimeoutError:
-            self._dead = "a call that timed out blocked its event loop"
+            self._end_reason = "a call that timed out blocked its event loop"
             self._group.kill()
             return ""
         except ChildDied:
             return ""
-        if said.get("gone") is False:
+        if reply.get("gone") is False:
             self.abandoned.add(number)
-        return str(said.get("log", ""))
+        return str(reply.get("log", ""))
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while line := await reader.readline():
-                said = _reply(line)
-                waiting = self._waiting.get(said["id"])
-                if waiting is None:
-                    self.abandoned.discard(said["id"])
-                elif not waiting.done():
-                    waiting.set_result(said)
+                reply = _reply(line)
+                future = self._futures.get(reply["id"])
+                if future is None:
+                    self.abandoned.discard(reply["id"])
+                elif not future.done():
+                    future.set_result(reply)
         except (ValueError, RecursionError):
-            self._dead = "its process sent an invalid reply"
+            self._end_reason = "its process sent an invalid reply"
         except OSError:
             pass  # The exit status of the process says why the connection failed.
         self._group.kill()
         code = await self._group.wait()
-        self._dead = self._dead or _ending(code)
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(ChildDied(self._dead))
+        self._end_reason = self._end_reason or _exit_text(code)
+        for future in self._futures.values():
+            if not future.done():
+                future.set_exception(ChildDied(self._end_reason))
 
     @property
-    def printed(self) -> str:
+    def output(self) -> str:
         """Return the end of what the process printed outside of calls, such as a crash report."""
         return self._group.err.text
 
 
 def _reply(line: bytes) -> dict[str, Any]:
     """Parse a reply. Raises `ValueError` or `RecursionError` if it is invalid."""
-    said: dict[str, Any] = json.loads(line, parse_constant=_no_json)
-    if not _is_reply(said):
+    reply: dict[str, Any] = json.loads(line, parse_constant=_no_json)
+    if not _is_reply(reply):
         raise ValueError("no reply")
-    return said
+    return reply
 
 
-def _is_reply(said: object) -> bool:
+def _is_reply(value: object) -> bool:
     """Return whether a reply is well-formed: the user's code can write to the same connection."""
     return (
-        isinstance(said, dict)
-        and isinstance(said.get("id"), int)
-        and isinstance(said.get("ms"), int | float)
-        and 0 <= said["ms"] < LONGEST_MS
-        and all(isinstance(said.get(name, ""), str) for name in ("log", "error", "traceback", "place"))
-        and isinstance(said.get("described", {}), dict)
-        and not _ANSWERS.isdisjoint(said)
+        isinstance(value, dict)
+        and isinstance(value.get("id"), int)
+        and isinstance(value.get("ms"), int | float)
+        and 0 <= value["ms"] < LONGEST_MS
+        and all(isinstance(value.get(name, ""), str) for name in ("log", "error", "traceback", "place"))
+        and isinstance(value.get("described", {}), dict)
+        and not _ANSWERS.isdisjoint(value)
     )
 
 
@@ -196,7 +205,7 @@ def _no_json(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def _ending(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"its process ended ({f'exit code {code}' if code >= 0 else signal_name(-code)})"
 
 
@@ -205,7 +214,7 @@ MOST_ABANDONED = 3
 """Number of timed-out calls after which a new process takes over, since their threads cannot be ended."""
 IMPORT_S = 120.0
 """Seconds for importing a module."""
-ALONE = 4
+MAX_RETRIES = 4
 """Maximum concurrent retries, each of which has its own process."""
 
 
@@ -251,29 +260,29 @@ class PythonHost:
         self._folder = folder
         self._mark = new_mark()
         self._concurrency = concurrency
-        self._shared: ChildProcess | None = None
-        self._all: set[ChildProcess] = set()
+        self._shared_child: ChildProcess | None = None
+        self._children: set[ChildProcess] = set()
         self._starting = asyncio.Lock()
-        self._alone = asyncio.Semaphore(ALONE)
+        self._retry_slots = asyncio.Semaphore(MAX_RETRIES)
         self._closed = False
 
     async def check(self, address: str, kind: Kind) -> FunctionDescription:
         """Import a function in a process of its own and describe it. Raises `UsageError` if it cannot be used."""
-        child = await self._new(1)
+        child = await self._new_child(1)
         try:
-            said = await self._loaded(child, address, kind)
-        except ChildDied as death:
-            raise self._unusable(address, f"{death} while it was imported", child.printed) from None
+            reply = await self._load(child, address, kind)
+        except ChildDied as error:
+            raise self._unusable_error(address, f"{error} while it was imported", child.output) from None
         finally:
-            await self._end(child)
-        return _described(address, said["described"])
+            await self._end_child(child)
+        return _function_description(address, reply["described"])
 
     async def begin(self, address: str, kind: Kind) -> None:
         """Start the process, which imports the function in the background; calls report import errors.
 
         Raises `UsageError` if it cannot be started.
         """
-        (await self._current()).begin_load(address, kind)
+        (await self._current_child()).begin_load(address, kind)
         await asyncio.sleep(0)  # Lets the import request be sent before any other request.
 
     async def call(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
@@ -287,82 +296,82 @@ class PythonHost:
             UsageError: The function cannot be imported, which concerns all calls.
         """
         try:
-            return await self._tried(await self._current(), address, kind, payload, timeout_s)
+            return await self._call_in(await self._current_child(), address, kind, payload, timeout_s)
         except ChildDied:
             if self._closed:
                 raise EvalscribeError("the process of a Python function was ended") from None
-        async with self._alone:
-            return await self._apart(address, kind, payload, timeout_s)
+        async with self._retry_slots:
+            return await self._call_alone(address, kind, payload, timeout_s)
 
     async def close(self) -> None:
         """End every process with its descendants."""
         self._closed = True
-        await asyncio.gather(*(self._end(child) for child in tuple(self._all)))
+        await asyncio.gather(*(self._end_child(child) for child in tuple(self._children)))
         await end_marked(self._mark)
 
-    async def _apart(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
-        child = await self._new(1)
+    async def _call_alone(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
+        child = await self._new_child(1)
         try:
-            return await self._tried(child, address, kind, payload, timeout_s)
-        except ChildDied as death:
-            return HostReply(error=str(death), log=redact(child.printed))
+            return await self._call_in(child, address, kind, payload, timeout_s)
+        except ChildDied as error:
+            return HostReply(error=str(error), log=redact(child.output))
         finally:
-            await self._end(child)
+            await self._end_child(child)
 
-    async def _tried(
+    async def _call_in(
         self, child: ChildProcess, address: str, kind: Kind, payload: JsonValue, timeout_s: float
     ) -> HostReply:
-        await self._loaded(child, address, kind)
-        said = await child.call(address, kind, payload, timeout_s)
-        if child is not self._shared and child.idle and child in self._all:
-            await self._end(child)
-        if said.get("late"):
+        await self._load(child, address, kind)
+        reply = await child.call(address, kind, payload, timeout_s)
+        if child is not self._shared_child and child.idle and child in self._children:
+            await self._end_child(child)
+        if reply.get("late"):
             reason = f"no answer within {timeout_s:g} s"
-            return HostReply(error=reason, log=redact(said["log"]), timed_out=True, duration_ms=timeout_s * 1000)
-        return _host_reply(said)
+            return HostReply(error=reason, log=redact(reply["log"]), timed_out=True, duration_ms=timeout_s * 1000)
+        return _host_reply(reply)
 
-    async def _loaded(self, child: ChildProcess, address: str, kind: Kind) -> Mapping[str, Any]:
+    async def _load(self, child: ChildProcess, address: str, kind: Kind) -> Mapping[str, Any]:
         try:
             async with asyncio.timeout(IMPORT_S):
-                said = await child.load(address, kind)
+                reply = await child.load(address, kind)
         except TimeoutError:
-            raise self._unusable(address, f"was not imported within {IMPORT_S:g} s", "") from None
-        if said.get("place"):
+            raise self._unusable_error(address, f"was not imported within {IMPORT_S:g} s", "") from None
+        if reply.get("place"):
             raise BrokenCodeError(
-                f"python:{address} could not be imported: {redact(said['error'])} ({said['place']}).\n"
+                f"python:{address} could not be imported: {redact(reply['error'])} ({reply['place']}).\n"
                 f"It was imported from {self._folder} with {sys.executable}."
             )
-        if "error" in said:
-            raise self._unusable(address, said["error"], said.get("traceback") or said["log"])
-        return said
+        if "error" in reply:
+            raise self._unusable_error(address, reply["error"], reply.get("traceback") or reply["log"])
+        return reply
 
-    def _unusable(self, address: str, reason: str, more: str) -> UsageError:
-        lines = [line for line in redact(more).splitlines() if f'File "{self._folder}' in line]
+    def _unusable_error(self, address: str, reason: str, detail: str) -> UsageError:
+        lines = [line for line in redact(detail).splitlines() if f'File "{self._folder}' in line]
         place = f" ({lines[-1].strip()})" if lines else ""
         return UsageError(
             f"python:{address}: {redact(reason)}{place}\nIt was imported from {self._folder} with {sys.executable}."
         )
 
-    async def _current(self) -> ChildProcess:
+    async def _current_child(self) -> ChildProcess:
         """Return the process for new calls; replace it if too many timed-out calls still run in it."""
         async with self._starting:
-            now = self._shared
-            if now is not None and now.alive and len(now.abandoned) < MOST_ABANDONED:
-                return now
-            self._shared = await self._new(self._concurrency)
-        if now is not None and (now.idle or not now.alive):
-            await self._end(now)
-        return self._shared
+            child = self._shared_child
+            if child is not None and child.alive and len(child.abandoned) < MOST_ABANDONED:
+                return child
+            self._shared_child = await self._new_child(self._concurrency)
+        if child is not None and (child.idle or not child.alive):
+            await self._end_child(child)
+        return self._shared_child
 
-    async def _new(self, concurrency: int) -> ChildProcess:
+    async def _new_child(self, concurrency: int) -> ChildProcess:
         if self._closed:
             raise EvalscribeError("the process of a Python function was ended")
-        child = await ChildProcess.started(self._folder, concurrency, user_environment(self._mark))
-        self._all.add(child)
+        child = await ChildProcess.start(self._folder, concurrency, user_environment(self._mark))
+        self._children.add(child)
         return child
 
-    async def _end(self, child: ChildProcess) -> None:
-        self._all.discard(child)
+    async def _end_child(self, child: ChildProcess) -> None:
+        self._children.discard(child)
         await child.end()
 
 
@@ -375,13 +384,13 @@ async def describe(folder: Path, address: str, kind: Kind) -> FunctionDescriptio
         await host.close()
 
 
-def _described(address: str, said: Mapping[str, Any]) -> FunctionDescription:
-    about = said["about"]
+def _function_description(address: str, reply: Mapping[str, Any]) -> FunctionDescription:
+    about = reply["about"]
     return FunctionDescription(
         address=address,
-        doc=said["doc"],
-        parameters=tuple(said["parameters"]),
-        code=said["code"],
+        doc=reply["doc"],
+        parameters=tuple(reply["parameters"]),
+        code=reply["code"],
         name=about.get("name"),
         description=about.get("description", ""),
         depends_on=tuple(about.get("depends_on", ())),
@@ -389,16 +398,16 @@ def _described(address: str, said: Mapping[str, Any]) -> FunctionDescription:
     )
 
 
-def _host_reply(said: Mapping[str, Any]) -> HostReply:
+def _host_reply(reply: Mapping[str, Any]) -> HostReply:
     """Return the reply in a form that can be stored."""
-    told = {name: clean_text(redact(said.get(name, ""))) for name in ("traceback", "log")}
+    texts = {name: clean_text(redact(reply.get(name, ""))) for name in ("traceback", "log")}
     try:
-        value: Any = clean_json(said.get("value"))
+        value: Any = clean_json(reply.get("value"))
     except DataError as problem:
-        return HostReply(error=f"its return value cannot be stored: {problem}", duration_ms=said["ms"], **told)
-    place = f" ({said['place']})" if said.get("place") else ""
-    reason = clean_text(redact(said["error"] + place)) if "error" in said else None
-    return HostReply(value=value, error=reason, duration_ms=said["ms"], **told)
+        return HostReply(error=f"its return value cannot be stored: {problem}", duration_ms=reply["ms"], **texts)
+    place = f" ({reply['place']})" if reply.get("place") else ""
+    reason = clean_text(redact(reply["error"] + place)) if "error" in reply else None
+    return HostReply(value=value, error=reason, duration_ms=reply["ms"], **texts)
 
 
 class PythonTarget:
@@ -419,18 +428,18 @@ class PythonTarget:
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Call the function. Raises `UsageError` if it cannot be imported."""
         payload: JsonValue = {"input": call.input, "context": _context(call)}
-        said = await self._host.call(self._address, "component", payload, call.timeout_s)
-        if said.timed_out:
-            return targets.timeout_reply(call.timeout_s, said.log)
-        if said.error is not None:
-            log = "\n".join(filter(None, (said.log, said.traceback)))
-            return targets.failed_reply(said.error, log=log, duration_ms=said.duration_ms)
-        return targets.parse_reply(said.value, log=said.log, duration_ms=said.duration_ms)
+        reply = await self._host.call(self._address, "component", payload, call.timeout_s)
+        if reply.timed_out:
+            return targets.timeout_reply(call.timeout_s, reply.log)
+        if reply.error is not None:
+            log = "\n".join(filter(None, (reply.log, reply.traceback)))
+            return targets.failed_reply(reply.error, log=log, duration_ms=reply.duration_ms)
+        return targets.parse_reply(reply.value, log=reply.log, duration_ms=reply.duration_ms)
 
     async def close(self) -> None:
         await self._host.close()
 
 
 def _context(call: TargetCall) -> dict[str, JsonValue]:
-    told = call.model_dump(mode="json", include={"run_id", "item_key", "repetition", "metadata"})
-    return {**told, "idempotency_key": call.idempotency_key}
+    fields = call.model_dump(mode="json", include={"run_id", "item_key", "repetition", "metadata"})
+    return {**fields, "idempotency_key": call.idempotency_key}

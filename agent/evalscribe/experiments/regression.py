@@ -14,7 +14,7 @@ from evalscribe.experiments.control import launch_run, plan_run
 from evalscribe.experiments.datasets import create_dataset as dataset_created
 from evalscribe.experiments.datasets import item_batches
 from evalscribe.experiments.definitions import create_experiment, validate_experiment_name, version_options
-from evalscribe.experiments.items_of_runs import ItemParts, of_evidence, of_record
+from evalscribe.experiments.items_of_runs import ItemParts, parts_of_evidence, parts_of_record
 from evalscribe.experiments.lookup import experiment_of, require_ended, version_of_run
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import FindingSummary
@@ -81,20 +81,20 @@ def select_failures(
     Args:
         findings: Findings by printed path. A human label takes precedence over the judge's.
     """
-    found: dict[str, tuple[FailedTrial, FindingSummary | None]] = {}
-    left: dict[str, str] = {}
+    selected: dict[str, tuple[FailedTrial, FindingSummary | None]] = {}
+    excluded: dict[str, str] = {}
     for failure in failures:
         finding = findings.get(failure.path)
-        reason = label and _why_not(finding, label)
+        reason = label and _exclusion_reason(finding, label)
         if reason:
-            left.setdefault(failure.key, reason)
+            excluded.setdefault(failure.key, reason)
         else:
-            found.setdefault(failure.key, (failure, finding))
-    reasons = Counter(reason for key, reason in left.items() if key not in found)
-    return SelectedFailures(tuple(found.values()), dict(sorted(reasons.items())))
+            selected.setdefault(failure.key, (failure, finding))
+    reasons = Counter(reason for key, reason in excluded.items() if key not in selected)
+    return SelectedFailures(tuple(selected.values()), dict(sorted(reasons.items())))
 
 
-def _why_not(finding: FindingSummary | None, label: LabelFilter) -> str | None:
+def _exclusion_reason(finding: FindingSummary | None, label: LabelFilter) -> str | None:
     if finding is None:
         return UNJUDGED
     if finding.classification is None:
@@ -116,7 +116,7 @@ class FailedItem:
     """Number of items that did not fail, but have a trial without output or one that could not be scored."""
 
 
-def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
+def failures_of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
     """Collect every failed trial, or only the named trials, which may also lack an output or a verdict.
 
     Raises:
@@ -124,71 +124,81 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
         UsageError: A named trial passed.
     """
     items = list(workspace.store.experiment_runs.items(run.id))
-    wanted = _named(run, items, run_item_ids) if run_item_ids else [one for one in items if one.verdict == "failed"]
-    tries = {one.id: one for one in wanted}
-    failures = [FailedTrial(one.item_key, _path(run, one), one.id) for one in wanted]
-    failed = {one.item_key for one in items if one.verdict == "failed"}
-    broken = {one.item_key for one in items if one.verdict in ("error", "unscored")} - failed
+    chosen_items = (
+        _find_run_items(run, items, run_item_ids)
+        if run_item_ids
+        else [run_item for run_item in items if run_item.verdict == "failed"]
+    )
+    items_by_id = {run_item.id: run_item for run_item in chosen_items}
+    failures = [FailedTrial(run_item.item_key, _path(run, run_item), run_item.id) for run_item in chosen_items]
+    failed_keys = {run_item.item_key for run_item in items if run_item.verdict == "failed"}
+    broken_keys = {run_item.item_key for run_item in items if run_item.verdict in ("error", "unscored")} - failed_keys
 
-    def made(failure: FailedTrial) -> Item | None:
+    def build_item(failure: FailedTrial) -> Item | None:
         item = workspace.store.datasets.item(run.dataset_version_id, failure.key)
-        return item and item.model_copy(update={"source": _source(workspace, tries[failure.id], item)})
+        return item and item.model_copy(update={"source": _source(workspace, items_by_id[failure.id], item)})
 
-    return FailedItem(run.id, failures, made, 0 if run_item_ids else len(broken))
+    return FailedItem(run.id, failures, build_item, 0 if run_item_ids else len(broken_keys))
 
 
-def of_stored(store: "AnalysisStore", run_store: "RunStore", named: str) -> FailedItem:
+def failures_of_stored_run(store: "AnalysisStore", run_store: "RunStore", name_or_id: str) -> FailedItem:
     """Collect every failed eval of an imported or analysed run. Raises `NotFoundError`, `UsageError`."""
-    if (run_id := whole_run(store, run_store, named)) is not None:
-        told = {
-            record.eval.id: of_record(record, run_store.documents(run_id, record.eval.id))
+    if (run_id := whole_run(store, run_store, name_or_id)) is not None:
+        parts_by_id = {
+            record.eval.id: parts_of_record(record, run_store.documents(run_id, record.eval.id))
             for record in run_store.records(run_id, "failed")
         }
-        evals = [one.eval for one in run_store.graded(run_id) if one.eval.id in told]
+        evals = [record.eval for record in run_store.graded(run_id) if record.eval.id in parts_by_id]
     else:
-        run_id = analysed_run(store, named)
+        run_id = analysed_run(store, name_or_id)
         run = store.get_run(run_id)
         evals = list(run.failures) if run else []
-        told = dict(_evidence(store, run_id, evals))
-    failures = [FailedTrial(name(_bare(eval)), path(eval.path), eval.id) for eval in evals]
-    return FailedItem(run_id, failures, lambda failure: _item(told.get(failure.id), failure))
+        parts_by_id = dict(_evidence(store, run_id, evals))
+    failures = [FailedTrial(name(_eval_name(eval)), path(eval.path), eval.id) for eval in evals]
+    return FailedItem(run_id, failures, lambda failure: _item(parts_by_id.get(failure.id), failure))
 
 
 def with_finding(item: Item, finding: FindingSummary | None, reviewer: str | None) -> Item:
     """Add the label and cause of the finding to the item's `source`."""
     if finding is None:
         return item
-    said: dict[str, JsonValue] = {"classification": finding.classification, "cause": finding.cause}
+    labels: dict[str, JsonValue] = {"classification": finding.classification, "cause": finding.cause}
     if finding.by_person:
-        said["reviewer"] = reviewer or "people"
-    return item.model_copy(update={"source": item.source | said})
+        labels["reviewer"] = reviewer or "people"
+    return item.model_copy(update={"source": item.source | labels})
 
 
-def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> list[RunItem]:
-    known = {one.id: one for one in items}
-    ids = [id if id in known else find_by_prefix("run item", id, known) or id for id in ids]
+def _find_run_items(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> list[RunItem]:
+    items_by_id = {item.id: item for item in items}
+    ids = [id if id in items_by_id else find_by_prefix("run item", id, items_by_id) or id for id in ids]
     for id in ids:
-        if id not in known:
+        if id not in items_by_id:
             raise NotFoundError(
                 f"run {run.name or run.id} has no run item {id!r}; "
                 f"`evalscribe experiments runs failures {run.id}` lists them"
             )
-        if known[id].verdict == "passed":
+        if items_by_id[id].verdict == "passed":
             raise UsageError(
-                f"`run_item_id` {id}: {known[id].item_key} passed in this trial; leave it out", fields=("run_item_id",)
+                f"`run_item_id` {id}: {items_by_id[id].item_key} passed in this trial; leave it out",
+                fields=("run_item_id",),
             )
-    return [known[id] for id in dict.fromkeys(ids)]
+    return [items_by_id[id] for id in dict.fromkeys(ids)]
 
 
-def _path(run: ExperimentRun, one: RunItem) -> str:
+def _path(run: ExperimentRun, run_item: RunItem) -> str:
     """Return the path of the archived record, which is also the path of the report's finding."""
-    return path(f"{one.item_key}#{one.repetition}" if run.repetitions > 1 else one.item_key)
+    return path(f"{run_item.item_key}#{run_item.repetition}" if run.repetitions > 1 else run_item.item_key)
 
 
-def _source(workspace: Workspace, one: RunItem, item: Item) -> dict[str, JsonValue]:
-    scores = workspace.store.experiment_runs.scores(ScoreQuery(run_id=one.run_id, run_item_id=one.id))
+def _source(workspace: Workspace, run_item: RunItem, item: Item) -> dict[str, JsonValue]:
+    scores = workspace.store.experiment_runs.scores(ScoreQuery(run_id=run_item.run_id, run_item_id=run_item.id))
     failing: list[JsonValue] = [score.scorer for score in scores if score.passed is False]
-    source: dict[str, JsonValue] = {"run": one.run_id, "run_item": one.id, "verdict": one.verdict, "scorers": failing}
+    source: dict[str, JsonValue] = {
+        "run": run_item.run_id,
+        "run_item": run_item.id,
+        "verdict": run_item.verdict,
+        "scorers": failing,
+    }
     return source | ({"of": item.source} if item.source else {})
 
 
@@ -196,16 +206,16 @@ def _evidence(store: "AnalysisStore", run_id: str, evals: Sequence[Eval]) -> Ite
     for eval in evals:
         evidence = store.get_evidence(run_id, eval.id)
         if isinstance(evidence, Evidence):
-            yield eval.id, of_evidence(run_id, evidence)
+            yield eval.id, parts_of_evidence(run_id, evidence)
 
 
-def _bare(eval: Eval) -> str:
+def _eval_name(eval: Eval) -> str:
     """Return the eval's path without its trial number, because all trials of an eval become one item."""
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
-def _item(told: ItemParts | None, failure: FailedTrial) -> Item | None:
-    item = told and told.expecting(None)
+def _item(parts: ItemParts | None, failure: FailedTrial) -> Item | None:
+    item = parts and parts.to_item(None)
     return item.model_copy(update={"key": failure.key, "cluster": None}) if item else None
 
 
@@ -230,7 +240,7 @@ class RegressionMade(Frozen):
 
 def create_regression_dataset(
     workspace: Workspace,
-    named: str,
+    name_or_id: str,
     *,
     name: str,
     run_item_ids: Sequence[str] = (),
@@ -245,7 +255,7 @@ def create_regression_dataset(
 
     Args:
         workspace: Workspace of the run.
-        named: Run of an experiment, or an imported or analysed run.
+        name_or_id: Run of an experiment, or an imported or analysed run.
         name: Name of the dataset and of its experiment.
         run_item_ids: Trials to use; empty for all that failed.
         classifications: Use only failures with these classifications in the run's report; empty for all.
@@ -259,7 +269,7 @@ def create_regression_dataset(
         UsageError: An option is wrong; nothing was created.
         NotFoundError: Something that an option names does not exist; nothing was created.
     """
-    run = workspace.store.experiment_runs.run(named)
+    run = workspace.store.experiment_runs.run(name_or_id)
     _check_name(workspace, run, name)
     if reviewed_only and not classifications:
         raise UsageError(
@@ -287,30 +297,30 @@ def create_regression_dataset(
     if run and deployment:
         _check_build(workspace, version_of_run(workspace, run).target, deployment)
     if run is None:
-        failed = of_stored(workspace.store.analyses, workspace.store.runs, named)
+        failed = failures_of_stored_run(workspace.store.analyses, workspace.store.runs, name_or_id)
     else:
-        failed = of_experiment(workspace, run, run_item_ids)
+        failed = failures_of_experiment(workspace, run, run_item_ids)
     findings = _findings(workspace, failed.run_id) if classifications else {}
     label = LabelFilter(frozenset(classifications), reviewed_only) if classifications else None
-    found = select_failures(failed.failures, findings, label)
-    items, unusable = _items(workspace.store.analyses, failed, found)
-    made = RegressionMade(
-        parent_run_id=failed.run_id, left_out=dict(found.left_out), notes=_notes(failed, unusable, run)
+    selected = select_failures(failed.failures, findings, label)
+    items, unusable = _items(workspace.store.analyses, failed, selected)
+    result = RegressionMade(
+        parent_run_id=failed.run_id, left_out=dict(selected.left_out), notes=_notes(failed, unusable, run)
     )
     if not items or dry_run:
-        return made.model_copy(update={"items": len(items)}), None
+        return result.model_copy(update={"items": len(items)}), None
     version = _dataset(workspace, name, failed.run_id, items)
-    made = made.model_copy(
+    result = result.model_copy(
         update={"dataset_id": version.dataset_id, "dataset_version_id": version.id, "items": version.items}
     )
     if run is None:
-        return made, None
-    experiment, tried = _experiment(workspace, run, version, name)
-    made = made.model_copy(update={"experiment_id": experiment.id, "experiment_version_id": tried.id})
+        return result, None
+    experiment, experiment_version = _experiment(workspace, run, version, name)
+    result = result.model_copy(update={"experiment_id": experiment.id, "experiment_version_id": experiment_version.id})
     if not start_run:
-        return made, None
-    started = launch_run(workspace, plan_run(workspace, experiment, deployment=deployment, budget_usd=budget_usd))
-    return made.model_copy(update={"run_id": started.id}), started
+        return result, None
+    new_run = launch_run(workspace, plan_run(workspace, experiment, deployment=deployment, budget_usd=budget_usd))
+    return result.model_copy(update={"run_id": new_run.id}), new_run
 
 
 def _check_name(workspace: Workspace, run: ExperimentRun | None, name: str) -> None:
@@ -343,17 +353,17 @@ def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]
     return findings
 
 
-def _items(store: "AnalysisStore", failed: FailedItem, found: SelectedFailures) -> tuple[list[Item], int]:
+def _items(store: "AnalysisStore", failed: FailedItem, selected: SelectedFailures) -> tuple[list[Item], int]:
     """Return the items, and the number of failures from which no item can be made."""
     reviewers = {
         label.eval: label.reviewer for label in store.labels() if label.run == failed.run_id and label.in_force
     }
-    made = [
+    items = [
         with_finding(item, finding, reviewers.get(failure.path))
-        for failure, finding in found.failures
+        for failure, finding in selected.failures
         if (item := failed.item(failure)) is not None
     ]
-    return made, len(found.failures) - len(made)
+    return items, len(selected.failures) - len(items)
 
 
 def _notes(failed: FailedItem, unusable: int, run: ExperimentRun | None) -> tuple[str, ...]:
@@ -374,8 +384,8 @@ def _notes(failed: FailedItem, unusable: int, run: ExperimentRun | None) -> tupl
 
 def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) -> DatasetVersion:
     dataset = dataset_created(workspace.store.datasets, name, f"Failures of run {run_id}", workspace.now())
-    for some in item_batches(items):
-        workspace.store.datasets.put(dataset.id, some)
+    for batch in item_batches(items):
+        workspace.store.datasets.put(dataset.id, batch)
     return workspace.store.datasets.publish(dataset.id, workspace.now(), provenance="derived", parent_run_id=run_id)
 
 
@@ -383,19 +393,19 @@ def _experiment(
     workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
 ) -> tuple[Experiment, ExperimentVersion]:
     """Create an experiment with the run's target, build and scorers whose gate requires that every item passes."""
-    before = version_of_run(workspace, run)
-    target = before.target
+    version = version_of_run(workspace, run)
+    target = version.target
     if isinstance(target, ComponentTarget) and run.deployment_id:
         target = target.model_copy(update={"deployment_id": run.deployment_id})
-    runs_as = before.config.model_dump(include={"repetitions", "concurrency", "timeout_s"})
+    run_options = version.config.model_dump(include={"repetitions", "concurrency", "timeout_s"})
     changes = {
         "name": name,
         "type": "regression",
         "target": target,
         "dataset_id": dataset.dataset_id,
         "dataset_version_id": dataset.id,
-        "config": ExperimentConfig(**runs_as, passed_threshold=1.0),
+        "config": ExperimentConfig(**run_options, passed_threshold=1.0),
     }
     return create_experiment(
-        workspace, version_options(experiment_of(workspace, run), before).model_copy(update=changes)
+        workspace, version_options(experiment_of(workspace, run), version).model_copy(update=changes)
     )

@@ -79,22 +79,22 @@ def list_experiments(
     Raises:
         UsageError: A filter cannot match anything.
     """
-    _known("status", status)
-    _known("type", type)
+    _require_known("status", status)
+    _require_known("type", type)
     dataset_id = dataset_named(workspace.store.datasets, dataset).id if dataset else None
-    found = []
-    for one in workspace.store.experiments.experiments():
-        if status not in (None, one.status) or type not in (None, one.type):
+    matching = []
+    for experiment in workspace.store.experiments.experiments():
+        if status not in (None, experiment.status) or type not in (None, experiment.type):
             continue
-        version = workspace.store.experiments.experiment_version(one.latest_version_id)
+        version = workspace.store.experiments.experiment_version(experiment.latest_version_id)
         if version is not None and dataset_id in (None, version.dataset_id):
-            found.append((one, version))
+            matching.append((experiment, version))
     start = (page - 1) * page_size
-    if found and start >= len(found):
+    if matching and start >= len(matching):
         raise UsageError(
-            f"`page` {page}: {pluralise(len(found), 'experiment')} in total, {page_size} per page", fields=("page",)
+            f"`page` {page}: {pluralise(len(matching), 'experiment')} in total, {page_size} per page", fields=("page",)
         )
-    return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
+    return tuple(_listed_experiment(workspace, *pair) for pair in matching[start : start + page_size])
 
 
 def target_line(target: TargetSpec) -> str:
@@ -107,51 +107,54 @@ def target_line(target: TargetSpec) -> str:
     return f"judge {target.judge}{parts} by {target.rubric}"
 
 
-def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
+def called_models(version: ExperimentVersion) -> tuple[str, ...]:
     """Return the models that the target and the scorers call. The models of components are unknown."""
     target = version.target
-    own: tuple[str, ...] = ()
+    target_models: tuple[str, ...] = ()
     if target.type == "prompt":
-        own = (target.version.model,)
+        target_models = (target.version.model,)
     elif target.type == "judge":
-        own = (target.cascade.tag, target.cascade.judge) if target.cascade else (target.judge,)
-    named = (*own, *(binding.spec.model for binding in version.bindings))
-    return tuple(dict.fromkeys(name for name in named if name not in (None, RULES)))
+        target_models = (target.cascade.tag, target.cascade.judge) if target.cascade else (target.judge,)
+    names = (*target_models, *(binding.spec.model for binding in version.bindings))
+    return tuple(dict.fromkeys(name for name in names if name not in (None, RULES)))
 
 
 def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
     """Render a dataset as `tickets@3`, or `tickets@3:test` if only a split is used."""
     dataset = workspace.store.datasets.find(version.dataset_id)
-    of = workspace.store.datasets.version(version.dataset_version_id)
+    dataset_version = workspace.store.datasets.version(version.dataset_version_id)
     split = f":{version.config.split}" if version.config.split is not None else ""
-    name, number = dataset.name if dataset else version.dataset_id, of.number if of else version.dataset_version_id
+    name, number = (
+        dataset.name if dataset else version.dataset_id,
+        dataset_version.number if dataset_version else version.dataset_version_id,
+    )
     return f"{name}@{number}{split}"
 
 
 def binding_line(binding: Binding) -> str:
     """Render a binding, such as `contains {"pattern":"refund"}, from 0.8, not required`."""
     spec = binding.spec
-    said = {key: value for key, value in spec.config.items() if value is not None}
-    config = f" {canonical_json(said)}" if said else ""
+    values = {key: value for key, value in spec.config.items() if value is not None}
+    config = f" {canonical_json(values)}" if values else ""
     threshold = "" if binding.threshold is None else f", from {binding.threshold:g}"
     return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
 
 
-def _listed(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> ListedExperiment:
+def _listed_experiment(workspace: Workspace, experiment: Experiment, version: ExperimentVersion) -> ListedExperiment:
     return ListedExperiment(
-        experiment=one,
+        experiment=experiment,
         version=version.number,
         target=target_line(version.target),
         dataset=dataset_line(workspace, version),
         scorers=tuple(binding.spec.name for binding in version.bindings),
-        runs=len(workspace.store.experiment_runs.runs(one.id)),
+        runs=len(workspace.store.experiment_runs.runs(experiment.id)),
     )
 
 
-def _known(name: str, value: str | None) -> None:
-    there = get_args(Experiment.model_fields[name].annotation)
-    if value is not None and value not in there:
-        raise UsageError(f"--{name} {value!r} is unknown; use one of {', '.join(there)}")
+def _require_known(name: str, value: str | None) -> None:
+    choices = get_args(Experiment.model_fields[name].annotation)
+    if value is not None and value not in choices:
+        raise UsageError(f"--{name} {value!r} is unknown; use one of {', '.join(choices)}")
 
 
 NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
@@ -160,7 +163,7 @@ NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
 def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
     """Summarise a run. `scored`: include each scorer's summary, which takes longer to read."""
     experiment, version = experiment_of(workspace, run), version_of_run(workspace, run)
-    found = summarise_run(
+    summary = summarise_run(
         run,
         experiment,
         version,
@@ -169,14 +172,14 @@ def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True
         workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
         labels=_labels(workspace, run, experiment, version),
     )
-    gone = has_no_worker(workspace.store.experiment_runs, run)
-    lost = "its worker is gone: continue with `evalscribe experiments runs resume`"
-    return found.model_copy(
+    worker_gone = has_no_worker(workspace.store.experiment_runs, run)
+    lost_reason = "its worker is gone: continue with `evalscribe experiments runs resume`"
+    return summary.model_copy(
         update={
             "dataset": dataset_line(workspace, version),
             "target": target_line(version.target),
             "cost_usd": workspace.store.experiment_runs.spent(run.id),
-            "reason": lost if gone else found.reason,
+            "reason": lost_reason if worker_gone else summary.reason,
         }
     )
 
@@ -189,8 +192,8 @@ def trial_places(workspace: Workspace, run: ExperimentRun) -> Iterator[DatasetPl
 def _labels(
     workspace: Workspace, run: ExperimentRun, experiment: Experiment, version: ExperimentVersion
 ) -> LabelSummary | None:
-    labelling = experiment.type == "classifier" or version.target.type == "judge"
-    return summarise_labels(_pairs(workspace, run)) if labelling else None
+    has_labels = experiment.type == "classifier" or version.target.type == "judge"
+    return summarise_labels(_pairs(workspace, run)) if has_labels else None
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
@@ -198,57 +201,57 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
 
     Trials of one item count as one observation, and so do the items of one cluster.
     """
-    expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
-    for attempt in workspace.store.experiment_runs.attempts(run.id):
-        answered = attempt.item.status == "ok"
-        wanted, cluster = expected.get(key := attempt.item.item_key, (None, None))
-        pair = label_pair(wanted, attempt.output if answered else None)
+    expected_by_key = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
+    for trial in workspace.store.experiment_runs.attempts(run.id):
+        has_output = trial.item.status == "ok"
+        expected_output, cluster = expected_by_key.get(key := trial.item.item_key, (None, None))
+        pair = label_pair(expected_output, trial.output if has_output else None)
         if pair is not None:
-            observed = f"cluster {cluster}" if cluster is not None else f"item {key}"
-            yield LabelPair(expected=pair[0], predicted=pair[1], cluster=observed)
+            observation = f"cluster {cluster}" if cluster is not None else f"item {key}"
+            yield LabelPair(expected=pair[0], predicted=pair[1], cluster=observation)
 
 
 def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
     """Yield the trials that did not pass, in dataset order. `flaky`: only trials of items that passed another trial."""
-    wanted = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
+    flaky_keys = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
     return (
-        describe_trial(workspace, run, attempt)
+        describe_trial(workspace, run, trial)
         for item in workspace.store.experiment_runs.items(run.id, NOT_PASSED)
-        if wanted is None or item.item_key in wanted
-        if (attempt := workspace.store.experiment_runs.attempt(item.id)) is not None
+        if flaky_keys is None or item.item_key in flaky_keys
+        if (trial := workspace.store.experiment_runs.attempt(item.id)) is not None
     )
 
 
-def describe_trial(workspace: Workspace, run: ExperimentRun, attempt: ItemTrial) -> TrialDetail:
-    item = workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key)
-    scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
+def describe_trial(workspace: Workspace, run: ExperimentRun, trial: ItemTrial) -> TrialDetail:
+    item = workspace.store.datasets.item(run.dataset_version_id, trial.item.item_key)
+    scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, run_item_id=trial.item.id)))
     return describe_trials(
-        attempt,
+        trial,
         scores,
         split=item.split if item else None,
-        asked=(item.input, item.expected_output) if item else (None, None),
+        input_and_expected=(item.input, item.expected_output) if item else (None, None),
     )
 
 
 def describe_trials(
-    attempt: ItemTrial, scores: Iterable[Score], *, split: str | None, asked: tuple[JsonValue, JsonValue]
+    trial: ItemTrial, scores: Iterable[Score], *, split: str | None, input_and_expected: tuple[JsonValue, JsonValue]
 ) -> TrialDetail:
-    """Describe a trial. `asked`: its input and its expected output."""
-    one = attempt.item
+    """Describe a trial. `input_and_expected`: its input and its expected output."""
+    run_item = trial.item
     return TrialDetail.model_construct(
-        item_key=one.item_key,
-        repetition=one.repetition,
-        run_item_id=one.id,
+        item_key=run_item.item_key,
+        repetition=run_item.repetition,
+        run_item_id=run_item.id,
         split=split,
-        verdict=one.verdict,
-        error=one.error,
-        input=asked[0],
-        expected_output=asked[1],
-        output=attempt.output,
-        log=attempt.log if one.verdict == "error" else "",
-        duration_ms=one.duration_ms,
-        usage=one.usage,
-        model=one.model,
+        verdict=run_item.verdict,
+        error=run_item.error,
+        input=input_and_expected[0],
+        expected_output=input_and_expected[1],
+        output=trial.output,
+        log=trial.log if run_item.verdict == "error" else "",
+        duration_ms=run_item.duration_ms,
+        usage=run_item.usage,
+        model=run_item.model,
         scores=tuple(scores),
     )
 
@@ -261,12 +264,14 @@ decisions of other versions are then ignored.
 
 def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
     """Report on a run, with its gate if it has ended. Everything is computed anew."""
-    found = run_summary(workspace, run)
+    summary = run_summary(workspace, run)
     if not run.terminal:
-        return RunReport(summary=found)
+        return RunReport(summary=summary)
     version = version_of_run(workspace, run)
     digest = workspace.store.experiment_runs.scores_digest(run.id)
-    return RunReport(summary=found, gate=decide_gate(version.config, found, digest, baselines(workspace, run, version)))
+    return RunReport(
+        summary=summary, gate=decide_gate(version.config, summary, digest, baselines(workspace, run, version))
+    )
 
 
 def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
@@ -274,24 +279,24 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
     if run.state != "completed":
         return False if run.terminal else None
     version = version_of_run(workspace, run)
-    key = _rests_on(workspace, run, version)
+    key = _gate_key(workspace, run, version)
     passed = workspace.store.experiment_runs.gate(run.id, key)
     if passed is None:
-        found = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
-        passed = decide_gate(version.config, found, "", baselines(workspace, run, version)).passed
+        summary = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
+        passed = decide_gate(version.config, summary, "", baselines(workspace, run, version)).passed
         with suppress(EvalscribeError):  # A read-only store cannot cache the result, so it is computed again.
             workspace.store.experiment_runs.keep_gate(run.id, key, passed)
     return passed
 
 
-def _rests_on(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
+def _gate_key(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
     """Return the content id of what the gate depends on: the state and scores of the run and its baselines."""
-    others = {}
+    baseline_states = {}
     for name in sorted(version.config.compared):
         with suppress(EvalscribeError):  # A missing baseline affects the gate as well.
             base = baseline_named(workspace, name, run)
-            others[name] = [base.id, base.revision, base.state]
-    return content_id([VERSION, run.revision, others])
+            baseline_states[name] = [base.id, base.revision, base.state]
+    return content_id([VERSION, run.revision, baseline_states])
 
 
 def baselines(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
@@ -299,13 +304,17 @@ def baselines(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
     return {name: _baseline(workspace, run, version, name) for name in version.config.compared}
 
 
-def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, named: str) -> Baseline:
+def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, name_or_id: str) -> Baseline:
     try:
-        base = baseline_named(workspace, named, run)
-        its = version_of_run(workspace, base)
-        why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
+        base = baseline_named(workspace, name_or_id, run)
+        base_version = version_of_run(workspace, base)
+        why_not = (
+            _unusable_reason(run, base)
+            or _split_difference(version, base_version)
+            or _scorer_difference(version, base_version)
+        )
     except NotFoundError:  # Its message lists recent runs, but the reason in a gate must not change with them.
-        return Baseline(why_not="there is none" if named == PREVIOUS else f"run {named!r} not found")
+        return Baseline(why_not="there is none" if name_or_id == PREVIOUS else f"run {name_or_id!r} not found")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(error.text(flag).split()))
     if why_not is not None:
@@ -316,7 +325,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
     return Baseline(run_id=base.id, new_failures=keys, pass_rate=rate)
 
 
-def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
+def _unusable_reason(run: ExperimentRun, base: ExperimentRun) -> str | None:
     """Return why the baseline cannot be used; None if it can."""
     if base.id == run.id:
         return "it is this run itself; name another run, or give the id of the run you mean"
@@ -327,21 +336,21 @@ def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
     return None
 
 
-def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
+def _split_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
     """Describe how the splits differ, since an item that only one run tried is not a new failure; None if equal."""
     if base.config.split == version.config.split:
         return None
     return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
-def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
+def _scorer_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
     """Describe how the required scorers differ, since their verdicts are then not comparable; None if equal."""
-    ours, theirs = (
-        {one.spec.name: (one.spec.id, one.threshold) for one in each.bindings if one.required}
-        for each in (version, base)
+    scorers, base_scorers = (
+        {binding.spec.name: (binding.spec.id, binding.threshold) for binding in compared.bindings if binding.required}
+        for compared in (version, base)
     )
-    other = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    return f"its scorers differ: {', '.join(other)}" if other else None
+    names = [name for name in {**scorers, **base_scorers} if scorers.get(name) != base_scorers.get(name)]
+    return f"its scorers differ: {', '.join(names)}" if names else None
 
 
 class ListedRun(Frozen):
@@ -365,8 +374,8 @@ def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun
 def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
     version = version_of_run(workspace, run)
     tally = workspace.store.experiment_runs.tally(run.id)
-    done = {str(verdict): number for verdict, number in tally.items()}
-    counts = TrialCounts(**done, missing=run.tries - sum(tally.values()))
+    counts_by_verdict = {str(verdict): number for verdict, number in tally.items()}
+    counts = TrialCounts(**counts_by_verdict, missing=run.tries - sum(tally.values()))
     return ListedRun(
         run=run,
         worker_gone=has_no_worker(workspace.store.experiment_runs, run),
@@ -390,31 +399,34 @@ class TrialPage(Frozen):
 
 def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tuple[Sequence[TrialDetail], int]:
     """Return a page of trials in dataset order, then by repetition, and the number of trials on all pages."""
-    total, chosen = 0, []
-    for one in workspace.store.experiment_runs.items(run.id, page.verdicts):
-        if page.item not in (None, one.item_key):
+    total, ids = 0, []
+    for run_item in workspace.store.experiment_runs.items(run.id, page.verdicts):
+        if page.item not in (None, run_item.item_key):
             continue
         if page.offset <= total < page.offset + page.limit:
-            chosen.append(one.id)
+            ids.append(run_item.id)
         total += 1
-    attempts = (workspace.store.experiment_runs.attempt(id) for id in chosen)
-    return [describe_trial(workspace, run, attempt) for attempt in attempts if attempt is not None], total
+    trials = (workspace.store.experiment_runs.attempt(id) for id in ids)
+    return [describe_trial(workspace, run, trial) for trial in trials if trial is not None], total
 
 
 def export_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[TrialDetail]:
     """Yield all trials in dataset order, then by repetition, including those that never ran. Holds one in memory."""
-    return map(_told, planned_trials(workspace, run))
+    return map(_trial_detail, planned_trials(workspace, run))
 
 
-def _told(one: PlannedTrial) -> TrialDetail:
-    item = one.item
-    if one.kept is not None:
+def _trial_detail(planned_trial: PlannedTrial) -> TrialDetail:
+    item = planned_trial.item
+    if planned_trial.stored is not None:
         return describe_trials(
-            one.kept.attempt, one.kept.scores, split=item.split, asked=(item.input, item.expected_output)
+            planned_trial.stored.trial,
+            planned_trial.stored.scores,
+            split=item.split,
+            input_and_expected=(item.input, item.expected_output),
         )
     return TrialDetail(
         item_key=item.key,
-        repetition=one.repetition,
+        repetition=planned_trial.repetition,
         split=item.split,
         verdict="missing",
         input=item.input,
@@ -441,16 +453,16 @@ def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
         NotFoundError: The run or run item does not exist.
         UsageError: A filter cannot match any score.
     """
-    wanted = _resolved(workspace, query)
-    found = workspace.store.experiment_runs.scores(wanted)
-    first = next(found, None)
+    resolved = _resolve_query(workspace, query)
+    scores = workspace.store.experiment_runs.scores(resolved)
+    first = next(scores, None)
     if first is not None:
-        return chain((first,), found)
-    _require_scorer(workspace, query, wanted)
-    return found
+        return chain((first,), scores)
+    _require_scorer(workspace, query, resolved)
+    return scores
 
 
-def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
+def _resolve_query(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
     if query.since is not None and query.until is not None and query.since >= query.until:
         raise UsageError("`since` must be before `until`", fields=("since", "until"))
     if query.run_id is not None:
@@ -460,43 +472,48 @@ def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
         query = query.model_copy(update={"run_id": item.run_id, "run_item_id": item.id})
     definitions = workspace.store.experiments
     if query.scorer is not None:
-        id = find_by_prefix("scorer", query.scorer, (one.id for one in definitions.scorers()))
-        if known := definitions.scorer(query.scorer) or (id and definitions.scorer(id)):
-            query = query.model_copy(update={"scorer": known.id})
+        id = find_by_prefix("scorer", query.scorer, (scorer.id for scorer in definitions.scorers()))
+        if stored_scorer := definitions.scorer(query.scorer) or (id and definitions.scorer(id)):
+            query = query.model_copy(update={"scorer": stored_scorer.id})
     if (version := query.scorer_version_id) is not None:
-        ids = dict.fromkeys(one.spec.id for one in _bindings(workspace, query.run_id))
+        ids = dict.fromkeys(binding.spec.id for binding in _bindings(workspace, query.run_id))
         if version not in ids and (id := find_by_prefix("scorer version", version, ids)):
             query = query.model_copy(update={"scorer_version_id": id})
     return query
 
 
 def _run_item(workspace: Workspace, query: ScoreQuery) -> RunItem:
-    store, named = workspace.store.experiment_runs, query.run_item_id or ""
-    id = named if store.attempt(named) else find_by_prefix("run item", named, store.ids("item", named))
-    attempt = store.attempt(id) if id else None
-    if attempt is None:
+    store, name_or_id = workspace.store.experiment_runs, query.run_item_id or ""
+    id = (
+        name_or_id
+        if store.attempt(name_or_id)
+        else find_by_prefix("run item", name_or_id, store.ids("item", name_or_id))
+    )
+    trial = store.attempt(id) if id else None
+    if trial is None:
         raise NotFoundError(
             f"run item {query.run_item_id!r} not found; `evalscribe experiments runs failures RUN` lists failed ones"
         )
-    if query.run_id not in (None, attempt.item.run_id):
-        raise UsageError(f"run item {query.run_item_id} belongs to run {attempt.item.run_id}, not to {query.run_id}")
-    return attempt.item
+    if query.run_id not in (None, trial.item.run_id):
+        raise UsageError(f"run item {query.run_item_id} belongs to run {trial.item.run_id}, not to {query.run_id}")
+    return trial.item
 
 
-def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) -> None:
+def _require_scorer(workspace: Workspace, requested: ScoreQuery, query: ScoreQuery) -> None:
     """Check an empty result. Raises `UsageError`, listing the scorers of the run, if the scorer is not one of them."""
     bindings = _bindings(workspace, query.run_id)
-    where = f"run {asked.run_id or query.run_id}" if query.run_id else "any run"
-    named = {name for one in bindings for name in (one.spec.name, one.scorer_id)}
-    if query.scorer is not None and query.scorer not in named:
-        there = dict.fromkeys(one.spec.name for one in bindings)
+    where = f"run {requested.run_id or query.run_id}" if query.run_id else "any run"
+    known_names = {name for binding in bindings for name in (binding.spec.name, binding.scorer_id)}
+    if query.scorer is not None and query.scorer not in known_names:
+        names = dict.fromkeys(binding.spec.name for binding in bindings)
         raise UsageError(
-            f"`scorer_id` {asked.scorer!r} is not a scorer of {where}; {_there(there)}", fields=("scorer_id",)
+            f"`scorer_id` {requested.scorer!r} is not a scorer of {where}; {_scorer_list(names)}", fields=("scorer_id",)
         )
-    if query.scorer_version_id not in (None, *(one.spec.id for one in bindings)):
-        there = dict.fromkeys(f"{one.spec.id} ({one.spec.name})" for one in bindings)
+    if query.scorer_version_id not in (None, *(binding.spec.id for binding in bindings)):
+        names = dict.fromkeys(f"{binding.spec.id} ({binding.spec.name})" for binding in bindings)
         raise UsageError(
-            f"`scorer_version_id` {query.scorer_version_id!r} is not a scorer version of {where}; {_there(there)}",
+            f"`scorer_version_id` {query.scorer_version_id!r} is not a scorer version of {where}; "
+            f"{_scorer_list(names)}",
             fields=("scorer_version_id",),
         )
 
@@ -505,10 +522,10 @@ def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
     """Return the bindings of the run's version, or of all runs."""
     runs = workspace.store.experiment_runs.runs() if run_id is None else [run_named(workspace, run_id)]
     versions = {run.experiment_version_id: run for run in runs}
-    return [one for run in versions.values() for one in version_of_run(workspace, run).bindings]
+    return [binding for run in versions.values() for binding in version_of_run(workspace, run).bindings]
 
 
-def _there(names: Collection[str]) -> str:
+def _scorer_list(names: Collection[str]) -> str:
     return f"scorers: {join_last(list(names), MOST_NAMED)}" if names else "nothing has run yet"
 
 
@@ -522,18 +539,18 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
     store = workspace.store.experiment_runs
     if store.score(score_id) is None:
         score_id = find_by_prefix("score", score_id, store.ids("score", score_id)) or score_id
-    score, found = store.score(score_id), store.evidence(score_id)
-    if score is None or found is None:
+    score, evidence = store.score(score_id), store.evidence(score_id)
+    if score is None or evidence is None:
         raise NotFoundError(
             f"score {score_id!r} not found; `evalscribe experiments scores list --run-id RUN` lists scores"
         )
-    said = found.scorer_output if found.scorer_output is not None else _returned(score)
-    shown = {"scorer_input": found.scorer_input, "scorer_output": said, "evidence": found.evidence}
+    output = evidence.scorer_output if evidence.scorer_output is not None else _result_fields(score)
+    shown = {"scorer_input": evidence.scorer_input, "scorer_output": output, "evidence": evidence.evidence}
     parts = {part: shown[part] for part in PARTS if part in include}
-    return ShownScore.model_construct(score=score, parts=parts, metadata=found.metadata)
+    return ShownScore.model_construct(score=score, parts=parts, metadata=evidence.metadata)
 
 
-def _returned(score: Score) -> JsonValue:
+def _result_fields(score: Score) -> JsonValue:
     """Return the result of a score as JSON, which replaces the raw output of scorers that store none."""
-    told = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
-    return {name: value for name, value in told.items() if value is not None}
+    fields = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
+    return {name: value for name, value in fields.items() if value is not None}

@@ -33,32 +33,32 @@ from evalscribe.text import cut, one_line, pluralise, prose, visible
 if TYPE_CHECKING:
     from jinja2 import Template
 
-TEXT = 4_000
+TEXT_LENGTH = 4_000
 """Maximum characters of an input, an output or an expected output."""
 MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
-def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], room: int | None = None) -> Iterator[str]:
+def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], max_bytes: int | None = None) -> Iterator[str]:
     """Render the gate, the results, and a folded section per failed trial; trials with equal errors share a section.
 
     Trials without a section are only counted, beside the command that exports them.
 
     Args:
-        room: Maximum bytes of UTF-8, including line ends.
+        max_bytes: Maximum bytes of UTF-8, including line ends.
     """
-    spent = 0
+    size = 0
     for line in _head(report):
-        spent += _size(line)
+        size += _size(line)
         yield line
     shown = 0
-    for one in different_failures(one for one in tries if one.verdict not in ("passed", "missing")):
-        block = "\n".join(_failure(report.summary, one))
-        spent += _size(block)
-        if room is not None and spent + _size(_rest(report.summary, shown)) > room:
+    for trial in different_failures(trial for trial in tries if trial.verdict not in ("passed", "missing")):
+        block = "\n".join(_failure(report.summary, trial))
+        size += _size(block)
+        if max_bytes is not None and size + _size(_more_line(report.summary, shown)) > max_bytes:
             break
         shown += 1
         yield block
-    if rest := _rest(report.summary, shown):
+    if rest := _more_line(report.summary, shown):
         yield rest
 
 
@@ -66,29 +66,29 @@ def _size(line: str) -> int:
     return len(line.encode()) + 1
 
 
-def _rest(found: RunSummary, shown: int) -> str:
+def _more_line(summary: RunSummary, shown: int) -> str:
     """Render the number of trials that did not pass and are not shown; empty if all are."""
-    number = found.counts.failed + found.counts.error + found.counts.unscored - shown
-    export = f"evalscribe experiments runs export {found.run_id} --format html -o run.html"
+    number = summary.counts.failed + summary.counts.error + summary.counts.unscored - shown
+    export = f"evalscribe experiments runs export {summary.run_id} --format html -o run.html"
     return f"\n{number:,} more did not pass; all are in `{export}`." if number else ""
 
 
 def _head(report: RunReport) -> Iterator[str]:
-    found = report.summary
-    yield f"## {_gate_mark(report)}{prose(found.experiment)}: {prose(found.name or found.run_id)}"
+    summary = report.summary
+    yield f"## {_gate_mark(report)}{prose(summary.experiment)}: {prose(summary.name or summary.run_id)}"
     yield ""
-    yield f"**Pass rate {found.pass_rate.said}**; {counts_line(found.counts)}. {RULE.capitalize()}."
+    yield f"**Pass rate {summary.pass_rate.said}**; {counts_line(summary.counts)}. {RULE.capitalize()}."
     yield ""
-    for line in error_lines(found):
+    for line in error_lines(summary):
         yield f"- {prose(line)}"
         yield ""
     yield from _gate(report)
-    yield from _scorers(found)
-    facts = f"Run `{found.run_id}`, version {found.version} (`{found.experiment_version_id}`), dataset "
-    yield f"{facts}{prose(found.dataset)} (`{found.dataset_version_id}`), {prose(target_line(found))}"
-    if found.flaky:
+    yield from _scorers(summary)
+    facts = f"Run `{summary.run_id}`, version {summary.version} (`{summary.experiment_version_id}`), dataset "
+    yield f"{facts}{prose(summary.dataset)} (`{summary.dataset_version_id}`), {prose(target_line(summary))}"
+    if summary.flaky:
         yield ""
-        yield f"{pluralise(len(found.flaky), 'flaky item')}: {prose(', '.join(found.flaky))}"
+        yield f"{pluralise(len(summary.flaky), 'flaky item')}: {prose(', '.join(summary.flaky))}"
     yield ""
 
 
@@ -112,59 +112,59 @@ def _gate(report: RunReport) -> Iterator[str]:
 
 
 def _clause(clause: Clause, gate: Gate) -> str:
-    said = f"{clause.said}; {clause.luck}" if clause.luck else clause.said
+    message = f"{clause.said}; {clause.luck}" if clause.luck else clause.said
     name = clause.name if gate.stated else "none is set"
-    return f"| {name} | {MARKS[clause.verdict]} {clause.verdict} | {_cell(said)} |"
+    return f"| {name} | {MARKS[clause.verdict]} {clause.verdict} | {_cell(message)} |"
 
 
-def _scorers(found: RunSummary) -> Iterator[str]:
+def _scorers(summary: RunSummary) -> Iterator[str]:
     yield "| Scorer | Passed | Mean | Broke | Unscored |"
     yield "|---|---|--:|--:|--:|"
-    yield from (_scorer(one) for one in found.scorers)
+    yield from (_scorer(scorer) for scorer in summary.scorers)
     yield ""
 
 
-def _scorer(one: ScorerSummary) -> str:
-    cells = f"{_cell(_scorer_name(one))} | {one.pass_rate.said} | {_decimal(one.mean)}"
-    return f"| {cells} | {sum(one.errors.values()):,} | {one.unscored:,} |"
+def _scorer(scorer: ScorerSummary) -> str:
+    cells = f"{_cell(_scorer_name(scorer))} | {scorer.pass_rate.said} | {_decimal(scorer.mean)}"
+    return f"| {cells} | {sum(scorer.errors.values()):,} | {scorer.unscored:,} |"
 
 
-def _scorer_name(one: ScorerSummary | Score) -> str:
-    return one.scorer if one.required else f"{one.scorer} (not required)"
+def _scorer_name(scorer: ScorerSummary | Score) -> str:
+    return scorer.scorer if scorer.required else f"{scorer.scorer} (not required)"
 
 
 def _decimal(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _failure(found: RunSummary, one: TrialDetail) -> Iterator[str]:
-    name = f"{one.item_key} #{one.repetition}" if found.repetitions > 1 else one.item_key
-    yield f"<details><summary>{one.verdict}: <code>{escape(cut(one_line(name), 300))}</code></summary>"
+def _failure(summary: RunSummary, trial: TrialDetail) -> Iterator[str]:
+    name = f"{trial.item_key} #{trial.repetition}" if summary.repetitions > 1 else trial.item_key
+    yield f"<details><summary>{trial.verdict}: <code>{escape(cut(one_line(name), 300))}</code></summary>"
     yield ""
-    yield from (f"- {prose(score_line(score))}" for score in one.scores if explains_failure(score))
+    yield from (f"- {prose(score_line(score))}" for score in trial.scores if explains_failure(score))
     yield ""
-    for title, text in _texts(one):
+    for title, text in _texts(trial):
         yield from _fence(title, text)
     yield "</details>"
     yield ""
 
 
-def _texts(one: TrialDetail) -> Iterator[tuple[str, str]]:
+def _texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
     """Yield input, expected output, and error or output of a trial, each with its title."""
-    yield "input", text_of(one.input)
-    if one.expected_output is not None:
-        yield "expected", text_of(one.expected_output)
-    if one.error is not None:
-        yield "error", one.error
-        if one.log:
-            yield "log", one.log
-    elif one.verdict != "missing":
-        yield "output", text_of(one.output)
+    yield "input", text_of(trial.input)
+    if trial.expected_output is not None:
+        yield "expected", text_of(trial.expected_output)
+    if trial.error is not None:
+        yield "error", trial.error
+        if trial.log:
+            yield "log", trial.log
+    elif trial.verdict != "missing":
+        yield "output", text_of(trial.output)
 
 
 def _fence(title: str, text: str) -> Iterator[str]:
     """Render a code block whose fence no line of the text can close."""
-    body = cut(visible(text), TEXT)
+    body = cut(visible(text), TEXT_LENGTH)
     marks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     yield f"{title}"
     yield f"{marks}text"
@@ -176,7 +176,7 @@ def _cell(text: str) -> str:
     return prose(text).replace("|", "\\|")
 
 
-WHY = 140
+REASON_LENGTH = 140
 """Maximum characters of the reason that is shown beside a trial's name."""
 
 
@@ -209,14 +209,14 @@ def _page() -> "Template":
     return environment.get_template("run_page.html.j2", globals={"rule": RULE})
 
 
-def _why(one: TrialDetail) -> str:
+def _why(trial: TrialDetail) -> str:
     """Return why a trial did not pass: its error, or the first scorer's explanation."""
-    if one.error is not None or one.verdict in ("passed", "missing"):
-        return cut(one_line(one.error or ""), WHY)
-    said = (
-        f"{score.scorer}: {score.explanation}" for score in one.scores if score.required and explains_failure(score)
+    if trial.error is not None or trial.verdict in ("passed", "missing"):
+        return cut(one_line(trial.error or ""), REASON_LENGTH)
+    reasons = (
+        f"{score.scorer}: {score.explanation}" for score in trial.scores if score.required and explains_failure(score)
     )
-    return cut(one_line(next(said, "")), WHY)
+    return cut(one_line(next(reasons, "")), REASON_LENGTH)
 
 
 COLUMNS = (
@@ -242,30 +242,30 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 def csv_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
     """Render CSV: a header and a line per trial, with five columns per scorer. Lines end with CR; callers add LF."""
-    scorers = [one.scorer for one in report.summary.scorers]
+    scorers = [scorer.scorer for scorer in report.summary.scorers]
     yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in OF_SCORER)])
-    for one in tries:
-        by_name = {score.scorer: score for score in one.scores}
-        yield _line([*_try_cells(one), *(cell for name in scorers for cell in _score_cells(by_name.get(name)))])
+    for trial in tries:
+        by_name = {score.scorer: score for score in trial.scores}
+        yield _line([*_trial_cells(trial), *(cell for name in scorers for cell in _score_cells(by_name.get(name)))])
 
 
-def _try_cells(one: TrialDetail) -> tuple[object, ...]:
-    usage = one.usage
+def _trial_cells(trial: TrialDetail) -> tuple[object, ...]:
+    usage = trial.usage
     return (
-        one.item_key,
-        one.repetition,
-        one.split,
-        one.verdict,
-        one.error,
-        _json(one.input),
-        _json(one.expected_output),
-        _json(one.output),
-        one.duration_ms,
+        trial.item_key,
+        trial.repetition,
+        trial.split,
+        trial.verdict,
+        trial.error,
+        _json(trial.input),
+        _json(trial.expected_output),
+        _json(trial.output),
+        trial.duration_ms,
         usage and usage.input_tokens,
         usage and usage.output_tokens,
         usage and usage.cost_usd,
-        one.model,
-        one.run_item_id,
+        trial.model,
+        trial.run_item_id,
     )
 
 
@@ -281,9 +281,9 @@ def _json(value: JsonValue) -> str | None:
 
 
 def _line(cells: Iterable[object]) -> str:
-    out = StringIO()
-    csv.writer(out).writerow(map(safe, cells))
-    return out.getvalue().removesuffix("\n")
+    buffer = StringIO()
+    csv.writer(buffer).writerow(map(safe, cells))
+    return buffer.getvalue().removesuffix("\n")
 
 
 def safe(cell: object) -> str:
@@ -293,8 +293,8 @@ def safe(cell: object) -> str:
 
 
 def json_lines(_report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
-    for one in tries:
-        yield one.model_dump_json()
+    for trial in tries:
+        yield trial.model_dump_json()
 
 
 def json_document(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
@@ -303,13 +303,13 @@ def json_document(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[s
     yield f'{{"summary": {report.summary.model_dump_json()},'
     yield f' "gate": {gate},'
     yield ' "tries": ['
-    before = None
-    for one in tries:
-        if before is not None:
-            yield f"{before},"
-        before = f"  {one.model_dump_json()}"
-    if before is not None:
-        yield before
+    previous_line = None
+    for trial in tries:
+        if previous_line is not None:
+            yield f"{previous_line},"
+        previous_line = f"  {trial.model_dump_json()}"
+    if previous_line is not None:
+        yield previous_line
     yield " ]}"
 
 
@@ -323,68 +323,70 @@ def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str
     A failed trial is a failure; a trial without output, or with a broken required scorer, is an error; a trial that
     never ran is skipped. If the run itself failed, that is one more error.
     """
-    found = report.summary
-    failed = found.state == "failed"
+    summary = report.summary
+    failed = summary.state == "failed"
     counts = {
-        "tests": found.tries + failed,
-        "failures": found.counts.failed,
-        "errors": found.counts.error + found.counts.unscored + failed,
-        "skipped": found.counts.missing,
+        "tests": summary.tries + failed,
+        "failures": summary.counts.failed,
+        "errors": summary.counts.error + summary.counts.unscored + failed,
+        "skipped": summary.counts.missing,
     }
-    suite = _element("testsuite", name=found.experiment, **counts, timestamp=found.started_at or found.created_at)
-    _add_properties(suite, _of_run(report))
+    suite = _element("testsuite", name=summary.experiment, **counts, timestamp=summary.started_at or summary.created_at)
+    _add_properties(suite, _run_properties(report))
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield "<testsuites>"
     yield _xml(suite).removesuffix("\n</testsuite>")
     if failed:
-        case = _element("testcase", classname=found.dataset or found.dataset_version_id, name="the run itself")
-        case.append(_element("error", message=found.reason or "the run failed", type="run"))
-        yield _xml(case)
-    for one in tries:
-        yield _xml(_case(found, one))
+        test_case = _element("testcase", classname=summary.dataset or summary.dataset_version_id, name="the run itself")
+        test_case.append(_element("error", message=summary.reason or "the run failed", type="run"))
+        yield _xml(test_case)
+    for trial in tries:
+        yield _xml(_test_case(summary, trial))
     yield "</testsuite>"
     yield "</testsuites>"
 
 
-def _of_run(report: RunReport) -> Iterator[tuple[str, object]]:
-    found = report.summary
-    yield "run_id", found.run_id
-    yield "experiment_version_id", found.experiment_version_id
-    yield "dataset_version_id", found.dataset_version_id
-    yield "pass_rate", found.pass_rate.said
+def _run_properties(report: RunReport) -> Iterator[tuple[str, object]]:
+    summary = report.summary
+    yield "run_id", summary.run_id
+    yield "experiment_version_id", summary.experiment_version_id
+    yield "dataset_version_id", summary.dataset_version_id
+    yield "pass_rate", summary.pass_rate.said
     if report.gate is not None:
         yield "gate", "passed" if report.gate.passed else "failed"
 
 
-def _case(found: RunSummary, one: TrialDetail) -> Element:
-    name = f"{one.item_key}#{one.repetition}" if found.repetitions > 1 else one.item_key
-    seconds = f"{(one.duration_ms or 0.0) / 1000:.3f}"
-    case = _element("testcase", classname=found.dataset or found.dataset_version_id, name=name, time=seconds)
-    _add_properties(case, _junit_test_case(one))
-    if tag := _ELEMENTS.get(one.verdict):
-        why = [score_line(score) for score in one.scores if explains_failure(score)]
-        message = one.error or next(iter(why), "the run ended first" if one.verdict == "missing" else one.verdict)
-        outcome = _element(tag, message=message, type=one.verdict)
-        outcome.text = _legal(_body(one, why))
-        case.append(outcome)
-    return case
+def _test_case(summary: RunSummary, trial: TrialDetail) -> Element:
+    name = f"{trial.item_key}#{trial.repetition}" if summary.repetitions > 1 else trial.item_key
+    seconds = f"{(trial.duration_ms or 0.0) / 1000:.3f}"
+    test_case = _element("testcase", classname=summary.dataset or summary.dataset_version_id, name=name, time=seconds)
+    _add_properties(test_case, _trial_properties(trial))
+    if tag := _ELEMENTS.get(trial.verdict):
+        reasons = [score_line(score) for score in trial.scores if explains_failure(score)]
+        message = trial.error or next(
+            iter(reasons), "the run ended first" if trial.verdict == "missing" else trial.verdict
+        )
+        outcome = _element(tag, message=message, type=trial.verdict)
+        outcome.text = _legal(_body(trial, reasons))
+        test_case.append(outcome)
+    return test_case
 
 
-def _body(one: TrialDetail, why: list[str]) -> str:
-    if one.verdict == "missing":
+def _body(trial: TrialDetail, reasons: list[str]) -> str:
+    if trial.verdict == "missing":
         return ""
-    expected = [] if one.expected_output is None else [f"expected: {text_of(one.expected_output)}"]
-    answer = one.error if one.error is not None else f"output: {text_of(one.output)}"
-    log = [one.log] if one.log else []
-    return "\n".join([f"input: {text_of(one.input)}", *expected, answer, *why, *log])
+    expected = [] if trial.expected_output is None else [f"expected: {text_of(trial.expected_output)}"]
+    answer = trial.error if trial.error is not None else f"output: {text_of(trial.output)}"
+    log = [trial.log] if trial.log else []
+    return "\n".join([f"input: {text_of(trial.input)}", *expected, answer, *reasons, *log])
 
 
-def _junit_test_case(one: TrialDetail) -> Iterator[tuple[str, object]]:
-    for score in one.scores:
+def _trial_properties(trial: TrialDetail) -> Iterator[tuple[str, object]]:
+    for score in trial.scores:
         value = "" if score.value is None else f" {score.value:g}"
         yield f"score.{score.scorer}", f"{word(score)}{value}"
-    if one.run_item_id:
-        yield "run_item_id", one.run_item_id
+    if trial.run_item_id:
+        yield "run_item_id", trial.run_item_id
 
 
 def _add_properties(parent: Element, values: Iterable[tuple[str, object]]) -> None:
@@ -433,5 +435,5 @@ def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
 
 def _worst_first(tries: Tries) -> Iterator[TrialDetail]:
     """Yield all trials, first those that did not pass. Reads them twice, to hold only one in memory."""
-    yield from (one for one in tries() if one.verdict != "passed")
-    yield from (one for one in tries() if one.verdict == "passed")
+    yield from (trial for trial in tries() if trial.verdict != "passed")
+    yield from (trial for trial in tries() if trial.verdict == "passed")

@@ -31,23 +31,23 @@ from evalscribe.model.experiment import (
 from evalscribe.model.score import Score
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, visible
 
-SHORT = 200
+VALUE_LENGTH = 200
 """Maximum characters of an input or an output in a list of failures."""
-EXPLAINED = 300
+EXPLANATION_LENGTH = 300
 SHOWN_FLAKY = 10
 MOST_K = 5
 
 
 def summary_lines(report: RunReport) -> Iterator[str]:
-    found = report.summary
-    yield f"{found.experiment}, version {found.version}: run {found.label}"
-    yield from origin_lines(found)
-    yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
-    yield f"trials     {counts_line(found.counts)}"
-    yield from _errors(found)
-    yield from item_lines(found)
-    yield from scorer_lines(found)
-    yield from detail_lines(found)
+    summary = report.summary
+    yield f"{summary.experiment}, version {summary.version}: run {summary.label}"
+    yield from origin_lines(summary)
+    yield f"pass rate  {summary.pass_rate.said}{_of_scored(summary)}"
+    yield f"trials     {counts_line(summary.counts)}"
+    yield from _errors(summary)
+    yield from item_lines(summary)
+    yield from scorer_lines(summary)
+    yield from detail_lines(summary)
     yield from gate_lines(report.gate)
 
 
@@ -58,27 +58,27 @@ LOG_SHOWN = 8
 
 def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[str]:
     """Render the result of a run with its first failures, as `experiments run` prints it."""
-    found = report.summary
-    yield f"{found.experiment}, version {found.version}, on {found.dataset}: run {found.label}"
-    if found.state != "completed":
-        yield _state(found)
-    yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
-    yield f"trials     {counts_line(found.counts)}"
-    yield from _errors(found)
-    yield from scorer_lines(found)
-    if found.cost_usd:
-        yield f"cost       {_cost(found)}"
+    summary = report.summary
+    yield f"{summary.experiment}, version {summary.version}, on {summary.dataset}: run {summary.label}"
+    if summary.state != "completed":
+        yield _state(summary)
+    yield f"pass rate  {summary.pass_rate.said}{_of_scored(summary)}"
+    yield f"trials     {counts_line(summary.counts)}"
+    yield from _errors(summary)
+    yield from scorer_lines(summary)
+    if summary.cost_usd:
+        yield f"cost       {_cost(summary)}"
     if report.gate is not None:
         stated = "" if report.gate.stated else " (no gate is set, so every item must pass)"
         yield f"gate       {'passed' if report.gate.passed else 'failed'}{stated}"
         for clause in report.gate.clauses:
             yield f"  {clause.verdict:<12} {clause.said}"
     shown = tuple(islice(different_failures(failed), FAILURES_SHOWN))
-    for one in shown:
+    for trial in shown:
         yield ""
-        yield from failure_lines(one, repeated=found.repetitions > 1)
-        yield from (f"  {visible(line)}" for line in one.log.rstrip().splitlines()[-LOG_SHOWN:])
-    more = found.counts.failed + found.counts.error + found.counts.unscored - len(shown)
+        yield from failure_lines(trial, repeated=summary.repetitions > 1)
+        yield from (f"  {visible(line)}" for line in trial.log.rstrip().splitlines()[-LOG_SHOWN:])
+    more = summary.counts.failed + summary.counts.error + summary.counts.unscored - len(shown)
     if more > 0:
         yield ""
         yield f"and {more:,} more that did not pass"
@@ -87,52 +87,55 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
 def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
     """Yield the failures, but only one trial for each reason why a target gave no answer."""
     reasons = set()
-    for one in failed:
-        reason = None if one.error is None else error_reason(one.error)
+    for trial in failed:
+        reason = None if trial.error is None else error_reason(trial.error)
         if reason is None or reason not in reasons:
-            yield one
+            yield trial
         reasons.add(reason)
 
 
-def origin_lines(found: RunSummary) -> Iterator[str]:
+def origin_lines(summary: RunSummary) -> Iterator[str]:
     """Render what ran, on which dataset, and when."""
-    yield _state(found)
-    yield f"target     {target_line(found)}"
-    yield f"dataset    {found.dataset} ({found.dataset_version_id}), {pluralise(found.items, 'item')}{_repeated(found)}"
-    yield f"version    {found.experiment_version_id}"
-    yield f"times      {_times(found)}"
+    yield _state(summary)
+    yield f"target     {target_line(summary)}"
+    items = f"{pluralise(summary.items, 'item')}{_repeated(summary)}"
+    yield f"dataset    {summary.dataset} ({summary.dataset_version_id}), {items}"
+    yield f"version    {summary.experiment_version_id}"
+    yield f"times      {_times(summary)}"
 
 
-def _state(found: RunSummary) -> str:
-    return f"state      {found.state}{f' ({one_line(found.reason)})' if found.reason else ''}"
+def _state(summary: RunSummary) -> str:
+    return f"state      {summary.state}{f' ({one_line(summary.reason)})' if summary.reason else ''}"
 
 
-def target_line(found: RunSummary) -> str:
+def target_line(summary: RunSummary) -> str:
     """Render the target of the version, and the build that the run used instead of the target's, if any."""
-    other = found.deployment_id if found.deployment_id and found.deployment_id not in found.target else None
-    return f"{found.target}{f', run with {other}' if other else ''}"
+    other = summary.deployment_id if summary.deployment_id and summary.deployment_id not in summary.target else None
+    return f"{summary.target}{f', run with {other}' if other else ''}"
 
 
-def item_lines(found: RunSummary) -> Iterator[str]:
+def item_lines(summary: RunSummary) -> Iterator[str]:
     """Render how many items failed and, if items were repeated, pass@k and pass^k."""
-    yield f"failed     {pluralise(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
-    yield from (_at_k(found, one) for one in _some_k(found))
+    yield f"failed     {pluralise(summary.failed_items, 'item')} of {summary.items:,}{_flaky(summary)}"
+    yield from (_at_k(summary, pass_at_k) for pass_at_k in _shown_at_k(summary))
 
 
-def detail_lines(found: RunSummary) -> Iterator[str]:
+def detail_lines(summary: RunSummary) -> Iterator[str]:
     """Render results by split and by label, and the cost."""
-    yield from (f"split      {one.split}: {one.pass_rate.said}; {counts_line(one.counts)}" for one in found.splits)
-    yield from _labels(found)
-    yield f"cost       {_cost(found)}"
+    yield from (
+        f"split      {split.split}: {split.pass_rate.said}; {counts_line(split.counts)}" for split in summary.splits
+    )
+    yield from _labels(summary)
+    yield f"cost       {_cost(summary)}"
 
 
 def gate_lines(gate: Gate | None) -> Iterator[str]:
     """Render one line per clause, and the criterion for passing."""
     if gate is None:
         return
-    why = f": {one_line(gate.reason)}" if gate.reason else ""
+    reason = f": {one_line(gate.reason)}" if gate.reason else ""
     stated = "" if gate.stated else " (the experiment defines no gate: every item must pass)"
-    yield f"gate       {'passed' if gate.passed else 'failed'}{why}{stated}"
+    yield f"gate       {'passed' if gate.passed else 'failed'}{reason}{stated}"
     for clause in gate.clauses:
         yield f"  {clause.verdict:<12} {clause.name}: {clause.said}"
         if clause.luck:
@@ -140,52 +143,53 @@ def gate_lines(gate: Gate | None) -> Iterator[str]:
     yield f"  ({RULE})"
 
 
-def scorer_lines(found: RunSummary) -> Iterator[str]:
-    for number, one in enumerate(found.scorers):
-        yield f"{'scorers' if number == 0 else '':<10} {scorer_line(one)}"
+def scorer_lines(summary: RunSummary) -> Iterator[str]:
+    for number, scorer in enumerate(summary.scorers):
+        yield f"{'scorers' if number == 0 else '':<10} {scorer_line(scorer)}"
 
 
-def scorer_line(one: ScorerSummary) -> str:
+def scorer_line(scorer: ScorerSummary) -> str:
     """Render a scorer, such as `exact_match: 18/20 = 90.0 % (…), mean 0.900; 2 broke (input_error 2), 1 unscored`."""
-    mean = "" if one.mean is None else f", mean {one.mean:.3f}"
-    broke = ", ".join(f"{kind} {number:,}" for kind, number in one.errors.items())
-    parts = [f"{sum(one.errors.values()):,} broke ({broke})"] if broke else []
-    parts += [f"{one.unscored:,} unscored"] if one.unscored else []
-    beside = f"; {', '.join(parts)}" if parts else ""
-    return f"{one_line(one.scorer)}{'' if one.required else ' (not required)'}: {one.pass_rate.said}{mean}{beside}"
+    mean = "" if scorer.mean is None else f", mean {scorer.mean:.3f}"
+    error_counts = ", ".join(f"{kind} {number:,}" for kind, number in scorer.errors.items())
+    parts = [f"{sum(scorer.errors.values()):,} broke ({error_counts})"] if error_counts else []
+    parts += [f"{scorer.unscored:,} unscored"] if scorer.unscored else []
+    suffix = f"; {', '.join(parts)}" if parts else ""
+    name = f"{one_line(scorer.scorer)}{'' if scorer.required else ' (not required)'}"
+    return f"{name}: {scorer.pass_rate.said}{mean}{suffix}"
 
 
 def counts_line(counts: TrialCounts) -> str:
     """Render counts, such as `18 passed, 1 failed, 1 error, 0 unscored`, and trials that did not run, if any."""
-    told = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
-    return f"{told}, {counts.missing:,} not run" if counts.missing else told
+    text = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
+    return f"{text}, {counts.missing:,} not run" if counts.missing else text
 
 
-def _errors(found: RunSummary) -> Iterator[str]:
-    for number, line in enumerate(error_lines(found)):
+def _errors(summary: RunSummary) -> Iterator[str]:
+    for number, line in enumerate(error_lines(summary)):
         yield f"{'errors' if number == 0 else '':<10} {line}"
 
 
-def error_lines(found: RunSummary, least: int = 1) -> Iterator[str]:
-    """Yield the reasons why `least` or more trials got no answer: `10 of 10 trials raised NameError (agent.py:5)`."""
-    for one in found.errors:
-        if one.trials >= least:
-            yield f"{one.trials:,} of {pluralise(found.tries, 'trial')} {one_line(one.reason)}"
+def error_lines(summary: RunSummary, minimum: int = 1) -> Iterator[str]:
+    """Yield the reasons why `minimum` or more trials got no answer: `10 of 10 trials raised NameError (agent.py:5)`."""
+    for error in summary.errors:
+        if error.trials >= minimum:
+            yield f"{error.trials:,} of {pluralise(summary.tries, 'trial')} {one_line(error.reason)}"
 
 
-def failure_lines(one: TrialDetail, *, repeated: bool) -> Iterator[str]:
+def failure_lines(trial: TrialDetail, *, repeated: bool) -> Iterator[str]:
     """Render input, expected output and output, shortened, and the scorers' explanations."""
-    repetition = f" #{one.repetition}" if repeated else ""
-    yield f"{one.verdict.upper()}  {one_line(one.item_key)}{repetition}  {one.run_item_id or ''}".rstrip()
-    yield f"  input     {short_value(one.input)}"
-    if one.expected_output is not None:
-        yield f"  expected  {short_value(one.expected_output)}"
+    repetition = f" #{trial.repetition}" if repeated else ""
+    yield f"{trial.verdict.upper()}  {one_line(trial.item_key)}{repetition}  {trial.run_item_id or ''}".rstrip()
+    yield f"  input     {short_value(trial.input)}"
+    if trial.expected_output is not None:
+        yield f"  expected  {short_value(trial.expected_output)}"
     yield (
-        f"  error     {cut(one_line(one.error), SHORT)}"
-        if one.error is not None
-        else f"  output    {short_value(one.output)}"
+        f"  error     {cut(one_line(trial.error), VALUE_LENGTH)}"
+        if trial.error is not None
+        else f"  output    {short_value(trial.output)}"
     )
-    yield from (f"  {score_line(score)}" for score in one.scores if explains_failure(score))
+    yield from (f"  {score_line(score)}" for score in trial.scores if explains_failure(score))
 
 
 def explains_failure(score: Score) -> bool:
@@ -198,8 +202,9 @@ def score_line(score: Score) -> str:
     parts = [score.error_type, None if score.value is None else f"{score.value:.2f}", score.label]
     parts += [] if score.required else ["not required"]
     detail = ", ".join(one_line(part) for part in parts if part)
-    inside = f" ({detail})" if detail else ""
-    return f"{one_line(score.scorer)} {word(score)}{inside}: {cut(one_line(score.explanation), EXPLAINED)} [{score.id}]"
+    detail_text = f" ({detail})" if detail else ""
+    explanation = cut(one_line(score.explanation), EXPLANATION_LENGTH)
+    return f"{one_line(score.scorer)} {word(score)}{detail_text}: {explanation} [{score.id}]"
 
 
 def word(score: Score) -> str:
@@ -209,7 +214,7 @@ def word(score: Score) -> str:
     return "passed" if score.passed else "failed"
 
 
-def short_value(value: JsonValue, limit: int = SHORT) -> str:
+def short_value(value: JsonValue, limit: int = VALUE_LENGTH) -> str:
     return cut(one_line(text_of(value)), limit)
 
 
@@ -221,72 +226,82 @@ def text_of(value: JsonValue) -> str:
     return value if isinstance(value, str) else canonical_json(value)
 
 
-def _repeated(found: RunSummary) -> str:
-    return f" x {found.repetitions} repetitions" if found.repetitions > 1 else ""
+def _repeated(summary: RunSummary) -> str:
+    return f" x {summary.repetitions} repetitions" if summary.repetitions > 1 else ""
 
 
-def _times(found: RunSummary) -> str:
+def _times(summary: RunSummary) -> str:
     """Render times, such as `created 2026-11-22 02:16:28, started 2026-11-22 02:16:31, ended not yet (UTC)`."""
-    times = {"created": found.created_at, "started": found.started_at, "ended": found.ended_at}
-    told = (f"{what} {moment[:19].replace('T', ' ') if moment else 'not yet'}" for what, moment in times.items())
-    return f"{', '.join(told)} (UTC)"
+    times = {"created": summary.created_at, "started": summary.started_at, "ended": summary.ended_at}
+    parts = (f"{label} {moment[:19].replace('T', ' ') if moment else 'not yet'}" for label, moment in times.items())
+    return f"{', '.join(parts)} (UTC)"
 
 
-def _of_scored(found: RunSummary) -> str:
-    if found.rate_of_scored is None or found.counts.passed + found.counts.failed == found.tries:
+def _of_scored(summary: RunSummary) -> str:
+    if summary.rate_of_scored is None or summary.counts.passed + summary.counts.failed == summary.tries:
         return ""
-    return f"; of scored trials {percent(found.rate_of_scored)}"
+    return f"; of scored trials {percent(summary.rate_of_scored)}"
 
 
-def _flaky(found: RunSummary) -> str:
-    if not found.flaky:
+def _flaky(summary: RunSummary) -> str:
+    if not summary.flaky:
         return ""
-    return f"; {len(found.flaky):,} flaky: {join_first([*map(one_line, found.flaky)], SHOWN_FLAKY)}"
+    return f"; {len(summary.flaky):,} flaky: {join_first([*map(one_line, summary.flaky)], SHOWN_FLAKY)}"
 
 
-def _some_k(found: RunSummary) -> Iterator[PassAtK]:
-    yield from found.at_k[:MOST_K]
-    yield from found.at_k[MOST_K:][-1:]
+def _shown_at_k(summary: RunSummary) -> Iterator[PassAtK]:
+    yield from summary.at_k[:MOST_K]
+    yield from summary.at_k[MOST_K:][-1:]
 
 
-def _at_k(found: RunSummary, one: PassAtK) -> str:
-    over = "" if one.items == found.items else f"   (of {pluralise(one.items, 'item')} with at least {one.k} trials)"
-    return f"{f'pass@{one.k}':<10} {percent(one.pass_at)}   pass^{one.k} {percent(one.pass_hat)}{over}"
+def _at_k(summary: RunSummary, pass_at_k: PassAtK) -> str:
+    note = (
+        ""
+        if pass_at_k.items == summary.items
+        else f"   (of {pluralise(pass_at_k.items, 'item')} with at least {pass_at_k.k} trials)"
+    )
+    pass_hat = f"pass^{pass_at_k.k} {percent(pass_at_k.pass_hat)}"
+    return f"{f'pass@{pass_at_k.k}':<10} {percent(pass_at_k.pass_at)}   {pass_hat}{note}"
 
 
-def _labels(found: RunSummary) -> Iterator[str]:
-    if found.labels is None:
+def _labels(summary: RunSummary) -> Iterator[str]:
+    if summary.labels is None:
         return
-    one = found.labels
-    balanced = "none" if one.balanced_accuracy is None else f"{one.balanced_accuracy:.3f}"
-    kappa = "none" if one.kappa is None else f"{one.kappa:.3f} (95 %: {one.kappa_low:.3f} to {one.kappa_high:.3f})"
-    yield f"labels     {one.judged:,} of {one.pairs:,} trials labelled; balanced accuracy {balanced}, kappa {kappa}"
-    for row in one.rows:
-        given = ", ".join(f"{label} {count:,}" for label, count in row.given.items()) or "never expected"
-        yield f"  {one_line(row.label)}: {one_line(given)}{_hit(row)}"
+    labels = summary.labels
+    balanced = "none" if labels.balanced_accuracy is None else f"{labels.balanced_accuracy:.3f}"
+    kappa = (
+        "none"
+        if labels.kappa is None
+        else f"{labels.kappa:.3f} (95 %: {labels.kappa_low:.3f} to {labels.kappa_high:.3f})"
+    )
+    labelled = f"{labels.judged:,} of {labels.pairs:,} trials labelled"
+    yield f"labels     {labelled}; balanced accuracy {balanced}, kappa {kappa}"
+    for row in labels.rows:
+        label_counts = ", ".join(f"{label} {count:,}" for label, count in row.given.items()) or "never expected"
+        yield f"  {one_line(row.label)}: {one_line(label_counts)}{_recall_text(row)}"
 
 
-def _hit(row: LabelRow) -> str:
+def _recall_text(row: LabelRow) -> str:
     """Render `; recall 0.95 of 37, precision 0.83`, omitting undefined values."""
     recall = "" if row.recall is None else f"; recall {row.recall:.2f} of {row.expected:,}"
     precision = "" if row.precision is None else f"{',' if recall else ';'} precision {row.precision:.2f}"
     return recall + precision
 
 
-def _cost(found: RunSummary) -> str:
-    parts = [dollars(found.cost_usd)]
-    if found.input_tokens or found.output_tokens:
-        parts.append(f"{found.input_tokens:,} tokens in, {found.output_tokens:,} out")
-    if found.duration_p50_ms is not None and found.duration_p95_ms is not None:
+def _cost(summary: RunSummary) -> str:
+    parts = [dollars(summary.cost_usd)]
+    if summary.input_tokens or summary.output_tokens:
+        parts.append(f"{summary.input_tokens:,} tokens in, {summary.output_tokens:,} out")
+    if summary.duration_p50_ms is not None and summary.duration_p95_ms is not None:
         parts.append(
-            f"a trial takes {found.duration_p50_ms:,.0f} ms, {found.duration_p95_ms:,.0f} ms at the 95th percentile"
+            f"a trial takes {summary.duration_p50_ms:,.0f} ms, {summary.duration_p95_ms:,.0f} ms at the 95th percentile"
         )
     return "; ".join(parts)
 
 
 MOST_SHOWN = 50
 """Maximum changed items shown per kind of change; the JSON output has all of them."""
-HEADS = (
+HEADINGS = (
     "",
     "run",
     "experiment",
@@ -301,64 +316,64 @@ HEADS = (
 )
 
 
-def comparison_lines(found: RunComparison) -> Iterator[str]:
-    yield one_line(found.said)
-    yield from (f"! {one_line(warning)}" for warning in found.warnings)
-    if found.passes is None:
-        yield from _not_compared(found)
+def comparison_lines(comparison: RunComparison) -> Iterator[str]:
+    yield one_line(comparison.said)
+    yield from (f"! {one_line(warning)}" for warning in comparison.warnings)
+    if comparison.passes is None:
+        yield from _not_compared(comparison)
         return
     yield ""
-    yield from _rates(found)
-    yield from _scorers(found.scorers)
-    yield from _changed("regressed", found.regressed)
-    yield from _changed("fixed", found.fixed)
-    yield from _changed("flaky", found.flaky)
-    yield from _several(found.several)
-    yield from _rest(found)
+    yield from _rates(comparison)
+    yield from _scorers(comparison.scorers)
+    yield from _changed("regressed", comparison.regressed)
+    yield from _changed("fixed", comparison.fixed)
+    yield from _changed("flaky", comparison.flaky)
+    yield from _pass_at_k_lines(comparison.several)
+    yield from _note_lines(comparison)
 
 
-def _not_compared(found: RunComparison) -> Iterator[str]:
-    if found.verdict == "not-comparable":
+def _not_compared(comparison: RunComparison) -> Iterator[str]:
+    if comparison.verdict == "not-comparable":
         yield "To compare what both runs share, add --allow-mismatch."
 
 
-def _rates(found: RunComparison) -> Iterator[str]:
-    rows = [HEADS, _side("base", found.base), _side("candidate", found.candidate)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
+def _rates(comparison: RunComparison) -> Iterator[str]:
+    rows = [HEADINGS, _side("base", comparison.base), _side("candidate", comparison.candidate)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    judged = (
-        f"{found.judged:,} of {pluralise(found.items, 'item')} judged in both ({percent(found.coverage)} of the trials)"
-    )
-    yield judged + (f", {pluralise(found.clusters, 'independent observation')}" if found.clusters else "")
+    coverage_text = f"{comparison.judged:,} of {pluralise(comparison.items, 'item')} judged in both"
+    clusters = f", {pluralise(comparison.clusters, 'independent observation')}" if comparison.clusters else ""
+    yield f"{coverage_text} ({percent(comparison.coverage)} of the trials){clusters}"
 
 
-def _side(what: str, side: RunSide) -> Sequence[str]:
+def _side(role: str, side: RunSide) -> Sequence[str]:
     counts = (side.passed, side.failed, side.errors, side.unscored, side.missing)
     rates = ("none" if rate is None else percent(rate) for rate in (side.rate, side.rate_of_scored))
-    named = (what, one_line(side.name or side.run_id), one_line(side.experiment), side.build or "")
-    return (*named, *(f"{count:,}" for count in counts), *rates)
+    names = (role, one_line(side.name or side.run_id), one_line(side.experiment), side.build or "")
+    return (*names, *(f"{count:,}" for count in counts), *rates)
 
 
 def _scorers(scorers: Sequence[ScorerMovement]) -> Iterator[str]:
     if not scorers:
         return
     yield ""
-    several = f" (p corrected for {len(scorers)})" if len(scorers) > 1 else ""
-    yield f"scorers{several}"
-    yield from (f"  {_scorer(one)}" for one in scorers)
+    correction = f" (p corrected for {len(scorers)})" if len(scorers) > 1 else ""
+    yield f"scorers{correction}"
+    yield from (f"  {_scorer(scorer)}" for scorer in scorers)
 
 
-def _scorer(one: ScorerMovement) -> str:
+def _scorer(scorer: ScorerMovement) -> str:
     values = (
-        (percent(one.base), percent(one.candidate))
-        if one.kind == "passed"
-        else (f"{one.base:.3f}", f"{one.candidate:.3f}")
+        (percent(scorer.base), percent(scorer.candidate))
+        if scorer.kind == "passed"
+        else (f"{scorer.base:.3f}", f"{scorer.candidate:.3f}")
     )
-    name = f"{one_line(one.name)}{'' if one.required else ' (not required)'}"
-    broken = f"; {one.broken[0]:,} and {one.broken[1]:,} broke or abstained" if any(one.broken) else ""
-    moved = f"{one.fell:,} fell, {one.rose:,} rose of {pluralise(one.found.tasks, 'item')}"
-    return f"{name}: {values[0]} to {values[1]}, {format_p_value(one.found.p, exact=one.found.exact)}; {moved}{broken}"
+    name = f"{one_line(scorer.name)}{'' if scorer.required else ' (not required)'}"
+    broken = f"; {scorer.broken[0]:,} and {scorer.broken[1]:,} broke or abstained" if any(scorer.broken) else ""
+    movement = f"{scorer.fell:,} fell, {scorer.rose:,} rose of {pluralise(scorer.found.tasks, 'item')}"
+    p_value = format_p_value(scorer.found.p, exact=scorer.found.exact)
+    return f"{name}: {values[0]} to {values[1]}, {p_value}; {movement}{broken}"
 
 
 def _changed(kind: str, items: Sequence[ItemChange]) -> Iterator[str]:
@@ -366,41 +381,42 @@ def _changed(kind: str, items: Sequence[ItemChange]) -> Iterator[str]:
         return
     yield ""
     yield f"{kind} ({len(items):,})"
-    for one in items[:MOST_SHOWN]:
-        yield f"  {one_line(one.item)}: {_tries(one)}"
-        yield from (f"    {name:<9}  {line}" for name, side in _sides(one) if (line := _change_line(side)))
+    for change in items[:MOST_SHOWN]:
+        yield f"  {one_line(change.item)}: {_tries(change)}"
+        yield from (f"    {name:<9}  {line}" for name, side in _sides(change) if (line := _change_line(side)))
     if len(items) > MOST_SHOWN:
         yield f"  and {len(items) - MOST_SHOWN:,} more, in --format json"
 
 
-def _tries(one: ItemChange) -> str:
-    if one.base.scored == one.candidate.scored == 1:
-        return "passed, failed now" if one.base.passed else "failed, passes now"
-    return f"passed {one.base.passed} of {one.base.scored}, now {one.candidate.passed} of {one.candidate.scored}"
+def _tries(change: ItemChange) -> str:
+    if change.base.scored == change.candidate.scored == 1:
+        return "passed, failed now" if change.base.passed else "failed, passes now"
+    base, candidate = change.base, change.candidate
+    return f"passed {base.passed} of {base.scored}, now {candidate.passed} of {candidate.scored}"
 
 
-def _sides(one: ItemChange) -> tuple[tuple[str, ItemSide], ...]:
-    return ("base", one.base), ("candidate", one.candidate)
+def _sides(change: ItemChange) -> tuple[tuple[str, ItemSide], ...]:
+    return ("base", change.base), ("candidate", change.candidate)
 
 
 def _change_line(side: ItemSide) -> str:
     return " | ".join(one_line(part) for part in (side.output, side.said) if part)
 
 
-def _several(found: Sequence[PassAtKPair]) -> Iterator[str]:
-    if not found:
+def _pass_at_k_lines(pairs: Sequence[PassAtKPair]) -> Iterator[str]:
+    if not pairs:
         return
     yield ""
     yield "of k trials one passes (pass@k) all pass (pass^k)"
-    for one in found:
-        any, every = (f"{percent(base)} to {percent(candidate)}" for base, candidate in (one.any, one.every))
-        yield f"  k = {one.k:<6} {any:<20} {every}"
+    for pair in pairs:
+        any, every = (f"{percent(base)} to {percent(candidate)}" for base, candidate in (pair.any, pair.every))
+        yield f"  k = {pair.k:<6} {any:<20} {every}"
 
 
-def _rest(found: RunComparison) -> Iterator[str]:
-    lines = [*found.mismatches, *found.notes]
-    if found.noise is not None:
-        lines.insert(0, f"A/A: flip rate {percent(found.noise)} is this experiment's noise floor.")
+def _note_lines(comparison: RunComparison) -> Iterator[str]:
+    lines = [*comparison.mismatches, *comparison.notes]
+    if comparison.noise is not None:
+        lines.insert(0, f"A/A: flip rate {percent(comparison.noise)} is this experiment's noise floor.")
     if lines:
         yield ""
     yield from map(one_line, lines)

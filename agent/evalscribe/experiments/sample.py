@@ -23,11 +23,11 @@ GATE: Final = ExperimentConfig(passed_threshold=0.9)
 
 async def create_sample(workspace: Workspace) -> tuple[Experiment, bool]:
     """Create the sample experiment unless it exists. Returns it, and whether it is new."""
-    if there := workspace.store.experiments.experiment(NAME):
-        return there, False
-    version = _published(workspace)
-    builds = [await _deployed(workspace, name) for name in BUILDS]
-    wanted = NewExperiment(
+    if existing := workspace.store.experiments.experiment(NAME):
+        return existing, False
+    version = _publish_dataset(workspace)
+    builds = [await _create_build(workspace, name) for name in BUILDS]
+    definition = NewExperiment(
         name=NAME,
         target=ComponentTarget(deployment_id=builds[0].id, component=builds[0].components[0]),
         dataset_id=version.dataset_id,
@@ -35,15 +35,15 @@ async def create_sample(workspace: Workspace) -> tuple[Experiment, bool]:
         bindings=attach_scorers(workspace, SCORERS),
         config=GATE,
     )
-    return create_experiment(workspace, wanted)[0], True
+    return create_experiment(workspace, definition)[0], True
 
 
-def _published(workspace: Workspace) -> DatasetVersion:
-    dataset = workspace.store.datasets.find(TICKETS) or _filled(workspace)
+def _publish_dataset(workspace: Workspace) -> DatasetVersion:
+    dataset = workspace.store.datasets.find(TICKETS) or _create_dataset(workspace)
     return datasets.publish_version(workspace.store.datasets, dataset, "", workspace.now()).version
 
 
-def _filled(workspace: Workspace) -> Dataset:
+def _create_dataset(workspace: Workspace) -> Dataset:
     dataset = datasets.create_dataset(
         workspace.store.datasets, TICKETS, "Questions about orders, with the answers", workspace.now()
     )
@@ -54,7 +54,7 @@ def _filled(workspace: Workspace) -> Dataset:
     return dataset
 
 
-async def _deployed(workspace: Workspace, name: str) -> Deployment:
+async def _create_build(workspace: Workspace, name: str) -> Deployment:
     component = Component(
         name=COMPONENT,
         kind="python",

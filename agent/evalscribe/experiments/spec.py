@@ -111,11 +111,11 @@ def read_spec(path: Path) -> ExperimentSpec:
 def _texts(value: dict[str, Any]) -> dict[str, Any]:
     """Return the values with nested configurations as JSON text and a single scorer as a list."""
     scorers = value.get("scorers", [])
-    texts = {"scorers": [_text(one) for one in (scorers if isinstance(scorers, list) else [scorers])]}
+    texts = {"scorers": [_text(scorer) for scorer in (scorers if isinstance(scorers, list) else [scorers])]}
     config = {"config": _text(value["config"])} if value.get("config") is not None else {}
     columns = value.get("map")
-    named = {"map": [f"{field}={name}" for field, name in columns.items()]} if isinstance(columns, dict) else {}
-    return {**value, **texts, **config, **named}
+    column_map = {"map": [f"{field}={name}" for field, name in columns.items()]} if isinstance(columns, dict) else {}
+    return {**value, **texts, **config, **column_map}
 
 
 def _text(value: object) -> object:
@@ -138,12 +138,12 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     folder = Path(spec.folder).resolve()  # noqa: ASYNC240 (nothing else runs on this event loop)
     component, source = _component(spec.target, folder) if spec.target else (None, folder)
     name = spec.name or one_line(f"{component.name if component else ''}-{_stem(spec.data or '')}")
-    there = workspace.store.experiments.experiment(name)
-    if there is None:
+    experiment = workspace.store.experiments.experiment(name)
+    if experiment is None:
         _require(spec)
-    before = version_options(there, version_named(workspace, there, None)) if there else None
+    previous = version_options(experiment, version_named(workspace, experiment, None)) if experiment else None
     bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
-    items = tuple(_read(Path(spec.data), parse_columns(spec.map, ITEM_NAMES))) if spec.data else ()
+    items = tuple(_read_items(Path(spec.data), parse_columns(spec.map, ITEM_NAMES))) if spec.data else ()
     created: list[str] = []
     build = None
     if component:
@@ -152,34 +152,34 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
         created.append(f"build {build.deployment.id} of {build.deployment.name}: {build.deployment.build}")
     published = publish_file(workspace.store.datasets, _stem(spec.data), items, workspace.now()) if spec.data else None
     data = published.version if published else None
-    wanted = NewExperiment(
+    definition = NewExperiment(
         name=name,
-        type=before.type if before else "standard",
-        target=_target(before.target if before else None, build),
-        dataset_id=data.dataset_id if data else before.dataset_id if before else "",
-        dataset_version_id=data.id if data else before.dataset_version_id if before else "",
-        bindings=bindings or (before.bindings if before else ()),
-        config=merged_config(before.config if before and not spec.complete else ExperimentConfig(), spec.config),
+        type=previous.type if previous else "standard",
+        target=_target(previous.target if previous else None, build),
+        dataset_id=data.dataset_id if data else previous.dataset_id if previous else "",
+        dataset_version_id=data.id if data else previous.dataset_version_id if previous else "",
+        bindings=bindings or (previous.bindings if previous else ()),
+        config=merged_config(previous.config if previous and not spec.complete else ExperimentConfig(), spec.config),
     )
-    versions = workspace.store.experiments.experiment_versions(there.id) if there else ()
-    if there is None:
-        there, version = create_experiment(workspace, wanted)
+    versions = workspace.store.experiments.experiment_versions(experiment.id) if experiment else ()
+    if experiment is None:
+        experiment, version = create_experiment(workspace, definition)
     else:
-        version = update_experiment(workspace, there, wanted)
+        version = update_experiment(workspace, experiment, definition)
     if published and published.new:
         created.append(f"dataset {dataset_line(workspace, version)}: {pluralise(published.version.items, 'item')}")
-    if version.id not in {one.id for one in versions}:
-        created.append(f"experiment {there.name}, version {version.number}: {_what_is_new(before, wanted)}")
-    return EnsuredExperiment(there, version, build.deployment.id if build else None, tuple(created))
+    if version.id not in {existing.id for existing in versions}:
+        created.append(f"experiment {experiment.name}, version {version.number}: {_change_text(previous, definition)}")
+    return EnsuredExperiment(experiment, version, build.deployment.id if build else None, tuple(created))
 
 
-def _what_is_new(before: NewExperiment | None, now: NewExperiment) -> str:
+def _change_text(previous: NewExperiment | None, current: NewExperiment) -> str:
     """Describe what changed since the previous version; for the first version, name the scorers."""
-    if before is None:
-        return f"scored by {', '.join(binding.spec.name for binding in now.bindings)}"
+    if previous is None:
+        return f"scored by {', '.join(binding.spec.name for binding in current.bindings)}"
     words = {"target": "target", "dataset_version_id": "data", "bindings": "scorers", "config": "config"}
-    other = [word for field, word in words.items() if getattr(before, field) != getattr(now, field)]
-    return f"changed {' and '.join(other)}"
+    changes = [word for field, word in words.items() if getattr(previous, field) != getattr(current, field)]
+    return f"changed {' and '.join(changes)}"
 
 
 def _require(spec: ExperimentSpec) -> None:
@@ -208,7 +208,7 @@ def _component(target: str, folder: Path) -> tuple[Component, Path]:
 
     `src/agent.py:answer` is imported from `src`, as `python src/agent.py` would be.
     """
-    place = target
+    address = target
     if target.partition(":")[0] not in ("http", "https", "cmd"):
         module, _, function = target.removeprefix(PYTHON).rpartition(":")
         if module.endswith(".py"):
@@ -216,14 +216,14 @@ def _component(target: str, folder: Path) -> tuple[Component, Path]:
             folder, module = folder / path.parent, path.stem
         if not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
             raise UsageError(f"`target` {target!r}: expected {TARGETS}", fields=("target",))
-        place = f"{PYTHON}{module}:{function}"
-    (component,) = parse_components((f"{_component_name(place)}={place}",), "agent")
+        address = f"{PYTHON}{module}:{function}"
+    (component,) = parse_components((f"{_component_name(address)}={address}",), "agent")
     return component, folder
 
 
-def _component_name(place: str) -> str:
+def _component_name(address: str) -> str:
     """Return a name for a component: its function, its host, or its program."""
-    scheme, _, rest = place.partition(":")
+    scheme, _, rest = address.partition(":")
     if scheme == "python":
         name = rest.rpartition(":")[2]
     elif scheme == "cmd":
@@ -231,23 +231,23 @@ def _component_name(place: str) -> str:
         name = PurePath(next((word for word in words if PurePath(word).name not in INTERPRETERS), words[0])).stem
     else:
         name = rest.removeprefix("//").partition("/")[0].rpartition("@")[2].partition(":")[0]
-    plain = "".join(character if character.isascii() and character.isalnum() else "_" for character in name)
-    return plain[:40].strip("_") or "target"
+    safe_name = "".join(character if character.isascii() and character.isalnum() else "_" for character in name)
+    return safe_name[:40].strip("_") or "target"
 
 
 async def _bindings(workspace: Workspace, scorers: Sequence[str], folder: Path) -> tuple[Binding, ...]:
     """Attach the scorers; for a Python function, create a scorer, or its next version if the source changed."""
-    builtin, own = [], []
+    builtin, created_ids = [], []
     for text in scorers:
         if text.startswith(PYTHON):
             spec, description = await function_spec(None, text, folder, {})
-            made = create_scorer(workspace.store.experiments, spec, workspace.now(), description, str(folder))
-            own.append(made.scorer.id)
+            created = create_scorer(workspace.store.experiments, spec, workspace.now(), description, str(folder))
+            created_ids.append(created.scorer.id)
         elif workspace.store.experiments.scorer(_scorer_name(text)):
-            own.append(text)
+            created_ids.append(text)
         else:
             builtin.append(text)
-    return attach_scorers(workspace, builtin, own)
+    return attach_scorers(workspace, builtin, created_ids)
 
 
 def _scorer_name(text: str) -> str:
@@ -258,22 +258,22 @@ def _scorer_name(text: str) -> str:
     return str(value.get("name")) if isinstance(value, dict) else text
 
 
-def _target(before: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
+def _target(previous: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
     """Return the earlier target if its component is unchanged, else a new one.
 
     The target names the first build of its component. Runs of later builds belong to the same version of the
     experiment, so that they can be compared.
     """
     if build is None:
-        assert before is not None, "a new experiment needs a target"
-        return before
+        assert previous is not None, "a new experiment needs a target"
+        return previous
     (component,) = build.deployment.components
-    if isinstance(before, ComponentTarget) and before.component == component:
-        return before
+    if isinstance(previous, ComponentTarget) and previous.component == component:
+        return previous
     return ComponentTarget(deployment_id=build.deployment.id, component=component)
 
 
-def _read(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
+def _read_items(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
     """Read all items. Raises `DataError` naming the first lines that hold none."""
     file = _open(path, map)
     items = list(file.read())
@@ -304,14 +304,19 @@ def _open(path: Path, map: Mapping[str, str]) -> ItemFile:
     with FileReader(path) as reading:
         _, line = next(item_lines(reading), (1, b""))
     header = next(csv.reader([decode_line(line)], delimiter=delimiter), [])
-    named = {field: find_column(header, field, name, str(path)) for field, name in map.items()}
-    if "input" not in header and "input" not in named:
+    column_names = {field: find_column(header, field, name, str(path)) for field, name in map.items()}
+    if "input" not in header and "input" not in column_names:
         names = join_first([cut(one_line(name), 40) for name in header], MAX_NAMED) or "none"
         raise DataError(
             f"{path} has no column `input`; its columns are {names}. Name one with `map` input=COLUMN", fields=("map",)
         )
-    named = {**{name: name for name in header}, **named}
-    used = {field: next((named[name] for name in names if name in named), None) for field, names in COLUMNS.items()}
-    input = named.get("input", "input")
-    others = tuple(name for name in header if name != input and name not in used.values())
-    return open_csv(path, str(path), CsvColumns(input=(input,), metadata=others, delimiter=delimiter, **used))
+    column_names = {**{name: name for name in header}, **column_names}
+    field_columns = {
+        field: next((column_names[name] for name in names if name in column_names), None)
+        for field, names in COLUMNS.items()
+    }
+    input = column_names.get("input", "input")
+    metadata_columns = tuple(name for name in header if name != input and name not in field_columns.values())
+    return open_csv(
+        path, str(path), CsvColumns(input=(input,), metadata=metadata_columns, delimiter=delimiter, **field_columns)
+    )

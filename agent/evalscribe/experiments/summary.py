@@ -35,30 +35,30 @@ class PassRates:
     """Pass rate with its interval. Trials of one item count as one observation, and so do items of one cluster."""
 
     def __init__(self) -> None:
-        self._alone: Counter[TrialCluster] = Counter()
-        self._together: dict[str, TrialCluster] = {}
+        self._single_items: Counter[TrialCluster] = Counter()
+        self._shared_clusters: dict[str, TrialCluster] = {}
 
     def add(self, cluster: str | None, passed: int, tries: int) -> None:
         """Add all trials of one item."""
         if not tries:
             return
         if cluster is None:
-            self._alone[TrialCluster(passed, tries)] += 1
+            self._single_items[TrialCluster(passed, tries)] += 1
         else:
-            before = self._together.get(cluster, TrialCluster(0, 0))
-            self._together[cluster] = TrialCluster(before.passed + passed, before.trials + tries)
+            previous = self._shared_clusters.get(cluster, TrialCluster(0, 0))
+            self._shared_clusters[cluster] = TrialCluster(previous.passed + passed, previous.trials + tries)
 
     @property
     def observations(self) -> int:
-        return self._alone.total() + len(self._together)
+        return self._single_items.total() + len(self._shared_clusters)
 
     @property
     def share(self) -> PassRate:
-        found = self._alone + Counter(self._together.values())
-        passed = sum(one.passed * count for one, count in found.items())
-        tries = sum(one.trials * count for one, count in found.items())
-        single = all(one.trials == 1 for one in found)
-        low, high = wilson_interval(passed, tries) if single else cluster_interval(found)
+        counts = self._single_items + Counter(self._shared_clusters.values())
+        passed = sum(cluster.passed * count for cluster, count in counts.items())
+        tries = sum(cluster.trials * count for cluster, count in counts.items())
+        single = all(cluster.trials == 1 for cluster in counts)
+        low, high = wilson_interval(passed, tries) if single else cluster_interval(counts)
         return PassRate(passed=passed, of=tries, value=passed / tries if tries else None, low=low, high=high)
 
 
@@ -68,45 +68,48 @@ class ScorerTallies:
     def __init__(self, bindings: Sequence[Binding], clusters: Mapping[str, str]) -> None:
         """Create empty tallies. `clusters`: the cluster of each item, by item key."""
         self._clusters = clusters
-        self._of = {one.spec.name: _Scorer(one.spec.name, one.spec.id, one.required) for one in bindings}
+        self._tallies = {
+            binding.spec.name: _ScorerTally(binding.spec.name, binding.spec.id, binding.required)
+            for binding in bindings
+        }
         self.broken = 0
         """Number of trials that failed no required scorer, but on which one broke."""
 
     def read(self, scores: Iterable[Score]) -> None:
         """Add current scores, which must be grouped by item."""
-        for key, of_item in groupby(scores, key=lambda one: one.item_key):
+        for key, group in groupby(scores, key=lambda score: score.item_key):
             cluster = self._clusters.get(key)
-            whole = list(of_item)
-            self._count_broken(whole)
-            for name, of_scorer in _by_scorer(whole).items():
-                self._of.setdefault(name, _Scorer(name, of_scorer[0].scorer_version_id, of_scorer[0].required)).add(
-                    cluster, of_scorer
-                )
+            item_scores = list(group)
+            self._count_broken(item_scores)
+            for name, scorer_scores in _by_scorer(item_scores).items():
+                self._tallies.setdefault(
+                    name, _ScorerTally(name, scorer_scores[0].scorer_version_id, scorer_scores[0].required)
+                ).add(cluster, scorer_scores)
 
     def _count_broken(self, scores: Sequence[Score]) -> None:
         required = [score for score in scores if score.required]
         failed = {score.run_item_id for score in required if score.status == "ok" and not score.passed}
-        broke = {score.run_item_id for score in required if score.status == "error"}
-        self.broken += len(broke - failed)
+        broken = {score.run_item_id for score in required if score.status == "error"}
+        self.broken += len(broken - failed)
 
     @property
     def cost_usd(self) -> float:
-        return fsum(one.cost_usd for one in self._of.values())
+        return fsum(tally.cost_usd for tally in self._tallies.values())
 
     @property
     def summaries(self) -> tuple[ScorerSummary, ...]:
         """Return the summaries in the order of the bindings."""
-        return tuple(one.summary for one in self._of.values())
+        return tuple(tally.summary for tally in self._tallies.values())
 
 
 def _by_scorer(scores: Iterable[Score]) -> dict[str, list[Score]]:
-    found: dict[str, list[Score]] = {}
+    scores_by_name: dict[str, list[Score]] = {}
     for score in scores:
-        found.setdefault(score.scorer, []).append(score)
-    return found
+        scores_by_name.setdefault(score.scorer, []).append(score)
+    return scores_by_name
 
 
-class _Scorer:
+class _ScorerTally:
     def __init__(self, name: str, version_id: str, required: bool) -> None:
         self.name = name
         self.version_id = version_id
@@ -120,8 +123,8 @@ class _Scorer:
 
     def add(self, cluster: str | None, scores: Sequence[Score]) -> None:
         """Add the scores of one item."""
-        told = [score for score in scores if score.status == "ok"]
-        self.shares.add(cluster, sum(bool(score.passed) for score in told), len(told))
+        results = [score for score in scores if score.status == "ok"]
+        self.shares.add(cluster, sum(bool(score.passed) for score in results), len(results))
         for score in scores:
             self.cost_usd += score.cost_usd
             self.unscored += score.status == "unscored"
@@ -173,21 +176,21 @@ def summarise_run(
         scores: Scores by item.
     """
     clusters: dict[str, str] = {}
-    tallies = _Tries(run.repetitions)
-    for place, of_item in _by_place(places, tries):
+    tallies = _TrialTallies(run.repetitions)
+    for place, trials in _by_place(places, tries):
         if place.cluster is not None:
             clusters[place.key] = place.cluster
-        tallies.add(place, of_item)
+        tallies.add(place, trials)
     scorers = ScorerTallies(version.bindings, clusters)
     scorers.read(scores)
-    return _told(run, experiment, version, tallies, scorers).model_copy(update={"labels": labels})
+    return _run_summary(run, experiment, version, tallies, scorers).model_copy(update={"labels": labels})
 
 
 def _by_place(
     places: Iterable[DatasetPlace], tries: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
     """Yield every item with its trials; an item that the run did not reach has no trials."""
-    groups = groupby(tries, key=lambda one: one.item_key)
+    groups = groupby(tries, key=lambda run_item: run_item.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:
         if place.key != key:
@@ -202,7 +205,7 @@ MAX_REASONS = 10
 MAX_REASONS_COUNTED = 1_000
 """Maximum distinct reasons counted, because a target can give a different reason in every trial."""
 REASON_LENGTH = 160
-RAISED = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
+EXCEPTION_PATTERN = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 
 
 def error_reason(error: str | None) -> str:
@@ -211,12 +214,12 @@ def error_reason(error: str | None) -> str:
     Exceptions of one type at one line are one reason, since their messages often quote the input.
     """
     text = one_line(error or "")
-    if raised := RAISED.fullmatch(text):
+    if raised := EXCEPTION_PATTERN.fullmatch(text):
         return f"raised {raised[1]} {raised[2]}"
     return f"gave no answer: {cut(text, REASON_LENGTH)}" if text else "gave no answer"
 
 
-class _Part:
+class _Tally:
     """Tallies of all trials, or of the trials of one split."""
 
     def __init__(self) -> None:
@@ -231,13 +234,13 @@ class _Part:
         self.shares.add(place.cluster, verdicts["passed"], repetitions)
 
 
-class _Tries:
+class _TrialTallies:
     """Tallies of the results of trials, which are added item by item."""
 
     def __init__(self, repetitions: int) -> None:
         self.repetitions = repetitions
-        self.whole = _Part()
-        self.splits: dict[str | None, _Part] = {}
+        self.overall = _Tally()
+        self.splits: dict[str | None, _Tally] = {}
         self.failed_items = 0
         self.flaky: list[str] = []
         self.passes: Counter[tuple[int, int]] = Counter()
@@ -249,35 +252,39 @@ class _Tries:
         self.output_tokens = 0
 
     def add(self, place: DatasetPlace, tries: Sequence[RunItem]) -> None:
-        verdicts = Counter[str](one.verdict for one in tries)
+        verdicts = Counter[str](trial.verdict for trial in tries)
         passed = verdicts["passed"]
-        self.whole.add(place, verdicts, self.repetitions)
-        self.splits.setdefault(place.split, _Part()).add(place, verdicts, self.repetitions)
+        self.overall.add(place, verdicts, self.repetitions)
+        self.splits.setdefault(place.split, _Tally()).add(place, verdicts, self.repetitions)
         self.passes[len(tries), passed] += 1
         self.failed_items += passed < self.repetitions
         if 0 < passed < len(tries):
             self.flaky.append(place.key)
-        for one in tries:
-            self._spend(one)
-            if one.verdict == "error":
-                reason = error_reason(one.error)
+        for trial in tries:
+            self._add_usage(trial)
+            if trial.verdict == "error":
+                reason = error_reason(trial.error)
                 full = reason not in self.errors and len(self.errors) >= MAX_REASONS_COUNTED
                 self.errors["gave no answer for another reason" if full else reason] += 1
 
-    def _spend(self, one: RunItem) -> None:
-        self.durations.append(one.duration_ms)
-        if one.usage is not None:
-            self.cost_usd += one.usage.cost_usd
-            self.input_tokens += one.usage.input_tokens
-            self.output_tokens += one.usage.output_tokens
+    def _add_usage(self, trial: RunItem) -> None:
+        self.durations.append(trial.duration_ms)
+        if trial.usage is not None:
+            self.cost_usd += trial.usage.cost_usd
+            self.input_tokens += trial.usage.input_tokens
+            self.output_tokens += trial.usage.output_tokens
 
 
-def _told(
-    run: ExperimentRun, experiment: Experiment, version: ExperimentVersion, tries: _Tries, scorers: ScorerTallies
+def _run_summary(
+    run: ExperimentRun,
+    experiment: Experiment,
+    version: ExperimentVersion,
+    tallies: _TrialTallies,
+    scorers: ScorerTallies,
 ) -> RunSummary:
-    counts = TrialCounts(**tries.whole.counts)
+    counts = TrialCounts(**tallies.overall.counts)
     scored = counts.passed + counts.failed
-    durations = sorted(tries.durations)
+    durations = sorted(tallies.durations)
     return RunSummary(
         run_id=run.id,
         name=run.name,
@@ -292,34 +299,34 @@ def _told(
         created_at=run.created_at,
         started_at=run.started_at,
         ended_at=run.ended_at,
-        items=tries.whole.items,
+        items=tallies.overall.items,
         repetitions=run.repetitions,
-        tries=tries.whole.items * run.repetitions,
+        tries=tallies.overall.items * run.repetitions,
         counts=counts,
         errors=tuple(
-            TrialErrors(reason=reason, trials=number) for reason, number in tries.errors.most_common(MAX_REASONS)
+            TrialErrors(reason=reason, trials=number) for reason, number in tallies.errors.most_common(MAX_REASONS)
         ),
         broken=min(counts.unscored, scorers.broken),
-        pass_rate=tries.whole.shares.share,
+        pass_rate=tallies.overall.shares.share,
         rate_of_scored=counts.passed / scored if scored else None,
-        failed_items=tries.failed_items,
-        flaky=tuple(tries.flaky),
-        observations=tries.whole.shares.observations,
-        at_k=tuple(_at_k(tries.passes, k) for k in range(1, run.repetitions + 1)) if run.repetitions > 1 else (),
+        failed_items=tallies.failed_items,
+        flaky=tuple(tallies.flaky),
+        observations=tallies.overall.shares.observations,
+        at_k=tuple(_at_k(tallies.passes, k) for k in range(1, run.repetitions + 1)) if run.repetitions > 1 else (),
         scorers=scorers.summaries,
-        splits=tuple(_splits(tries)),
-        cost_usd=tries.cost_usd + scorers.cost_usd,
-        input_tokens=tries.input_tokens,
-        output_tokens=tries.output_tokens,
+        splits=tuple(_splits(tallies)),
+        cost_usd=tallies.cost_usd + scorers.cost_usd,
+        input_tokens=tallies.input_tokens,
+        output_tokens=tallies.output_tokens,
         duration_p50_ms=_quantile(durations, 0.5),
         duration_p95_ms=_quantile(durations, 0.95),
     )
 
 
-def _splits(tries: _Tries) -> Iterator[SplitSummary]:
-    if len(tries.splits) < 2:
+def _splits(tallies: _TrialTallies) -> Iterator[SplitSummary]:
+    if len(tallies.splits) < 2:
         return
-    for split, part in tries.splits.items():
+    for split, part in tallies.splits.items():
         yield SplitSummary(
             split=split or "none", items=part.items, counts=TrialCounts(**part.counts), pass_rate=part.shares.share
         )
@@ -327,13 +334,18 @@ def _splits(tries: _Tries) -> Iterator[SplitSummary]:
 
 def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
     """Average pass@k and pass^k over items; items with fewer than `k` trials are left out."""
-    items, at, every = 0, 0.0, 0.0
-    for (tried, passed), count in passes.items():
-        if tried >= k:
+    items, pass_at_sum, pass_every_sum = 0, 0.0, 0.0
+    for (trials, passed), count in passes.items():
+        if trials >= k:
             items += count
-            at += count * (pass_at(passed, tried, k) or 0.0)
-            every += count * (pass_every(passed, tried, k) or 0.0)
-    return PassAtK(k=k, items=items, pass_at=at / items if items else 0.0, pass_hat=every / items if items else 0.0)
+            pass_at_sum += count * (pass_at(passed, trials, k) or 0.0)
+            pass_every_sum += count * (pass_every(passed, trials, k) or 0.0)
+    return PassAtK(
+        k=k,
+        items=items,
+        pass_at=pass_at_sum / items if items else 0.0,
+        pass_hat=pass_every_sum / items if items else 0.0,
+    )
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:
@@ -354,20 +366,20 @@ def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None]
     `true` or `false`.
     """
     if not isinstance(expected, dict):
-        truth = _spelled(expected)
-        return None if truth is None else (truth, _said(output))
-    known = [name for name in FIELDS if name in expected] or (list(expected) if len(expected) == 1 else [])
-    truth = _spelled(expected[known[0]]) if known else None
-    return None if truth is None else (truth, _said(output, *known[:1]))
+        truth = _label_text(expected)
+        return None if truth is None else (truth, _output_label(output))
+    fields = [name for name in FIELDS if name in expected] or (list(expected) if len(expected) == 1 else [])
+    truth = _label_text(expected[fields[0]]) if fields else None
+    return None if truth is None else (truth, _output_label(output, *fields[:1]))
 
 
-def _said(output: JsonValue, *field: str) -> str | None:
+def _output_label(output: JsonValue, *field: str) -> str | None:
     if not isinstance(output, dict):
-        return _spelled(output)
-    return next((_spelled(output[name]) for name in (*field, *FIELDS) if name in output), None)
+        return _label_text(output)
+    return next((_label_text(output[name]) for name in (*field, *FIELDS) if name in output), None)
 
 
-def _spelled(value: JsonValue) -> str | None:
+def _label_text(value: JsonValue) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else None
@@ -378,24 +390,30 @@ def summarise_labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
 
     A trial without a label counts as disagreement, so answering only easy items is no advantage.
     """
-    given = tuple(pairs)
+    all_pairs = tuple(pairs)
     unlabelled = {"predicted": NO_LABEL}
-    found = Calibration(pair.model_copy(update=unlabelled) if pair.predicted is None else pair for pair in given)
-    if not given:
+    calibration = Calibration(
+        pair.model_copy(update=unlabelled) if pair.predicted is None else pair for pair in all_pairs
+    )
+    if not all_pairs:
         return None
     return LabelSummary(
-        pairs=len(given),
-        judged=sum(pair.predicted is not None for pair in given),
-        agreement=found.agreement,
-        balanced_accuracy=found.balanced,
-        kappa=found.kappa.value if found.kappa else None,
-        kappa_low=found.kappa.interval.low if found.kappa else None,
-        kappa_high=found.kappa.interval.high if found.kappa else None,
-        rows=tuple(_row(found, label) for label in found.labels if label != NO_LABEL),
+        pairs=len(all_pairs),
+        judged=sum(pair.predicted is not None for pair in all_pairs),
+        agreement=calibration.agreement,
+        balanced_accuracy=calibration.balanced,
+        kappa=calibration.kappa.value if calibration.kappa else None,
+        kappa_low=calibration.kappa.interval.low if calibration.kappa else None,
+        kappa_high=calibration.kappa.interval.high if calibration.kappa else None,
+        rows=tuple(_row(calibration, label) for label in calibration.labels if label != NO_LABEL),
     )
 
 
-def _row(found: Calibration, label: str) -> LabelRow:
-    score = found.score(label)
-    given = {said: count for said in found.labels if (count := found.confusion(label, said))}
-    return LabelRow(label=label, expected=score.truths, given=given, recall=score.recall, precision=score.precision)
+def _row(calibration: Calibration, label: str) -> LabelRow:
+    score = calibration.score(label)
+    label_counts = {
+        other_label: count for other_label in calibration.labels if (count := calibration.confusion(label, other_label))
+    }
+    return LabelRow(
+        label=label, expected=score.truths, given=label_counts, recall=score.recall, precision=score.precision
+    )

@@ -54,12 +54,12 @@ def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> Ta
 
 def failed_reply(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailure:
     """Build the failure of a target, with secrets redacted."""
-    return TargetFailure(reason=_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
+    return TargetFailure(reason=_reason_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
 
 
 def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
-    told = f"no answer within {timeout_s:g} s"
-    return TargetFailure(kind="timeout", reason=told, log=clean_text(redact(log)), duration_ms=timeout_s * 1000)
+    reason = f"no answer within {timeout_s:g} s"
+    return TargetFailure(kind="timeout", reason=reason, log=clean_text(redact(log)), duration_ms=timeout_s * 1000)
 
 
 def parse_output(text: str) -> object:
@@ -71,16 +71,16 @@ def parse_output(text: str) -> object:
 
 
 def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFailure:
-    told: dict[str, Any] = {"log": clean_text(redact(log)), "duration_ms": duration_ms}
+    common: dict[str, Any] = {"log": clean_text(redact(log)), "duration_ms": duration_ms}
     if not _is_envelope(value):
-        return TargetReply(output=value, **told)
-    seen = {"transcript": _transcript(value), "usage": _usage(value.get("usage"))}
+        return TargetReply(output=value, **common)
+    recorded = {"transcript": _transcript(value), "usage": _usage(value.get("usage"))}
     if value.get("error") is not None:
-        return TargetFailure(reason=_line(_words(value["error"])), **seen, **told)
+        return TargetFailure(reason=_reason_line(_error_text(value["error"])), **recorded, **common)
     model = value.get("model")
     if model is not None and not isinstance(model, str):
         raise DataError("`model` is not text")
-    return TargetReply(output=value["output"], state=_state(value.get("state")), model=model, **seen, **told)
+    return TargetReply(output=value["output"], state=_state(value.get("state")), model=model, **recorded, **common)
 
 
 def _is_envelope(value: object) -> bool:
@@ -118,11 +118,11 @@ def _state(value: object) -> dict[str, JsonValue]:
     return value
 
 
-def _words(error: object) -> str:
+def _error_text(error: object) -> str:
     return error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
 
 
-def _line(text: str) -> str:
+def _reason_line(text: str) -> str:
     return cut(one_line(redact(clean_text(text))), LONGEST_REASON) or "it failed without a reason"
 
 
@@ -145,27 +145,30 @@ class CommandTarget:
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Run the command. Raises `UsageError` if it cannot be started."""
-        began = perf_counter()
+        start_time = perf_counter()
         group = await self._start(call)
         try:
             async with asyncio.timeout(call.timeout_s):
-                code = await group.ended(LARGEST)
+                code = await group.wait_for_exit(LARGEST)
         except TimeoutError:
             return timeout_reply(call.timeout_s, group.err.text)
         finally:
             self._running.discard(group)
             await group.end()
-        return _command_reply(group, code, (perf_counter() - began) * 1000)
+        return _command_reply(group, code, (perf_counter() - start_time) * 1000)
 
     async def close(self) -> None:
         await asyncio.gather(*(group.end() for group in tuple(self._running)))
         await end_marked(self._mark)
 
     async def _start(self, call: TargetCall) -> ProcessGroup:
-        feed = canonical_json(call.input).encode("utf-8", "replace")
+        stdin_data = canonical_json(call.input).encode("utf-8", "replace")
         try:
-            group = await ProcessGroup.started(
-                self._command, self._folder, feed=feed, env={**user_environment(self._mark), **_named(call)}
+            group = await ProcessGroup.start(
+                self._command,
+                self._folder,
+                stdin_data=stdin_data,
+                env={**user_environment(self._mark), **_variables(call)},
             )
         except OSError as error:
             raise UsageError(f"cmd:{self._line} cannot be started: {error.strerror or error}") from None
@@ -187,11 +190,11 @@ def split_command(line: str) -> tuple[str, ...]:
 def find_program(words: Sequence[str], folder: Path) -> str:
     """Find a command's program on PATH, or in the folder if its name has a slash. Raises `UsageError`."""
     name = words[0]
-    found = which(str(folder / name)) if "/" in name else which(name)
-    if found is None:
+    path = which(str(folder / name)) if "/" in name else which(name)
+    if path is None:
         where = f"in {folder}" if "/" in name else "on PATH"
         raise UsageError(f"cmd:{' '.join(words)}: no executable {name!r} {where}")
-    return found
+    return path
 
 
 def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) -> TargetReply | TargetFailure:
@@ -199,21 +202,21 @@ def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) ->
     if code is None:
         return failed_reply(f"it wrote more than {LARGEST / 1e6:.1f} MB", log=log, duration_ms=duration_ms)
     if code:
-        last = next((line for line in reversed(log.splitlines()) if line.strip()), "")
-        how = f"exit code {code}" if code > 0 else f"ended by {signal_name(-code)}"
-        return failed_reply(f"{how}: {last}" if last else how, log=log, duration_ms=duration_ms)
+        last_line = next((line for line in reversed(log.splitlines()) if line.strip()), "")
+        outcome = f"exit code {code}" if code > 0 else f"ended by {signal_name(-code)}"
+        return failed_reply(f"{outcome}: {last_line}" if last_line else outcome, log=log, duration_ms=duration_ms)
     return parse_reply(parse_output(group.out.text), log=log, duration_ms=duration_ms)
 
 
-def _named(call: TargetCall) -> Mapping[str, str]:
+def _variables(call: TargetCall) -> Mapping[str, str]:
     """Return the command's environment variables, without characters that environment variables cannot contain."""
-    told = {
+    variables = {
         "EVALSCRIBE_IDEMPOTENCY_KEY": call.idempotency_key,
         "EVALSCRIBE_RUN_ID": call.run_id,
         "EVALSCRIBE_ITEM_KEY": call.item_key,
         "EVALSCRIBE_REPETITION": str(call.repetition),
     }
-    return {name: value.replace("\0", "").encode("utf-8", "replace").decode() for name, value in told.items()}
+    return {name: value.replace("\0", "").encode("utf-8", "replace").decode() for name, value in variables.items()}
 
 
 _NO_ANSWER = {
@@ -237,23 +240,23 @@ class PromptModelTarget:
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Ask the model. Raises `EvalscribeError` for errors that concern all calls."""
-        began = perf_counter()
+        start_time = perf_counter()
         try:
             messages = tuple(
                 message.model_copy(update={"content": fill_template(message.content, call.input)})
                 for message in self._prompt.messages
             )
-            reply = await self._model.complete(self._asked(messages, call.repetition))
+            reply = await self._model.complete(self._request(messages, call.repetition))
         except UnknownVariable as error:
             return TargetFailure(reason=str(error))
         except CallFailed as error:
-            return TargetFailure(reason=redact(error.reason), usage=error.usage, duration_ms=_since(began))
-        return self._told(messages, reply, _since(began))
+            return TargetFailure(reason=redact(error.reason), usage=error.usage, duration_ms=_elapsed_ms(start_time))
+        return self._to_reply(messages, reply, _elapsed_ms(start_time))
 
     async def close(self) -> None:
         return None
 
-    def _asked(self, messages: Sequence[TargetMessage], repetition: int) -> Request:
+    def _request(self, messages: Sequence[TargetMessage], repetition: int) -> Request:
         schema = self._prompt.output_schema
         return Request(
             system="\n\n".join(message.content for message in messages if message.role == "system"),
@@ -266,21 +269,25 @@ class PromptModelTarget:
             rollout=repetition - 1,
         )
 
-    def _told(self, messages: Sequence[TargetMessage], reply: Reply, duration_ms: float) -> TargetReply | TargetFailure:
+    def _to_reply(
+        self, messages: Sequence[TargetMessage], reply: Reply, duration_ms: float
+    ) -> TargetReply | TargetFailure:
         text = redact(clean_text(reply.text))
-        seen: dict[str, Any] = {
-            "transcript": Transcript(messages=(*map(_spoken, messages), AssistantMessage(content=text))),
+        recorded: dict[str, Any] = {
+            "transcript": Transcript(messages=(*map(_chat_message, messages), AssistantMessage(content=text))),
             "usage": reply.usage,
             "duration_ms": duration_ms,
         }
         if reply.stop in _NO_ANSWER:
             reason = _NO_ANSWER[reply.stop].format(max_tokens=self._prompt.max_tokens)
-            return TargetFailure(reason=reason, log=text, **seen)
+            return TargetFailure(reason=reason, log=text, **recorded)
         try:
             output = _output(text, always=self._prompt.output_schema is not None)
         except DataError as error:
-            return TargetFailure(reason=f"the answer must match the prompt's output_schema: {error}", log=text, **seen)
-        return TargetReply(output=output, model=self._prompt.model, **seen)
+            return TargetFailure(
+                reason=f"the answer must match the prompt's output_schema: {error}", log=text, **recorded
+            )
+        return TargetReply(output=output, model=self._prompt.model, **recorded)
 
 
 def _output(text: str, *, always: bool) -> JsonValue:
@@ -294,7 +301,7 @@ def _output(text: str, *, always: bool) -> JsonValue:
     return value if always or isinstance(value, dict | list) else text
 
 
-def _spoken(message: TargetMessage) -> ChatMessage:
+def _chat_message(message: TargetMessage) -> ChatMessage:
     content = redact(clean_text(message.content))
     match message.role:
         case "system":
@@ -305,5 +312,5 @@ def _spoken(message: TargetMessage) -> ChatMessage:
             return AssistantMessage(content=content)
 
 
-def _since(began: float) -> float:
-    return (perf_counter() - began) * 1000
+def _elapsed_ms(start_time: float) -> float:
+    return (perf_counter() - start_time) * 1000

@@ -36,31 +36,31 @@ def trial_verdict(
     """
     if status != "ok":
         return "error"
-    said = [_said(results.get(binding.spec.name)) for binding in bindings if binding.required]
-    if "failed" in said:
+    verdicts = [_result_verdict(results.get(binding.spec.name)) for binding in bindings if binding.required]
+    if "failed" in verdicts:
         return "failed"
-    return "unscored" if "unscored" in said else "passed"
+    return "unscored" if "unscored" in verdicts else "passed"
 
 
-def _said(result: ScoreResult | None) -> ItemVerdict:
+def _result_verdict(result: ScoreResult | None) -> ItemVerdict:
     if result is None or result.status != "ok":
         return "unscored"
     return "passed" if result.passed else "failed"
 
 
-def build_trace(given: TargetReply | TargetFailure | ItemTrial) -> Trace:
+def build_trace(reply: TargetReply | TargetFailure | ItemTrial) -> Trace:
     """Build the trace of a reply. Without messages `recorded` is false: only time, usage and state are known."""
-    if isinstance(given, ItemTrial):
-        reason, usage, duration = given.item.error, given.item.usage, given.item.duration_ms
+    if isinstance(reply, ItemTrial):
+        reason, usage, duration = reply.item.error, reply.item.usage, reply.item.duration_ms
     else:
-        reason = given.reason if isinstance(given, TargetFailure) else None
-        usage, duration = given.usage, given.duration_ms
-    state = {} if isinstance(given, TargetFailure) else given.state
-    tools = None if given.transcript is None else tuple(_tools(given.transcript))
+        reason = reply.reason if isinstance(reply, TargetFailure) else None
+        usage, duration = reply.usage, reply.duration_ms
+    state = {} if isinstance(reply, TargetFailure) else reply.state
+    tools = None if reply.transcript is None else tuple(_tools(reply.transcript))
     return Trace(
-        recorded=given.transcript is not None,
+        recorded=reply.transcript is not None,
         tools=tools or (),
-        model_calls=_model_calls(usage, given.transcript),
+        model_calls=_model_calls(usage, reply.transcript),
         tokens=None if usage is None else usage.input_tokens + usage.output_tokens,
         duration_ms=duration,
         errors=tuple(_errors(tools or (), reason)),
@@ -73,25 +73,29 @@ def _tools(transcript: Transcript) -> Iterator[ToolUse]:
 
     Results are matched by call id, or else by their position after the message.
     """
-    answers = {m.tool_call_id: m for m in transcript.messages if isinstance(m, ToolMessage) and m.tool_call_id}
+    answers = {
+        message.tool_call_id: message
+        for message in transcript.messages
+        if isinstance(message, ToolMessage) and message.tool_call_id
+    }
     for number, message in enumerate(transcript.messages):
         if isinstance(message, AssistantMessage):
-            following = _following(transcript, number)
-            for place, call in enumerate(message.tool_calls):
-                yield _used(call, answers.get(call.id) or following.get(place))
+            following = _following_results(transcript, number)
+            for position, call in enumerate(message.tool_calls):
+                yield _tool_use(call, answers.get(call.id) or following.get(position))
 
 
-def _following(transcript: Transcript, number: int) -> Mapping[int, ToolMessage]:
+def _following_results(transcript: Transcript, number: int) -> Mapping[int, ToolMessage]:
     """Return the tool messages without a call id that directly follow a message."""
-    found = []
+    messages = []
     for message in transcript.messages[number + 1 :]:
         if not isinstance(message, ToolMessage) or message.tool_call_id:
             break
-        found.append(message)
-    return dict(enumerate(found))
+        messages.append(message)
+    return dict(enumerate(messages))
 
 
-def _used(call: TranscriptToolCall, answer: ToolMessage | None) -> ToolUse:
+def _tool_use(call: TranscriptToolCall, answer: ToolMessage | None) -> ToolUse:
     error = None if answer is None else answer.error
     return ToolUse(tool=call.function, arguments=call.arguments, failed=error is not None, error=error)
 
@@ -114,7 +118,7 @@ class TrialScore(NamedTuple):
     """Result of one scorer for one trial."""
 
     binding: Binding
-    seen: JsonValue
+    request_json: JsonValue
     """The request as JSON; the same object if several scorers got the same request."""
     result: ScoreResult
 
@@ -127,37 +131,37 @@ class ScorerPanel:
         by_name = {binding.spec.name: binding for binding in bindings}
         self._members = [(by_name[runner.name], runner) for runner in runners]
 
-    async def scored(
-        self, item: Item, attempt: ItemTrial, peers: Mapping[str, ScoreResult] | None = None
+    async def score(
+        self, item: Item, trial: ItemTrial, peers: Mapping[str, ScoreResult] | None = None
     ) -> tuple[TrialScore, ...]:
         """Score a trial. Raises `EvalscribeError` for errors that concern all trials.
 
         Args:
             peers: Results of scorers that do not belong to this panel.
         """
-        request = _request(item, attempt)
-        shared: JsonValue = request.model_dump(mode="json")
-        said = dict(peers or {})
-        found = []
+        request = _request(item, trial)
+        shared_json: JsonValue = request.model_dump(mode="json")
+        results = dict(peers or {})
+        trial_scores = []
         for binding, runner in self._members:
-            asked, seen = request, shared
+            scorer_request, request_json = request, shared_json
             if runner.depends_on:
-                known = {name: said[name] for name in runner.depends_on if name in said}
-                asked = request.model_copy(update={"peer_scores": known})
-                seen = asked.model_dump(mode="json")
-            said[runner.name] = apply_threshold(await runner.score(asked), binding)
-            found.append(TrialScore(binding, seen, said[runner.name]))
-        return tuple(found)
+                peer_scores = {name: results[name] for name in runner.depends_on if name in results}
+                scorer_request = request.model_copy(update={"peer_scores": peer_scores})
+                request_json = scorer_request.model_dump(mode="json")
+            results[runner.name] = apply_threshold(await runner.score(scorer_request), binding)
+            trial_scores.append(TrialScore(binding, request_json, results[runner.name]))
+        return tuple(trial_scores)
 
 
 def to_stored_score(
-    scored: TrialScore, item: RunItem, now: str, *, supersedes: str | None = None, reason: str | None = None
+    trial_score: TrialScore, item: RunItem, now: str, *, supersedes: str | None = None, reason: str | None = None
 ) -> tuple[Score, ScoreEvidence]:
     """Convert a result into a stored score.
 
     The score's id is derived from trial, scorer and superseded score, so that it is stored only once.
     """
-    binding, seen, result = scored
+    binding, request_json, result = trial_score
     score = Score(
         id=short_id("score", [item.id, binding.spec.name, supersedes]),
         run_id=item.run_id,
@@ -179,7 +183,7 @@ def to_stored_score(
         created_at=now,
     )
     evidence = ScoreEvidence.model_construct(  # The parts were validated before; validating all of it again is slow.
-        scorer_input=seen,
+        scorer_input=request_json,
         scorer_output=result.output,
         evidence=result.evidence,
         metadata={**result.metadata, "config": binding.spec.config},
@@ -199,14 +203,14 @@ def to_score_result(score: Score) -> ScoreResult:
     )
 
 
-def _request(item: Item, attempt: ItemTrial) -> ScorerRequest:
+def _request(item: Item, trial: ItemTrial) -> ScorerRequest:
     return ScorerRequest(
         input=item.input,
-        output=attempt.output,
+        output=trial.output,
         expected=item.expected_output,
         metadata=item.metadata,
-        trace=build_trace(attempt),
-        transcript=render_transcript(attempt.transcript) if attempt.transcript else None,
+        trace=build_trace(trial),
+        transcript=render_transcript(trial.transcript) if trial.transcript else None,
     )
 
 
@@ -261,18 +265,18 @@ class TrialRequest(NamedTuple):
 
 
 class CompletedTrial(NamedTuple):
-    attempt: ItemTrial
+    trial: ItemTrial
     scores: tuple[tuple[Score, ScoreEvidence], ...]
 
     @property
     def cost_usd(self) -> float:
-        usage = self.attempt.item.usage
+        usage = self.trial.item.usage
         return (usage.cost_usd if usage else 0.0) + sum(score.cost_usd for score, _ in self.scores)
 
 
-def mark_unstorable(done: CompletedTrial, reason: str) -> CompletedTrial:
+def mark_unstorable(completed: CompletedTrial, reason: str) -> CompletedTrial:
     """Return the trial with the status `error`, without the output that cannot be stored."""
-    item = done.attempt.item.model_copy(
+    item = completed.trial.item.model_copy(
         update={"status": "error", "verdict": "error", "error": f"its output cannot be stored: {reason}"}
     )
     return CompletedTrial(ItemTrial(item=item), ())
@@ -288,28 +292,29 @@ class TrialRunner:
     timeout_s: float
     now: Callable[[], str]
 
-    async def tried(self, one: TrialRequest) -> CompletedTrial:
+    async def run(self, request: TrialRequest) -> CompletedTrial:
         """Run one trial. Raises `EvalscribeError` for errors that concern all trials."""
-        given = await self._asked(one)
-        attempt = _attempt(one, given, self.now())
-        scored: tuple[TrialScore, ...] = ()
-        if isinstance(given, TargetReply):
-            scored = await self.panel.scored(one.item, attempt)
-        results = {each.binding.spec.name: each.result for each in scored}
-        said = trial_verdict(attempt.item.status, results, self.bindings)
-        item = attempt.item.model_copy(update={"verdict": said})
+        reply = await self._call_target(request)
+        trial = _item_trial(request, reply, self.now())
+        trial_scores: tuple[TrialScore, ...] = ()
+        if isinstance(reply, TargetReply):
+            trial_scores = await self.panel.score(request.item, trial)
+        results = {trial_score.binding.spec.name: trial_score.result for trial_score in trial_scores}
+        verdict = trial_verdict(trial.item.status, results, self.bindings)
+        item = trial.item.model_copy(update={"verdict": verdict})
         now = self.now()
         return CompletedTrial(
-            attempt.model_copy(update={"item": item}), tuple(to_stored_score(each, item, now) for each in scored)
+            trial.model_copy(update={"item": item}),
+            tuple(to_stored_score(trial_score, item, now) for trial_score in trial_scores),
         )
 
-    async def _asked(self, one: TrialRequest) -> TargetReply | TargetFailure:
+    async def _call_target(self, request: TrialRequest) -> TargetReply | TargetFailure:
         call = TargetCall(
-            run_id=one.run_id,
-            item_key=one.item.key,
-            repetition=one.repetition,
-            input=one.item.input,
-            metadata=one.item.metadata,
+            run_id=request.run_id,
+            item_key=request.item.key,
+            repetition=request.repetition,
+            input=request.item.input,
+            metadata=request.item.metadata,
             timeout_s=self.timeout_s,
         )
         try:
@@ -321,20 +326,23 @@ class TrialRunner:
 
 
 async def run_trials(
-    bench: TrialRunner, tries: Iterator[TrialRequest], concurrency: int, keep: Callable[[CompletedTrial], None]
+    runner: TrialRunner,
+    requests: Iterator[TrialRequest],
+    concurrency: int,
+    store_trial: Callable[[CompletedTrial], None],
 ) -> None:
-    """Run every trial, `concurrency` at a time. `keep` is called with each trial before its worker takes the next.
+    """Run every trial, `concurrency` at a time. Each trial is passed to `store_trial` before its worker takes another.
 
     An `EvalscribeError` that concerns all trials is raised after running trials finish, since they were paid for.
     """
-    stopped: list[EvalscribeError] = []
+    errors: list[EvalscribeError] = []
 
     async def worker() -> None:
-        while not stopped and (one := next(tries, None)):
+        while not errors and (request := next(requests, None)):
             try:
-                keep(await bench.tried(one))
+                store_trial(await runner.run(request))
             except EvalscribeError as error:
-                stopped.append(error)
+                errors.append(error)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -342,26 +350,26 @@ async def run_trials(
                 group.create_task(worker())
     except ExceptionGroup as bugs:
         raise bugs.exceptions[0] from None
-    if stopped:
-        raise stopped[0]
+    if errors:
+        raise errors[0]
 
 
-def _attempt(one: TrialRequest, given: TargetReply | TargetFailure, now: str) -> ItemTrial:
-    failed = given if isinstance(given, TargetFailure) else None
+def _item_trial(request: TrialRequest, reply: TargetReply | TargetFailure, now: str) -> ItemTrial:
+    failure = reply if isinstance(reply, TargetFailure) else None
     item = RunItem(
-        id=RunItem.id_of(one.run_id, one.item.key, one.repetition),
-        run_id=one.run_id,
-        item_key=one.item.key,
-        repetition=one.repetition,
-        number=one.number,
-        status=failed.kind if failed else "ok",
+        id=RunItem.id_of(request.run_id, request.item.key, request.repetition),
+        run_id=request.run_id,
+        item_key=request.item.key,
+        repetition=request.repetition,
+        number=request.number,
+        status=failure.kind if failure else "ok",
         verdict="error",
-        error=failed.reason if failed else None,
-        duration_ms=given.duration_ms,
-        usage=given.usage,
-        model=None if isinstance(given, TargetFailure) else given.model,
+        error=failure.reason if failure else None,
+        duration_ms=reply.duration_ms,
+        usage=reply.usage,
+        model=None if isinstance(reply, TargetFailure) else reply.model,
         created_at=now,
     )
-    if isinstance(given, TargetFailure):
-        return ItemTrial(item=item, transcript=given.transcript, log=given.log)
-    return ItemTrial(item=item, output=given.output, transcript=given.transcript, state=given.state, log=given.log)
+    if isinstance(reply, TargetFailure):
+        return ItemTrial(item=item, transcript=reply.transcript, log=reply.log)
+    return ItemTrial(item=item, output=reply.output, transcript=reply.transcript, state=reply.state, log=reply.log)

@@ -85,11 +85,11 @@ async def open_tools(
     Raises:
         EvalscribeError: One of them cannot be used.
     """
-    async with open_models(workspace, left_usd) as models, AsyncExitStack() as opened:
+    async with open_models(workspace, left_usd) as models, AsyncExitStack() as stack:
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
         target = await open_target(workspace, version, deployment, models, run.concurrency)
-        opened.push_async_callback(target.close)
-        scorers = await opened.enter_async_context(open_scorers(workspace, version, models, run.concurrency))
+        stack.push_async_callback(target.close)
+        scorers = await stack.enter_async_context(open_scorers(workspace, version, models, run.concurrency))
         yield TrialTools(target, tuple(scorers))
 
 
@@ -124,18 +124,18 @@ async def open_target(
     if isinstance(target, JudgeTarget):
         return judge_target(workspace, target, models)
     if isinstance(target, ComponentTarget):
-        return await component_target(*_build(target, deployment), concurrency)
+        return await component_target(*_component_and_folder(target, deployment), concurrency)
     return PromptModelTarget(target.version, models.open(target.version.model, STAGE))
 
 
-def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
+def _component_and_folder(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
     name = target.component.name
     if deployment is None:
         raise NotFoundError(f"deployment {target.deployment_id} not found; the run needs its component {name}")
     component = deployment.component(name)
     if component is None:
-        there = ", ".join(one.name for one in deployment.components)
-        raise UsageError(f"deployment {deployment.id} has no component {name}; its components: {there}")
+        names = ", ".join(other.name for other in deployment.components)
+        raise UsageError(f"deployment {deployment.id} has no component {name}; its components: {names}")
     folder = Path(deployment.folder)
     if component.kind != "http" and not folder.is_dir():
         raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, no longer exists")
@@ -152,34 +152,34 @@ async def open_scorers(
         UsageError: The source of a scorer has changed since it was created.
         AccessError: A model has no key.
     """
-    folders = {one.id: one.folder for one in workspace.store.experiments.scorers()}
-    async with AsyncExitStack() as opened:
+    folders = {scorer.id: scorer.folder for scorer in workspace.store.experiments.scorers()}
+    async with AsyncExitStack() as stack:
         bindings = order_bindings(version.bindings)
-        makers = _Makers(workspace, models, opened, version.config.timeout_s, concurrency)
-        await makers.check([one for one in bindings if one.spec.scorer == CUSTOM], folders)
-        yield tuple(makers.runner(binding, folders) for binding in bindings)
+        factory = _ScorerFactory(workspace, models, stack, version.config.timeout_s, concurrency)
+        await factory.check([binding for binding in bindings if binding.spec.scorer == CUSTOM], folders)
+        yield tuple(factory.runner(binding, folders) for binding in bindings)
 
 
-class _Makers:
+class _ScorerFactory:
     """Creates scorer runners. What several runners share is opened once, and closed at the end."""
 
     def __init__(
-        self, workspace: Workspace, models: Models, opened: AsyncExitStack, timeout_s: float, concurrency: int
+        self, workspace: Workspace, models: Models, stack: AsyncExitStack, timeout_s: float, concurrency: int
     ) -> None:
         self._workspace = workspace
         self._models = models
-        self._opened = opened
+        self._stack = stack
         self._timeout_s = timeout_s
         self._concurrency = concurrency
         self._hosts: dict[str, PythonHost] = {}
-        self._maker: tuple[JudgeMaker, RecordedResults] | None = None
+        self._judge_maker: tuple[JudgeMaker, RecordedResults] | None = None
 
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
         """Check that every function exists and is unchanged."""
         checks = [_check(binding, _folder(binding, folders)) for binding in bindings]
-        failed = [one for one in await asyncio.gather(*checks, return_exceptions=True) if one is not None]
-        if failed:
-            raise failed[0]
+        errors = [error for error in await asyncio.gather(*checks, return_exceptions=True) if error is not None]
+        if errors:
+            raise errors[0]
 
     def runner(self, binding: Binding, folders: Mapping[str, str]) -> ScorerRunner:
         spec = binding.spec
@@ -187,20 +187,20 @@ class _Makers:
             return CustomScorer(spec, self._host(_folder(binding, folders)), self._timeout_s)
         if spec.rubric is None:
             return scorer_runner(spec)
-        maker, made = self._judges()
-        return ModelScorer(spec, maker.by_model(spec.rubric, spec.model), made.knew)
+        maker, results = self._judges()
+        return ModelScorer(spec, maker.by_model(spec.rubric, spec.model), results.knew)
 
     def _host(self, folder: str) -> PythonHost:
         if folder not in self._hosts:
             self._hosts[folder] = PythonHost(Path(folder), self._concurrency)
-            self._opened.push_async_callback(self._hosts[folder].close)
+            self._stack.push_async_callback(self._hosts[folder].close)
         return self._hosts[folder]
 
     def _judges(self) -> tuple[JudgeMaker, RecordedResults]:
-        if self._maker is None:
-            made = RecordedResults(self._workspace.store.collections)
-            self._maker = JudgeMaker(self._models, self._workspace.prompts, made), made
-        return self._maker
+        if self._judge_maker is None:
+            results = RecordedResults(self._workspace.store.collections)
+            self._judge_maker = JudgeMaker(self._models, self._workspace.prompts, results), results
+        return self._judge_maker
 
 
 def _folder(binding: Binding, folders: Mapping[str, str]) -> str:
@@ -214,8 +214,8 @@ def _folder(binding: Binding, folders: Mapping[str, str]) -> str:
 
 async def _check(binding: Binding, folder: str) -> None:
     spec = binding.spec
-    described = await describe(Path(folder), spec.address or "", "scorer")
-    if described.code == spec.code:
+    function = await describe(Path(folder), spec.address or "", "scorer")
+    if function.code == spec.code:
         return
     raise UsageError(
         f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was created.\nCreate its "
@@ -255,8 +255,8 @@ async def work_on_run(
         UnavailableError: Another process works on it.
     """
     run = run_named(workspace, run_id)
-    with ExitStack() as held:
-        await _claim(workspace, run, held)
+    with ExitStack() as claim_stack:
+        await _claim(workspace, run, claim_stack)
         run = run_named(workspace, run.id)
         if run.terminal:
             return run
@@ -267,12 +267,12 @@ async def work_on_run(
         return await _Worker(workspace, run, version_of_run(workspace, run), tools).run()
 
 
-async def _claim(workspace: Workspace, run: ExperimentRun, held: ExitStack) -> None:
+async def _claim(workspace: Workspace, run: ExperimentRun, claim_stack: ExitStack) -> None:
     deadline = asyncio.get_running_loop().time() + CLAIM_S
     while True:
-        with ExitStack() as tried:
-            if tried.enter_context(workspace.store.experiment_runs.claim(run.id)):
-                held.push(tried.pop_all())
+        with ExitStack() as stack:
+            if stack.enter_context(workspace.store.experiment_runs.claim(run.id)):
+                claim_stack.push(stack.pop_all())
                 return
         if asyncio.get_running_loop().time() > deadline:
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
@@ -285,20 +285,20 @@ class _Worker:
         self._run = run
         self._version = version
         self._tools = tools
-        self._spent = workspace.store.experiment_runs.spent(run.id)
-        self._along: ContinuousRunArchive | None = None
+        self._spent_usd = workspace.store.experiment_runs.spent(run.id)
+        self._continuous_archive: ContinuousRunArchive | None = None
         """Archives trials as they finish; None if an earlier worker ran some: then all are archived at the end."""
 
     async def run(self) -> ExperimentRun:
         try:
-            if await self._alive(self._tries(), heed=True):
-                return await self._ended("cancelled", None)
-            if self._penniless and self._unfinished:
-                return await self._ended("failed", self._short_of_money())
-            await self._alive(self._archived("completed", None), heed=False)
+            if await self._with_heartbeats(self._run_trials(), cancellable=True):
+                return await self._end_and_archive("cancelled", None)
+            if self._budget_spent and self._unfinished:
+                return await self._end_and_archive("failed", self._budget_reason())
+            await self._with_heartbeats(self._archive_run("completed", None), cancellable=False)
             return self._workspace.store.experiment_runs.end(self._run.id, "completed", self._workspace.now())
         except EvalscribeError as error:
-            return await self._ended("failed", one_line(redact(error.text(flag))))
+            return await self._end_and_archive("failed", one_line(redact(error.text(flag))))
         except asyncio.CancelledError:
             self._end("failed", f"interrupted: continue with `evalscribe experiments runs resume {self._run.id}`")
             raise
@@ -306,9 +306,9 @@ class _Worker:
             self._end("failed", f"this is a bug: {type(error).__name__}: {one_line(redact(str(error)))[:200]}")
             raise
 
-    async def _alive(self, main: Coroutine[Any, Any, None], *, heed: bool) -> bool:
+    async def _with_heartbeats(self, main: Coroutine[Any, Any, None], *, cancellable: bool) -> bool:
         """Run `main` with heartbeats. Returns True if it was cancelled on request before it finished."""
-        tasks = [asyncio.ensure_future(main), asyncio.ensure_future(self._beat(heed=heed))]
+        tasks = [asyncio.ensure_future(main), asyncio.ensure_future(self._beat(cancellable=cancellable))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -322,85 +322,85 @@ class _Worker:
         work.result()
         return False
 
-    async def _beat(self, *, heed: bool) -> None:
+    async def _beat(self, *, cancellable: bool) -> None:
         """Send heartbeats until cancellation is requested."""
         while True:
-            if self._workspace.store.experiment_runs.beat(self._run.id, self._workspace.now()) and heed:
+            if self._workspace.store.experiment_runs.beat(self._run.id, self._workspace.now()) and cancellable:
                 return
             await asyncio.sleep(BEAT_S)
 
-    async def _tries(self) -> None:
-        async with self._tools(self._workspace, self._run, self._version, self._left) as tools:
-            bench = TrialRunner(
+    async def _run_trials(self) -> None:
+        async with self._tools(self._workspace, self._run, self._version, self._remaining_usd) as tools:
+            runner = TrialRunner(
                 target=tools.target,
                 panel=ScorerPanel(self._version.bindings, tools.scorers),
                 bindings=self._version.bindings,
                 timeout_s=self._version.config.timeout_s,
                 now=self._workspace.now,
             )
-            await run_trials(bench, self._left_to_try(), self._run.concurrency, self._keep)
+            await run_trials(runner, self._pending_trials(), self._run.concurrency, self._store)
 
-    def _left_to_try(self) -> Iterator[TrialRequest]:
+    def _pending_trials(self) -> Iterator[TrialRequest]:
         """Yield trials that are not stored yet, until the budget is spent."""
-        done = self._workspace.store.experiment_runs.done(self._run.id)
-        if not done:
-            self._along = ContinuousRunArchive(RunArchive(self._workspace, self._run, self._version))
+        finished = self._workspace.store.experiment_runs.done(self._run.id)
+        if not finished:
+            self._continuous_archive = ContinuousRunArchive(RunArchive(self._workspace, self._run, self._version))
         for number, item in numbered_items(self._workspace, self._run):
             for repetition in range(1, self._run.repetitions + 1):
-                if (item.key, repetition) not in done:
-                    if self._penniless:
+                if (item.key, repetition) not in finished:
+                    if self._budget_spent:
                         return
-                    one = TrialRequest(self._run.id, item, number, repetition)
-                    if self._along:
-                        self._along.begun(one)
-                    yield one
+                    request = TrialRequest(self._run.id, item, number, repetition)
+                    if self._continuous_archive:
+                        self._continuous_archive.start(request)
+                    yield request
 
-    def _keep(self, done: CompletedTrial) -> None:
+    def _store(self, completed: CompletedTrial) -> None:
         try:
-            self._workspace.store.experiment_runs.put(done.attempt, done.scores)
+            self._workspace.store.experiment_runs.put(completed.trial, completed.scores)
         except DataError as error:
-            without = mark_unstorable(done, one_line(str(error)))
-            self._workspace.store.experiment_runs.put(without.attempt, without.scores)
-            self._archive(without)
+            unstorable = mark_unstorable(completed, one_line(str(error)))
+            self._workspace.store.experiment_runs.put(unstorable.trial, unstorable.scores)
+            self._archive(unstorable)
         else:
-            self._archive(done)
-        self._spent += done.cost_usd
+            self._archive(completed)
+        self._spent_usd += completed.cost_usd
 
-    def _archive(self, done: CompletedTrial) -> None:
-        if self._along:
-            self._along.done(done.attempt, tuple(score for score, _ in done.scores))
+    def _archive(self, completed: CompletedTrial) -> None:
+        if self._continuous_archive:
+            self._continuous_archive.finish(completed.trial, tuple(score for score, _ in completed.scores))
 
     @property
-    def _left(self) -> float | None:
+    def _remaining_usd(self) -> float | None:
         """Return the remaining budget in US dollars."""
         budget = self._run.budget_usd
-        return None if budget is None else max(0.0, budget - self._spent)
+        return None if budget is None else max(0.0, budget - self._spent_usd)
 
     @property
-    def _penniless(self) -> bool:
+    def _budget_spent(self) -> bool:
         """True if the budget is spent. A run that costs nothing continues even with a budget of 0."""
-        return self._left == 0 and self._spent > 0
+        return self._remaining_usd == 0 and self._spent_usd > 0
 
     @property
     def _unfinished(self) -> bool:
         return sum(self._workspace.store.experiment_runs.tally(self._run.id).values()) < self._run.tries
 
-    def _short_of_money(self) -> str:
+    def _budget_reason(self) -> str:
         return (
-            f"the budget of {dollars(self._run.budget_usd or 0)} is spent ({dollars(self._spent)}): "
+            f"the budget of {dollars(self._run.budget_usd or 0)} is spent ({dollars(self._spent_usd)}): "
             f"`evalscribe experiments runs resume {self._run.id} --budget USD` continues with a larger budget"
         )
 
-    async def _ended(self, state: RunState, reason: str | None) -> ExperimentRun:
+    async def _end_and_archive(self, state: RunState, reason: str | None) -> ExperimentRun:
         """End the run, and archive its trials, so that it can be analysed."""
         run = self._end(state, reason)
         if self._workspace.store.experiment_runs.tally(run.id):
-            await self._archived(state, reason)
+            await self._archive_run(state, reason)
         return run
 
-    async def _archived(self, state: RunState, reason: str | None) -> None:
-        if self._along:
-            self._along.end(state, reason)
+    async def _archive_run(self, state: RunState, reason: str | None) -> None:
+        if self._continuous_archive:
+            self._continuous_archive.end(state, reason)
         else:
             await archive_run(self._workspace, self._run, self._version, state, reason)
 
@@ -428,11 +428,11 @@ OpenScorers = Callable[
 """Function that opens every scorer of a version. Raises `EvalscribeError`."""
 
 
-class _New(NamedTuple):
+class _RescoredTrial(NamedTuple):
     scores: tuple[tuple[Score, ScoreEvidence], ...]
     item_id: str
-    before: ItemVerdict
-    after: ItemVerdict
+    old_verdict: ItemVerdict
+    new_verdict: ItemVerdict
 
 
 @asynccontextmanager
@@ -470,34 +470,34 @@ async def rescore_run(
         UnavailableError: Another process is working on the run.
     """
     require_ended(run, "it can be scored again once it has ended")
-    by = _version(workspace, run, version)
-    chosen = _chosen(by, scorers)
-    with workspace.store.experiment_runs.claim(run.id) as mine:
-        if not mine:
+    scoring_version = _version(workspace, run, version)
+    names = _select_scorers(scoring_version, scorers)
+    with workspace.store.experiment_runs.claim(run.id) as claimed:
+        if not claimed:
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
-        async with runners(workspace, run, by) as opened:
-            panel = ScorerPanel(by.bindings, [one for one in opened if one.name in chosen])
-            job = _Job(workspace, run, by, panel, reason)
-            told = await job.done(show)
-        await archive_run(workspace, run, by, run.state, run.reason)
-    return told.model_copy(update={"run": workspace.store.experiment_runs.run(run.id) or run})
+        async with runners(workspace, run, scoring_version) as scorer_runners:
+            panel = ScorerPanel(scoring_version.bindings, [runner for runner in scorer_runners if runner.name in names])
+            job = _Job(workspace, run, scoring_version, panel, reason)
+            result = await job.rescore(show)
+        await archive_run(workspace, run, scoring_version, run.state, run.reason)
+    return result.model_copy(update={"run": workspace.store.experiment_runs.run(run.id) or run})
 
 
-def _version(workspace: Workspace, run: ExperimentRun, named: str | None) -> ExperimentVersion:
-    if named is None:
+def _version(workspace: Workspace, run: ExperimentRun, number_or_id: str | None) -> ExperimentVersion:
+    if number_or_id is None:
         return version_of_run(workspace, run)
-    return version_named(workspace, experiment_of(workspace, run), named)
+    return version_named(workspace, experiment_of(workspace, run), number_or_id)
 
 
-def _chosen(version: ExperimentVersion, wanted: Sequence[str]) -> frozenset[str]:
+def _select_scorers(version: ExperimentVersion, names: Sequence[str]) -> frozenset[str]:
     """Return the names of the scorers to run again."""
-    there = [binding.spec.name for binding in version.bindings]
-    if unknown := [name for name in wanted if name not in there]:
+    available = [binding.spec.name for binding in version.bindings]
+    if unknown := [name for name in names if name not in available]:
         raise UsageError(
-            f"`scorer` {unknown[0]!r} is not in version {version.number}; scorers: {', '.join(there)}",
+            f"`scorer` {unknown[0]!r} is not in version {version.number}; scorers: {', '.join(available)}",
             fields=("scorer",),
         )
-    return frozenset(wanted or there)
+    return frozenset(names or available)
 
 
 @dataclass(frozen=True)
@@ -508,44 +508,48 @@ class _Job:
     panel: ScorerPanel
     reason: str | None
 
-    async def done(self, show: Callable[[int, int], None]) -> RescoreResult:
+    async def rescore(self, show: Callable[[int, int], None]) -> RescoreResult:
         tries = scores = changed = 0
         total = sum(self.workspace.store.experiment_runs.tally(self.run.id).values())
-        kept = stored_trials(self.workspace, self.run)
-        while batch := list(islice(kept, AT_ONCE)):
-            news = await self._scored(batch)
+        trials = stored_trials(self.workspace, self.run)
+        while batch := list(islice(trials, AT_ONCE)):
+            rescored = await self._score_batch(batch)
             self.workspace.store.experiment_runs.rescore(
                 self.run.id,
-                [score for new in news for score in new.scores],
-                {new.item_id: new.after for new in news if new.after != new.before},
+                [score for result in rescored for score in result.scores],
+                {result.item_id: result.new_verdict for result in rescored if result.new_verdict != result.old_verdict},
             )
-            tries += len(news)
-            scores += sum(len(new.scores) for new in news)
-            changed += sum(new.after != new.before for new in news)
+            tries += len(rescored)
+            scores += sum(len(result.scores) for result in rescored)
+            changed += sum(result.new_verdict != result.old_verdict for result in rescored)
             show(tries, total)
         return RescoreResult(run=self.run, tries=tries, scores=scores, changed=changed)
 
-    async def _scored(self, batch: Sequence[StoredTrial]) -> list[_New]:
-        free = asyncio.Semaphore(self.run.concurrency)
+    async def _score_batch(self, batch: Sequence[StoredTrial]) -> list[_RescoredTrial]:
+        semaphore = asyncio.Semaphore(self.run.concurrency)
 
-        async def one(each: StoredTrial) -> _New:
-            async with free:
-                return await self._again(each)
+        async def score_trial(stored: StoredTrial) -> _RescoredTrial:
+            async with semaphore:
+                return await self._score_again(stored)
 
-        return list(await asyncio.gather(*map(one, batch)))
+        return list(await asyncio.gather(*map(score_trial, batch)))
 
-    async def _again(self, kept: StoredTrial) -> _New:
+    async def _score_again(self, stored: StoredTrial) -> _RescoredTrial:
         """Score a trial again, unless it has no output."""
-        item = kept.attempt.item
+        item = stored.trial.item
         if item.status != "ok":
-            return _New((), item.id, item.verdict, "error")
-        before = {score.scorer: score for score in kept.scores}
-        peers = {name: to_score_result(score) for name, score in before.items()}
-        said = await self.panel.scored(kept.item, kept.attempt, peers)
-        results = peers | {one.binding.spec.name: one.result for one in said}
+            return _RescoredTrial((), item.id, item.verdict, "error")
+        previous_scores = {score.scorer: score for score in stored.scores}
+        peers = {name: to_score_result(score) for name, score in previous_scores.items()}
+        trial_scores = await self.panel.score(stored.item, stored.trial, peers)
+        results = peers | {trial_score.binding.spec.name: trial_score.result for trial_score in trial_scores}
         now = self.workspace.now()
         scores = []
-        for one in said:
-            old = before.get(one.binding.spec.name)
-            scores.append(to_stored_score(one, item, now, supersedes=old.id if old else None, reason=self.reason))
-        return _New(tuple(scores), item.id, item.verdict, trial_verdict("ok", results, self.version.bindings))
+        for trial_score in trial_scores:
+            previous = previous_scores.get(trial_score.binding.spec.name)
+            scores.append(
+                to_stored_score(
+                    trial_score, item, now, supersedes=previous.id if previous else None, reason=self.reason
+                )
+            )
+        return _RescoredTrial(tuple(scores), item.id, item.verdict, trial_verdict("ok", results, self.version.bindings))

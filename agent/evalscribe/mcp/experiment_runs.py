@@ -24,7 +24,7 @@ from evalscribe.experiments.control import (
 )
 from evalscribe.experiments.gate import headline
 from evalscribe.experiments.lookup import experiment_named, experiment_of, run_named, version_of_run
-from evalscribe.experiments.results import TrialPage, dataset_line, models_asked, report_run, target_line, trial_page
+from evalscribe.experiments.results import TrialPage, called_models, dataset_line, report_run, target_line, trial_page
 from evalscribe.experiments.run_text import explains_failure, word
 from evalscribe.experiments.sample import create_sample
 from evalscribe.experiments.scorers.stored import own_prompts
@@ -429,7 +429,7 @@ async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: Prog
 
 def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, asked: _Asked) -> RunStarted:
     """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
-    models = models_asked(version)
+    models = called_models(version)
     if models and asked.start and not asked.budget_usd:
         raise UsageError(f"the run calls {', '.join(models)} in {pluralise(run.tries, 'trial')}: set budget_usd")
     own = own_prompts(version.bindings, workspace.prompts)

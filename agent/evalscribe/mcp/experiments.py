@@ -17,10 +17,10 @@ from evalscribe.experiments.results import (
     ListedExperiment,
     ListedRun,
     binding_line,
+    called_models,
     dataset_line,
     list_experiments,
     listed_run,
-    models_asked,
     target_line,
 )
 from evalscribe.ids import Frozen
@@ -208,7 +208,7 @@ def _told(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> 
         version_id=version.id,
         versions=len(workspace.store.experiments.experiment_versions(one.id)),
         target=target_line(version.target),
-        asks_models=models_asked(version),
+        asks_models=called_models(version),
         dataset=dataset_line(workspace, version),
         dataset_version_id=version.dataset_version_id,
         scorers=tuple(excerpt(binding_line(binding), LONGEST) for binding in version.bindings),

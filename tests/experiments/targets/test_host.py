@@ -246,7 +246,7 @@ async def test_many_calls_cost_little(hosted: Hosted, tmp_path: Path) -> None:
 
 async def test_a_child_that_is_dead_says_so_at_once(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(BAD)
-    child = await ChildProcess.started(tmp_path, 1, os.environ)
+    child = await ChildProcess.start(tmp_path, 1, os.environ)
     await child.load("user:quick", "component")
     await child.end()
     await child.end()

@@ -15,7 +15,7 @@ def test_the_same_prompt_in_every_form() -> None:
         "p.txt": "\ufeff---\r\nmodel: openai/m\r\nsystem: Be kind.\r\nmax_tokens: 9\r\n---\r\nAnswer {{input}}\r\n",
     }
     parsed = {name: parse_prompt(text, name) for name, text in forms.items()}
-    assert {(one.model, one.max_tokens, one.said) for one in parsed.values()} == {
+    assert {(one.model, one.max_tokens, one.all_messages) for one in parsed.values()} == {
         ("openai/m", 9, parsed["p.json"].messages)
     }
 

@@ -31,7 +31,7 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 from evalscribe.text import cut, printable
 
 TokenKind = Literal["operator", "path", "literal", "name", "end"]
-_WORD = re.compile(
+_TOKEN = re.compile(
     r"""
     \s*(?:
       (?P<operator> && | \|\| | == | != | <= | >= | [!<>(),] )
@@ -49,41 +49,41 @@ _CONSTANTS: dict[str, JsonValue] = {"true": True, "false": False, "null": None}
 class Token(NamedTuple):
     kind: TokenKind
     text: str
-    at: int
+    position: int
     """Position of the token's first character, from 1."""
     value: JsonValue = None
     """Value of a literal."""
 
 
-def tokens(expression: str) -> Iterator[Token]:
+def tokenize(expression: str) -> Iterator[Token]:
     """Split an expression into tokens. Raises `ValueError` if it is invalid."""
-    at = 0
-    while expression[at:].strip():
-        match = _WORD.match(expression, at)
+    position = 0
+    while expression[position:].strip():
+        match = _TOKEN.match(expression, position)
         if match is None:
-            rest = expression[at:].lstrip()
+            rest = expression[position:].lstrip()
             raise ValueError(f"cannot be parsed at character {len(expression) - len(rest) + 1}: {rest[:20]}")
         yield _token(match)
-        at = match.end()
+        position = match.end()
     yield Token("end", "the end", len(expression) + 1)
 
 
 def _token(match: re.Match[str]) -> Token:
     group = match.lastgroup or ""
-    text, at = match[group], match.start(group) + 1
+    text, position = match[group], match.start(group) + 1
     match group:
         case "operator":
-            return Token("operator", text, at)
+            return Token("operator", text, position)
         case "path":
-            return Token("path", text, at)
+            return Token("path", text, position)
         case "name" if text not in _CONSTANTS:
-            return Token("name", text, at)
+            return Token("name", text, position)
         case "name":
-            return Token("literal", text, at, _CONSTANTS[text])
+            return Token("literal", text, position, _CONSTANTS[text])
     try:
-        return Token("literal", text, at, json.loads(text))
+        return Token("literal", text, position, json.loads(text))
     except ValueError as error:
-        raise ValueError(f"has invalid JSON at character {at}: {text[:20]}") from error
+        raise ValueError(f"has invalid JSON at character {position}: {text[:20]}") from error
 
 
 Values = Callable[[str], JsonValue]
@@ -107,11 +107,11 @@ _ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
 COMPARISONS = ("==", "!=", *_ORDERS)
 
 
-def compared(sign: str, left: JsonValue, right: JsonValue) -> bool:
+def compare_values(sign: str, left: JsonValue, right: JsonValue) -> bool:
     """Compare two values. All values can be equal, but only numbers and texts have an order."""
     if sign in ("==", "!="):
         return equal_values(left, right) == (sign == "==")
-    if not any(is_of(left) and is_of(right) for is_of in (PREDICATES["is_number"], PREDICATES["is_string"])):
+    if not any(has_type(left) and has_type(right) for has_type in (PREDICATES["is_number"], PREDICATES["is_string"])):
         raise CannotScore(
             "input_error",
             f"{type_name(left)} and {type_name(right)} have no order: "
@@ -120,7 +120,7 @@ def compared(sign: str, left: JsonValue, right: JsonValue) -> bool:
     return bool(_ORDERS[sign](left, right))
 
 
-def condition(value: JsonValue) -> bool:
+def require_boolean(value: JsonValue) -> bool:
     if not isinstance(value, bool):
         raise CannotScore("input_error", f"expected true or false, not {render_value(value)}")
     return value
@@ -134,11 +134,11 @@ def size(value: JsonValue) -> int:
 
 
 def unique(value: JsonValue) -> bool:
-    items = listed("unique", value)
+    items = require_list("unique", value)
     return len({_hashable(item) for item in items}) == len(items)
 
 
-def listed(function: str, value: JsonValue) -> list[JsonValue]:
+def require_list(function: str, value: JsonValue) -> list[JsonValue]:
     if not isinstance(value, list):
         raise CannotScore("input_error", f"{function} needs a list, not {type_name(value)}: {render_value(value)}")
     return value
@@ -170,7 +170,7 @@ def _hashable(value: JsonValue) -> object:
 LONGEST = 4096
 """Bytes."""
 MOST_OPERATORS = 64
-DEEPEST = 32
+DEEPEST_NESTING = 32
 _OPERATORS = ("&&", "||", "!", *COMPARISONS)
 
 
@@ -178,136 +178,136 @@ def parse(expression: str) -> Expression:
     """Parse an assertion. Raises `ValueError` with the position if it is invalid."""
     if len(expression.encode("utf-8", "surrogatepass")) > LONGEST:
         raise ValueError(f"is longer than {LONGEST} bytes")
-    parser = _Parser([*tokens(expression)])
-    made = parser.condition()
+    parser = _Parser([*tokenize(expression)])
+    condition = parser.condition()
     if parser.next.kind != "end":
-        raise parser.unexpected("an operator or the end")
-    return made
+        raise parser.syntax_error("an operator or the end")
+    return condition
 
 
 class _Parser:
-    def __init__(self, words: list[Token]) -> None:
-        self._words = words
-        self._at = 0
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._position = 0
         self._depth = 0
-        if sum(word.kind == "operator" and word.text in _OPERATORS for word in words) > MOST_OPERATORS:
+        if sum(token.kind == "operator" and token.text in _OPERATORS for token in tokens) > MOST_OPERATORS:
             raise ValueError(f"has more than {MOST_OPERATORS} operators")
 
     @property
     def next(self) -> Token:
-        return self._words[self._at]
+        return self._tokens[self._position]
 
-    def unexpected(self, wanted: str) -> ValueError:
-        return ValueError(f"has {self.next.text[:20]} at character {self.next.at} instead of {wanted}")
+    def syntax_error(self, expected: str) -> ValueError:
+        return ValueError(f"has {self.next.text[:20]} at character {self.next.position} instead of {expected}")
 
     def condition(self) -> Expression:
         left = self._and()
-        while self._took("||"):
-            left = _either(left, self._and())
+        while self._accept("||"):
+            left = _or_expression(left, self._and())
         return left
 
     def _and(self) -> Expression:
         left = self._not()
-        while self._took("&&"):
-            left = _both(left, self._not())
+        while self._accept("&&"):
+            left = _and_expression(left, self._not())
         return left
 
     def _not(self) -> Expression:
-        if not self._took("!"):
+        if not self._accept("!"):
             return self._comparison()
-        self._deeper()
-        inner = self._not()
+        self._increase_depth()
+        operand = self._not()
         self._depth -= 1
-        return lambda values: not condition(inner(values))
+        return lambda values: not require_boolean(operand(values))
 
     def _comparison(self) -> Expression:
         left = self._value()
         if self.next.kind != "operator" or self.next.text not in COMPARISONS:
             return left
-        sign = self._take().text
+        sign = self._advance().text
         right = self._value()
-        return lambda values: compared(sign, left(values), right(values))
+        return lambda values: compare_values(sign, left(values), right(values))
 
     def _value(self) -> Expression:
-        if self._took("("):
-            return self._closed(self.condition)
+        if self._accept("("):
+            return self._parenthesised(self.condition)
         match self.next.kind:
             case "literal":
-                literal = self._take().value
+                literal = self._advance().value
                 return lambda _: literal
             case "path":
-                path = self._take().text
+                path = self._advance().text
                 return lambda values: values(path)
             case "name":
                 return self._call()
-        raise self.unexpected("a value")
+        raise self.syntax_error("a value")
 
     def _call(self) -> Expression:
         name = self.next.text
         if name not in (*FUNCTIONS, *QUANTIFIERS, "has"):
-            there = ", ".join((*FUNCTIONS, *QUANTIFIERS, "has"))
-            place = f"{name[:40]} at character {self.next.at}"
-            raise ValueError(f"has {place}: paths begin with input, output or expected; functions are {there}")
-        self._take()
-        self._need("(")
+            names = ", ".join((*FUNCTIONS, *QUANTIFIERS, "has"))
+            location = f"{name[:40]} at character {self.next.position}"
+            raise ValueError(f"has {location}: paths begin with input, output or expected; functions are {names}")
+        self._advance()
+        self._expect("(")
         if name in FUNCTIONS:
-            inner = self._closed(self.condition)
-            return lambda values: FUNCTIONS[name](inner(values))
-        return self._closed(self._path_there if name == "has" else lambda: self._quantified(name))
+            argument = self._parenthesised(self.condition)
+            return lambda values: FUNCTIONS[name](argument(values))
+        return self._parenthesised(self._path_check if name == "has" else lambda: self._quantified(name))
 
     def _quantified(self, name: str) -> Expression:
         items = self._value()
-        self._need(",")
+        self._expect(",")
         predicate = PREDICATES.get(self.next.text)
         if predicate is None:
-            raise self.unexpected(f"one of {', '.join(PREDICATES)}")
-        self._take()
-        return lambda values: QUANTIFIERS[name]([predicate(item) for item in listed(name, items(values))])
+            raise self.syntax_error(f"one of {', '.join(PREDICATES)}")
+        self._advance()
+        return lambda values: QUANTIFIERS[name]([predicate(item) for item in require_list(name, items(values))])
 
-    def _path_there(self) -> Expression:
+    def _path_check(self) -> Expression:
         if self.next.kind != "path":
-            raise self.unexpected("a path")
-        path = self._take().text
-        return lambda values: _there(values, path)
+            raise self.syntax_error("a path")
+        path = self._advance().text
+        return lambda values: _path_exists(values, path)
 
-    def _closed(self, inner: Callable[[], Expression]) -> Expression:
+    def _parenthesised(self, parse_content: Callable[[], Expression]) -> Expression:
         """Parse the content of parentheses; the opening one is already consumed."""
-        self._deeper()
-        made = inner()
-        self._need(")")
+        self._increase_depth()
+        content = parse_content()
+        self._expect(")")
         self._depth -= 1
-        return made
+        return content
 
-    def _deeper(self) -> None:
+    def _increase_depth(self) -> None:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise ValueError(f"is nested more than {DEEPEST} levels deep")
+        if self._depth > DEEPEST_NESTING:
+            raise ValueError(f"is nested more than {DEEPEST_NESTING} levels deep")
 
-    def _take(self) -> Token:
-        self._at += 1
-        return self._words[self._at - 1]
+    def _advance(self) -> Token:
+        self._position += 1
+        return self._tokens[self._position - 1]
 
-    def _took(self, operator: str) -> bool:
+    def _accept(self, symbol: str) -> bool:
         """Consume the given token if it is next; return whether it was consumed."""
-        if self.next.kind != "operator" or self.next.text != operator:
+        if self.next.kind != "operator" or self.next.text != symbol:
             return False
-        self._at += 1
+        self._position += 1
         return True
 
-    def _need(self, operator: str) -> None:
-        if not self._took(operator):
-            raise self.unexpected(operator)
+    def _expect(self, symbol: str) -> None:
+        if not self._accept(symbol):
+            raise self.syntax_error(symbol)
 
 
-def _either(left: Expression, right: Expression) -> Expression:
-    return lambda values: condition(left(values)) or condition(right(values))
+def _or_expression(left: Expression, right: Expression) -> Expression:
+    return lambda values: require_boolean(left(values)) or require_boolean(right(values))
 
 
-def _both(left: Expression, right: Expression) -> Expression:
-    return lambda values: condition(left(values)) and condition(right(values))
+def _and_expression(left: Expression, right: Expression) -> Expression:
+    return lambda values: require_boolean(left(values)) and require_boolean(right(values))
 
 
-def _there(values: Values, path: str) -> bool:
+def _path_exists(values: Values, path: str) -> bool:
     try:
         values(path)
     except CannotScore:
@@ -315,13 +315,13 @@ def _there(values: Values, path: str) -> bool:
     return True
 
 
-MOST = 64
-LONGEST_SAID = 1000
-LARGEST = 2**20
+MOST_ASSERTIONS = 64
+LONGEST_EXPLANATION = 1000
+LARGEST_VALUE = 2**20
 """Maximum bytes of JSON that assertions may read."""
 
 
-def _parsed(expression: str) -> str:
+def _validate_expression(expression: str) -> str:
     parse(expression)
     return expression
 
@@ -329,91 +329,95 @@ def _parsed(expression: str) -> str:
 class Assertion(ScorerConfig):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     """Its name in scores."""
-    expr: Annotated[str, AfterValidator(_parsed)]
+    expr: Annotated[str, AfterValidator(_validate_expression)]
     """A condition such as `size(output.items) > 0 && output.status == "done"`."""
 
 
 class StructuredAssertions(ReadsOutput, ReadsExpected, ReadsInput):
-    assertions: Annotated[tuple[Assertion, ...], Field(min_length=1, max_length=MOST)]
+    assertions: Annotated[tuple[Assertion, ...], Field(min_length=1, max_length=MOST_ASSERTIONS)]
     """The assertions: `[{"name", "expr"}]`."""
     score_threshold: float = Field(default=1.0, gt=0, le=1)
     """Minimum share of assertions that must hold."""
 
     @field_validator("assertions")
     @classmethod
-    def _differently_named(cls, assertions: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
+    def _require_unique_names(cls, assertions: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
         names = [assertion.name for assertion in assertions]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"has {twice!r} twice: names must be unique")
+        if duplicate := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"has {duplicate!r} twice: names must be unique")
         return assertions
 
 
 def _check(config: StructuredAssertions) -> ScorerCheck:
     parsed = [parse(assertion.expr) for assertion in config.assertions]
-    return FunctionCheck(lambda request: _judged(config, parsed, request))
+    return FunctionCheck(lambda request: _score(config, parsed, request))
 
 
 class AssertionOutcome(NamedTuple):
     assertion: Assertion
     holds: bool
-    read: Mapping[str, JsonValue]
+    read_values: Mapping[str, JsonValue]
     """Values that the assertion read, by path."""
 
     def __str__(self) -> str:
-        values = ", ".join(f"{path} is {render_value(value)}" for path, value in self.read.items())
+        values = ", ".join(f"{path} is {render_value(value)}" for path, value in self.read_values.items())
         return printable(f"{self.assertion.name}: {self.assertion.expr}") + (f" ({values})" if values else "")
 
-    def kept(self) -> JsonValue:
-        read = {path: as_evidence(value) for path, value in self.read.items()}
-        return {"name": self.assertion.name, "holds": self.holds, "read": read}
+    def to_evidence(self) -> JsonValue:
+        read_values = {path: as_evidence(value) for path, value in self.read_values.items()}
+        return {"name": self.assertion.name, "holds": self.holds, "read": read_values}
 
 
-def _judged(config: StructuredAssertions, parsed: Sequence[Expression], request: ScorerRequest) -> ScoreResult:
+def _score(config: StructuredAssertions, parsed: Sequence[Expression], request: ScorerRequest) -> ScoreResult:
     values = _values(config, request)
-    outcomes = [_outcome(one, expression, values) for one, expression in zip(config.assertions, parsed, strict=True)]
+    outcomes = [
+        _outcome(assertion, expression, values) for assertion, expression in zip(config.assertions, parsed, strict=True)
+    ]
     failed = [outcome for outcome in outcomes if not outcome.holds]
     share = (len(outcomes) - len(failed)) / len(outcomes)
     passed = share >= config.score_threshold
     return score_result(
         passed,
-        cut(f"does not hold: {'; '.join(map(str, failed))}", LONGEST_SAID) if failed else "every assertion holds",
+        cut(f"does not hold: {'; '.join(map(str, failed))}", LONGEST_EXPLANATION)
+        if failed
+        else "every assertion holds",
         label="match" if passed else "mismatch",
         value=share,
-        evidence=[outcome.kept() for outcome in failed],
+        evidence=[outcome.to_evidence() for outcome in failed],
         metadata={"assertions": {outcome.assertion.name: outcome.holds for outcome in outcomes}},
     )
 
 
 def _outcome(assertion: Assertion, expression: Expression, values: Values) -> AssertionOutcome:
     """Evaluate an assertion. Raises `CannotScore`, naming the assertion, if it cannot be decided."""
-    read: dict[str, JsonValue] = {}
+    read_values: dict[str, JsonValue] = {}
 
-    def noted(path: str) -> JsonValue:
-        read[path] = value = values(path)
+    def read_value(path: str) -> JsonValue:
+        read_values[path] = value = values(path)
         return value
 
     try:
-        return AssertionOutcome(assertion, condition(expression(noted)), read)
+        return AssertionOutcome(assertion, require_boolean(expression(read_value)), read_values)
     except CannotScore as error:
         raise CannotScore(error.error_type, f"assertion {printable(assertion.name)}: {error.reason}") from error
 
 
 def _values(config: StructuredAssertions, request: ScorerRequest) -> Values:
     """Return a function that resolves paths; it looks up each root (`output` …) once, on first use."""
-    found: dict[str, JsonValue] = {}
-    roots = {"output": config.output_of, "expected": config.expected_of, "input": config.input_of}
+    root_values: dict[str, JsonValue] = {}
+    readers = {"output": config.output_of, "expected": config.expected_of, "input": config.input_of}
 
-    def value(path: str) -> JsonValue:
+    def resolve(path: str) -> JsonValue:
         root, *steps = path.split(".")
-        if root not in found:
-            found[root] = _bounded(root, roots[root](request))
-        return select_member(root, found[root], steps)
+        if root not in root_values:
+            root_values[root] = _bounded(root, readers[root](request))
+        return select_member(root, root_values[root], steps)
 
-    return value
+    return resolve
 
 
 def _bounded(root: str, value: JsonValue) -> JsonValue:
-    if len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) > LARGEST:
+    if len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) > LARGEST_VALUE:
         raise CannotScore("input_error", f"the {root} is larger than 1 MiB")
     return value
 

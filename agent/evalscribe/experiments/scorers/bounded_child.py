@@ -11,24 +11,24 @@ Reply = dict[str, Any]
 Job = Callable[[Any], Reply]
 
 
-def _validation(schema: Any) -> Job:
+def _validator_job(schema: Any) -> Job:
     from evalscribe.experiments.scorers.definition import CannotScore
-    from evalscribe.experiments.scorers.json_scorers import problems, validator_of
+    from evalscribe.experiments.scorers.json_scorers import build_validator, problems
 
-    validator = validator_of(schema)
+    validator = build_validator(schema)
 
-    def found(value: Any) -> Reply:
+    def validate(value: Any) -> Reply:
         try:
             return {"answer": problems(validator, value)}
         except CannotScore as error:
             return {"type": error.error_type, "error": error.reason}
 
-    return found
+    return validate
 
 
-def _answered(ask: Job, value: Any) -> Reply:
+def _answer(job: Job, value: Any) -> Reply:
     try:
-        return ask(value)
+        return job(value)
     except RecursionError:
         return {"type": "input_error", "error": "the values of this item are nested too deeply"}
 
@@ -38,11 +38,11 @@ def serve() -> None:
 
     The first line holds the schema and the seconds for each answer, after which the timer's signal ends the process.
     """
-    schema, longest = json.loads(sys.stdin.buffer.readline())
-    ask = _validation(schema)
+    schema, timeout_s = json.loads(sys.stdin.buffer.readline())
+    job = _validator_job(schema)
     for line in sys.stdin.buffer:
-        signal.setitimer(signal.ITIMER_VIRTUAL, longest)
-        answer = _answered(ask, json.loads(line))
+        signal.setitimer(signal.ITIMER_VIRTUAL, timeout_s)
+        answer = _answer(job, json.loads(line))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
         sys.stdout.buffer.flush()

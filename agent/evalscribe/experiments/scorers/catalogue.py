@@ -46,7 +46,7 @@ class Trajectory(ScorerConfig):
     """The same as `mode`."""
 
     @model_validator(mode="after")
-    def _one(self) -> "Trajectory":
+    def _require_one_mode(self) -> "Trajectory":
         if self.mode and self.pattern and self.mode != self.pattern:
             raise ValueError("mode and pattern are the same setting, and they differ")
         return self
@@ -77,29 +77,29 @@ def _params(config: ToolParams) -> Mapping[str, JsonValue]:
     return {"params": [{"tool": config.tool, "arguments": config.params, "mode": "subset"}]}
 
 
-def _tool(name: str, key: str, line: str) -> AnyAlias:
+def _tool_alias(name: str, key: str, line: str) -> AnyAlias:
     return ScorerAlias(name, "tool_calls", line, OneTool, lambda config: {key: [config.tool]})
 
 
-def _tools(name: str, key: str, line: str) -> AnyAlias:
+def _tools_alias(name: str, key: str, line: str) -> AnyAlias:
     return ScorerAlias(name, "tool_calls", line, ManyTools, lambda config: {key: [*config.tools]})
 
 
-def _most(name: str, key: str, line: str) -> AnyAlias:
+def _limit_alias(name: str, key: str, line: str) -> AnyAlias:
     return ScorerAlias(name, "limits", line, Most, lambda config: {key: config.max})
 
 
 ALIASES: Mapping[str, AnyAlias] = {
     alias.name: alias
     for alias in (
-        _tool("tool_called", "called", "whether a tool was called"),
-        _tool("tool_not_called", "not_called", "whether a tool was not called"),
-        _tools(
+        _tool_alias("tool_called", "called", "whether a tool was called"),
+        _tool_alias("tool_not_called", "not_called", "whether a tool was not called"),
+        _tools_alias(
             "tool_sequence", "in_order", "whether tools were called in this order, with others allowed between them"
         ),
-        _tools("tool_sequence_in_order", "in_order", "the same as tool_sequence"),
-        _tools("tool_sequence_exact", "exact", "whether exactly these calls were made, in this order"),
-        _tools(
+        _tools_alias("tool_sequence_in_order", "in_order", "the same as tool_sequence"),
+        _tools_alias("tool_sequence_exact", "exact", "whether exactly these calls were made, in this order"),
+        _tools_alias(
             "tool_sequence_any_order", "any_order", "whether each tool was called, in any order, with others allowed"
         ),
         ScorerAlias(
@@ -108,10 +108,10 @@ ALIASES: Mapping[str, AnyAlias] = {
         ScorerAlias(
             "tool_params_match", "tool_calls", "whether a tool was called with these arguments", ToolParams, _params
         ),
-        _most("max_tool_calls", "max_tool_calls", "whether the number of tool calls stayed within a limit"),
-        _most("max_llm_calls", "max_model_calls", "whether the number of model calls stayed within a limit"),
-        _most("max_lm_calls", "max_model_calls", "the same as max_llm_calls"),
-        _most("max_tokens", "max_tokens", "whether the number of tokens stayed within a limit"),
+        _limit_alias("max_tool_calls", "max_tool_calls", "whether the number of tool calls stayed within a limit"),
+        _limit_alias("max_llm_calls", "max_model_calls", "whether the number of model calls stayed within a limit"),
+        _limit_alias("max_lm_calls", "max_model_calls", "the same as max_llm_calls"),
+        _limit_alias("max_tokens", "max_tokens", "whether the number of tokens stayed within a limit"),
         ScorerAlias(
             "duration_under",
             "limits",
@@ -174,13 +174,16 @@ def scorer_kinds() -> Mapping[str, AnyKind]:
     """Return descriptions by name, with scorers that need a model last."""
     from evalscribe.experiments.scorers.model_specs import CONFIGS, NAMES
 
-    asking = [ScorerKind(name, line, CONFIGS[name], None) for name, line in NAMES.items()]
-    return {kind.name: kind for kind in (*_WITHOUT_MODEL, *asking)}
+    model_kinds = [ScorerKind(name, line, CONFIGS[name], None) for name, line in NAMES.items()]
+    return {kind.name: kind for kind in (*_WITHOUT_MODEL, *model_kinds)}
 
 
 def list_scorers() -> tuple[ScorerInfo, ...]:
     """Return the scorers, then their presets."""
-    return (*(_listed(kind) for kind in scorer_kinds().values()), *(_listed(alias) for alias in ALIASES.values()))
+    return (
+        *(_scorer_info(kind) for kind in scorer_kinds().values()),
+        *(_scorer_info(alias) for alias in ALIASES.values()),
+    )
 
 
 def is_reserved(name: str) -> bool:
@@ -192,22 +195,22 @@ def find_scorer(name: str) -> AnyKind | AnyAlias:
     """Return the scorer or preset of a name. Raises `UsageError`, with what to use instead, for an unknown one."""
     if name in REFUSED:
         raise UsageError(f"scorer {name} does not exist: {REFUSED[name]}")
-    one = scorer_kinds().get(name) or ALIASES.get(name)
-    if one is None:
-        near = get_close_matches(name, (*scorer_kinds(), *ALIASES), n=3)
-        meant = f"did you mean {' or '.join(near)}?" if near else f"scorers: {', '.join(scorer_kinds())}"
-        raise UsageError(f"scorer {name[:80]!r} not found; {meant}")
-    return one
+    kind = scorer_kinds().get(name) or ALIASES.get(name)
+    if kind is None:
+        matches = get_close_matches(name, (*scorer_kinds(), *ALIASES), n=3)
+        suggestion = f"did you mean {' or '.join(matches)}?" if matches else f"scorers: {', '.join(scorer_kinds())}"
+        raise UsageError(f"scorer {name[:80]!r} not found; {suggestion}")
+    return kind
 
 
-def _listed(one: AnyKind | AnyAlias) -> ScorerInfo:
-    schema = one.config.model_json_schema(by_alias=True)
+def _scorer_info(kind: AnyKind | AnyAlias) -> ScorerInfo:
+    schema = kind.config.model_json_schema(by_alias=True)
     return ScorerInfo(
-        name=one.name,
-        line=one.line,
-        of=one.of if isinstance(one, ScorerAlias) else None,
-        aliases=tuple(alias.name for alias in ALIASES.values() if alias.of == one.name),
-        needs_model=isinstance(one, ScorerKind) and one.check is None,
+        name=kind.name,
+        line=kind.line,
+        of=kind.of if isinstance(kind, ScorerAlias) else None,
+        aliases=tuple(alias.name for alias in ALIASES.values() if alias.of == kind.name),
+        needs_model=isinstance(kind, ScorerKind) and kind.check is None,
         required=tuple(schema.get("required", ())),
         config_schema=schema,
     )
@@ -218,15 +221,15 @@ def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
 
     Raises `UsageError` naming the key and its rule.
     """
-    one = find_scorer(name)
-    given = validate_config(one.config, name, config)
-    if isinstance(one, ScorerAlias):
-        given = validate_config(scorer_kinds()[one.of].config, name, one.translated(given))
-        one = scorer_kinds()[one.of]
-    if one.check is None:
+    kind = find_scorer(name)
+    checked_config = validate_config(kind.config, name, config)
+    if isinstance(kind, ScorerAlias):
+        checked_config = validate_config(scorer_kinds()[kind.of].config, name, kind.translate(checked_config))
+        kind = scorer_kinds()[kind.of]
+    if kind.check is None:
         raise UsageError(f"scorer {name} needs a model")
     return ScorerSpec(
-        name=name, scorer=one.name, config=given.model_dump(mode="json"), code=f"{one.name}/{one.version}"
+        name=name, scorer=kind.name, config=checked_config.model_dump(mode="json"), code=f"{kind.name}/{kind.version}"
     )
 
 
@@ -283,24 +286,24 @@ def parse_binding(text: str, specify: Specify = scorer_spec) -> Binding:
 
     Raises `UsageError` naming the problem.
     """
-    written = _written(text.strip())
-    made = specify(written.name, written.config)
-    if written.as_ is not None:
-        if written.as_ != written.name and is_reserved(written.as_):
-            raise UsageError(f"scorer {written.name}: as: {written.as_} is already the name of a scorer")
-        made = made.model_copy(update={"name": written.as_})
-    return Binding(spec=made, required=written.required, threshold=written.threshold)
+    attached = _parse_attached(text.strip())
+    spec = specify(attached.name, attached.config)
+    if attached.as_ is not None:
+        if attached.as_ != attached.name and is_reserved(attached.as_):
+            raise UsageError(f"scorer {attached.name}: as: {attached.as_} is already the name of a scorer")
+        spec = spec.model_copy(update={"name": attached.as_})
+    return Binding(spec=spec, required=attached.required, threshold=attached.threshold)
 
 
-def _written(text: str) -> AttachedScorer:
+def _parse_attached(text: str) -> AttachedScorer:
     if not text.startswith("{"):
         return AttachedScorer(name=text)
     try:
-        given = StrictJson().decode(text)
+        value = StrictJson().decode(text)
     except DataError as error:
         raise UsageError(f"scorer {text[:60]}: {error}") from error
-    assert isinstance(given, dict)
-    return validate_config(AttachedScorer, str(given.get("name", "without a name"))[:80], given)
+    assert isinstance(value, dict)
+    return validate_config(AttachedScorer, str(value.get("name", "without a name"))[:80], value)
 
 
 def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
@@ -309,20 +312,24 @@ def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
     Raises `UsageError` for duplicate names, missing dependencies and cycles.
     """
     names = [binding.spec.name for binding in bindings]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UsageError(f'two scorers are called {twice}: give one another name, {{"name": …, "as": "another-name"}}')
-    _check_all_there(bindings, names)
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(
+            f'two scorers are called {duplicate}: give one another name, {{"name": …, "as": "another-name"}}'
+        )
+    _check_dependencies(bindings, names)
     ordered: dict[str, Binding] = {}
-    while waiting := [binding for binding in bindings if binding.spec.name not in ordered]:
-        ready = next((one for one in waiting if all(name in ordered for name in one.spec.depends_on)), None)
-        if ready is None:
-            circle = ", ".join(binding.spec.name for binding in waiting)
-            raise UsageError(f"scorers have a cyclic dependency: {circle}")
-        ordered[ready.spec.name] = ready
+    while remaining := [binding for binding in bindings if binding.spec.name not in ordered]:
+        next_binding = next(
+            (binding for binding in remaining if all(name in ordered for name in binding.spec.depends_on)), None
+        )
+        if next_binding is None:
+            cycle = ", ".join(binding.spec.name for binding in remaining)
+            raise UsageError(f"scorers have a cyclic dependency: {cycle}")
+        ordered[next_binding.spec.name] = next_binding
     return tuple(ordered.values())
 
 
-def _check_all_there(bindings: Sequence[Binding], names: Sequence[str]) -> None:
+def _check_dependencies(bindings: Sequence[Binding], names: Sequence[str]) -> None:
     for binding in bindings:
         missing = [name for name in binding.spec.depends_on if name not in names]
         if missing:

@@ -82,86 +82,92 @@ def scorer(
     if scope != "item":
         raise UsageError(f"scope {scope!r} is not supported: a scorer sees one item of a run (scope 'item')")
 
-    def decorated(function: F) -> F:
-        _arguments(function)
-        told = ScorerDeclaration(
+    def decorate(function: F) -> F:
+        _argument_count(function)
+        declaration = ScorerDeclaration(
             name=name or getattr(function, "__name__", type(function).__name__),
             description=description or _first_line(function),
             depends_on=tuple(depends_on),
             config=dict(config or {}),
             threshold=threshold,
         )
-        setattr(function, ABOUT, told.model_dump(mode="json"))
-        setattr(function, CALL, _answering(function, told))
+        setattr(function, ABOUT, declaration.model_dump(mode="json"))
+        setattr(function, CALL, _entry_point(function, declaration))
         return function
 
-    return decorated if function is None else decorated(function)
+    return decorate if function is None else decorate(function)
 
 
-def _answering(function: Callable[..., object], told: ScorerDeclaration) -> Callable[[object], object]:
+def _entry_point(function: Callable[..., object], declaration: ScorerDeclaration) -> Callable[[object], object]:
     """Return the function to store as `CALL`; it is async if `function` is async."""
 
-    async def later(payload: object) -> object:
-        returned = _called(function, told, payload)
-        return _json(await returned if inspect.isawaitable(returned) else returned, told)
+    async def call_async(payload: object) -> object:
+        return_value = _call(function, declaration, payload)
+        return _result_json(await return_value if inspect.isawaitable(return_value) else return_value, declaration)
 
-    def now(payload: object) -> object:
-        returned = _called(function, told, payload)
-        return _awaited(returned, told) if inspect.isawaitable(returned) else _json(returned, told)
+    def call(payload: object) -> object:
+        return_value = _call(function, declaration, payload)
+        return (
+            _await_json(return_value, declaration)
+            if inspect.isawaitable(return_value)
+            else _result_json(return_value, declaration)
+        )
 
-    return later if inspect.iscoroutinefunction(inspect.unwrap(function)) else now
-
-
-async def _awaited(returned: Awaitable[object], told: ScorerDeclaration) -> object:
-    return _json(await returned, told)
-
-
-def _json(returned: object, told: ScorerDeclaration) -> object:
-    return parse_result(returned, told.threshold).model_dump(mode="json")
+    return call_async if inspect.iscoroutinefunction(inspect.unwrap(function)) else call
 
 
-def _called(function: Callable[..., object], told: ScorerDeclaration, payload: object) -> object:
+async def _await_json(awaitable: Awaitable[object], declaration: ScorerDeclaration) -> object:
+    return _result_json(await awaitable, declaration)
+
+
+def _result_json(return_value: object, declaration: ScorerDeclaration) -> object:
+    return parse_result(return_value, declaration.threshold).model_dump(mode="json")
+
+
+def _call(function: Callable[..., object], declaration: ScorerDeclaration, payload: object) -> object:
     """Call the function and return its result or awaitable. Raises whatever it raises."""
     request = BoundRequest.model_validate(payload)
-    if _arguments(function) == 1:
+    if _argument_count(function) == 1:
         return function(request)
-    return function(ScorerContext(scorer=told.name, config=request.config), request)
+    return function(ScorerContext(scorer=declaration.name, config=request.config), request)
 
 
-def parse_result(returned: object, threshold: float = THRESHOLD) -> ScoreResult:
+def parse_result(return_value: object, threshold: float = THRESHOLD) -> ScoreResult:
     """Convert what a function returned into a checked result; an invalid one is an error, never a score."""
     try:
-        return _checked(_result(returned, threshold))
+        return _storable(_to_result(return_value, threshold))
     except (ValueError, RecursionError) as error:  # a ValidationError is a ValueError
-        return _broken(_reason(error))
+        return _broken_result(_error_text(error))
 
 
-def _result(returned: object, threshold: float) -> ScoreResult:
-    match returned:
+def _to_result(return_value: object, threshold: float) -> ScoreResult:
+    match return_value:
         case ScoreResult():
-            return _whole(returned.model_dump(), threshold)
+            return _complete_result(return_value.model_dump(), threshold)
         case None:
             return ScoreResult(status="unscored", explanation="the scorer abstains: it returned None")
         case bool():
-            return _whole({"passed": returned, "output": returned}, threshold)
+            return _complete_result({"passed": return_value, "output": return_value}, threshold)
         case int() | float():
-            return _whole({"value": float(returned), "output": returned}, threshold)
+            return _complete_result({"value": float(return_value), "output": return_value}, threshold)
         case dict():
-            return _whole({**_named(returned), "output": _JSON.validate_python(returned)}, threshold)
+            return _complete_result(
+                {**_result_fields(return_value), "output": _JSON.validate_python(return_value)}, threshold
+            )
     kinds = "a ScoreResult, a bool, a number from 0 to 1, a dict or None"
-    raise ValueError(f"it returned {type(returned).__name__}; it must return {kinds}")
+    raise ValueError(f"it returned {type(return_value).__name__}; it must return {kinds}")
 
 
-def _named(returned: dict[Any, Any]) -> dict[str, Any]:
-    unknown = [str(key) for key in returned if key not in _FIELDS]
+def _result_fields(return_value: dict[Any, Any]) -> dict[str, Any]:
+    unknown = [str(key) for key in return_value if key not in _FIELDS]
     if unknown:
         raise ValueError(f"it returned a dict with the unknown key {unknown[0]!r}; keys: {', '.join(_FIELDS)}")
-    if "score" in returned and "value" in returned:
+    if "score" in return_value and "value" in return_value:
         raise ValueError("it returned a dict with 'score' and 'value', which mean the same: return one")
-    return {"value" if key == "score" else key: value for key, value in returned.items()}
+    return {"value" if key == "score" else key: value for key, value in return_value.items()}
 
 
-def _whole(fields: dict[str, Any], threshold: float) -> ScoreResult:
+def _complete_result(fields: dict[str, Any], threshold: float) -> ScoreResult:
     """Fill in missing fields: value from passed, passed from value, explanation from both."""
     value, passed = fields.get("value"), fields.get("passed")
     if fields.get("status", "ok") != "ok":
@@ -172,42 +178,44 @@ def _whole(fields: dict[str, Any], threshold: float) -> ScoreResult:
         raise ValueError(f"its value is not a number but {type(value).__name__}")
     if value is not None and not (math.isfinite(value) and 0 <= value <= 1):
         raise ValueError(f"its value must be from 0 to 1, not {value}")
-    settled = {"value": float(bool(passed)) if value is None else float(value)}
-    said = fields.get("explanation") or _said(value, passed, threshold)
-    passes = settled["value"] >= threshold if passed is None else passed
-    return ScoreResult.model_validate({**fields, **settled, "passed": passes, "explanation": said}, strict=True)
+    value_field = {"value": float(bool(passed)) if value is None else float(value)}
+    explanation = fields.get("explanation") or _default_explanation(value, passed, threshold)
+    passes = value_field["value"] >= threshold if passed is None else passed
+    return ScoreResult.model_validate(
+        {**fields, **value_field, "passed": passes, "explanation": explanation}, strict=True
+    )
 
 
-def _said(value: float | None, passed: bool | None, threshold: float) -> str:
+def _default_explanation(value: float | None, passed: bool | None, threshold: float) -> str:
     if passed is not None:
         return f"the scorer says it {'passed' if passed else 'failed'}"
     return f"the scorer returned {value:g}; the threshold is {threshold:g}"
 
 
-def _checked(result: ScoreResult) -> ScoreResult:
+def _storable(result: ScoreResult) -> ScoreResult:
     """Return a result that can be stored: JSON without NaN, an explanation, and a type for every error."""
     json.dumps(result.model_dump(mode="json"), allow_nan=False)
-    wanted: dict[str, object] = {}
+    changes: dict[str, object] = {}
     if not result.explanation.strip():
-        wanted["explanation"] = f"the scorer returned {result.status} without a reason"
+        changes["explanation"] = f"the scorer returned {result.status} without a reason"
     if (result.status == "error") != (result.error_type is not None):
-        wanted["error_type"] = "scorer_error" if result.status == "error" else None
-    return result.model_copy(update=wanted)
+        changes["error_type"] = "scorer_error" if result.status == "error" else None
+    return result.model_copy(update=changes)
 
 
-def _broken(reason: str) -> ScoreResult:
+def _broken_result(reason: str) -> ScoreResult:
     return ScoreResult(status="error", error_type="scorer_error", explanation=f"the scorer broke: {reason}")
 
 
-def _reason(error: ValueError | RecursionError) -> str:
+def _error_text(error: ValueError | RecursionError) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "its result"
-        return f"{place}: {first['msg']}"[:MAX_MESSAGE]
+        path = ".".join(map(str, first["loc"])) or "its result"
+        return f"{path}: {first['msg']}"[:MAX_MESSAGE]
     return str(error)[:MAX_MESSAGE]
 
 
-def _arguments(function: Callable[..., object]) -> int:
+def _argument_count(function: Callable[..., object]) -> int:
     """Return 1 for `(request)` and 2 for `(ctx, request)`. Raises `UsageError` for any other signature."""
     name = getattr(function, "__name__", repr(function))
     for count in (1, 2):

@@ -91,7 +91,7 @@ class ScorerAlias(Generic[C]):
     of: str
     line: str
     config: type[C]
-    translated: Callable[[C], Mapping[str, JsonValue]]
+    translate: Callable[[C], Mapping[str, JsonValue]]
 
 
 def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable[[C], ScorerCheck]:
@@ -116,24 +116,24 @@ AnyAlias = ScorerAlias[Any]
 F = TypeVar("F", bound=Frozen)
 
 
-def validate_config(shape: type[F], name: str, config: Mapping[str, JsonValue], fields: tuple[str, ...] = ()) -> F:
+def validate_config(model: type[F], name: str, config: Mapping[str, JsonValue], fields: tuple[str, ...] = ()) -> F:
     """Validate a config. Raises `UsageError` naming the key and its rule."""
     try:
-        return shape.model_validate_json(json.dumps(config, allow_nan=False))
+        return model.model_validate_json(json.dumps(config, allow_nan=False))
     except ValidationError as error:
-        raise UsageError(f"scorer {name}: {_describe(error, shape, name)}", fields=fields) from error
+        raise UsageError(f"scorer {name}: {_describe(error, model, name)}", fields=fields) from error
     except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"scorer {name}: its config is not JSON: {error}", fields=fields) from error
 
 
-def _describe(error: ValidationError, shape: type[Frozen], name: str) -> str:
+def _describe(error: ValidationError, model: type[Frozen], name: str) -> str:
     """Describe the first problem."""
     details = error.errors()[0]
     path = ".".join(str(part) for part in details["loc"])
-    keys = [field.alias or key for key, field in shape.model_fields.items()]
+    keys = [field.alias or key for key, field in model.model_fields.items()]
     match details["type"]:
         case "missing":
-            return f"{path} is missing; {_example(shape, name)}"
+            return f"{path} is missing; {_example(model, name)}"
         case "extra_forbidden":
             return f"{path} is unknown; its config has: {', '.join(keys) or 'nothing'}"
         case "value_error":
@@ -146,8 +146,10 @@ def _rule(message: str) -> str:
     return re.sub(r"^\w+ should", "must", message)
 
 
-def _example(shape: type[Frozen], name: str) -> str:
+def _example(model: type[Frozen], name: str) -> str:
     """Return an example of the required keys, ready to copy."""
-    properties: dict[str, Any] = shape.model_json_schema(by_alias=True)
-    said = {key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]}
-    return f"write {json.dumps({'name': name, 'config': said}, ensure_ascii=False)}"
+    properties: dict[str, Any] = model.model_json_schema(by_alias=True)
+    placeholders = {
+        key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]
+    }
+    return f"write {json.dumps({'name': name, 'config': placeholders}, ensure_ascii=False)}"

@@ -39,7 +39,7 @@ from typing import cast
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 LONGEST_NUMBER = 400
-AROUND = 40
+EXCERPT_MARGIN = 40
 """Characters of invalid JSON shown on either side of the error."""
 
 
@@ -56,14 +56,14 @@ class NumericRange(ReadsOutput):
     """Whether a number that equals a bound passes."""
 
     @model_validator(mode="after")
-    def _leaves_numbers(self) -> "NumericRange":
+    def _require_range(self) -> "NumericRange":
         if self.min is None and self.max is None:
             raise ValueError("needs min, max or both")
-        if self.min is not None and self.max is not None and not self._between(self.min, self.max):
+        if self.min is not None and self.max is not None and not self._is_range(self.min, self.max):
             raise ValueError(f"there is no number between min {self.min:g} and max {self.max:g}")
         return self
 
-    def _between(self, low: float, high: float) -> bool:
+    def _is_range(self, low: float, high: float) -> bool:
         return low < high or (low == high and self.inclusive)
 
     def holds(self, number: float) -> bool:
@@ -85,18 +85,18 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
     try:
         parse_json(output)
     except ValueError as error:
-        return no_json(output, error, label="invalid")
+        return invalid_json_result(output, error, label="invalid")
     return score_result(True, "the output is JSON", label="valid")
 
 
-def no_json(text: str, error: ValueError, *, label: str) -> ScoreResult:
+def invalid_json_result(text: str, error: ValueError, *, label: str) -> ScoreResult:
     """Return a failed result that describes the problem, with its position if the parser gives one."""
-    said = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
+    explanation = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
     evidence: JsonValue = {"output": as_evidence(text)}
     if isinstance(error, json.JSONDecodeError):
-        near = text[max(0, error.pos - AROUND) : error.pos + AROUND]
-        evidence = {"line": error.lineno, "column": error.colno, "at": error.pos, "near": near}
-    return score_result(False, said, label=label, evidence=evidence)
+        excerpt = text[max(0, error.pos - EXCERPT_MARGIN) : error.pos + EXCERPT_MARGIN]
+        evidence = {"line": error.lineno, "column": error.colno, "at": error.pos, "near": excerpt}
+    return score_result(False, explanation, label=label, evidence=evidence)
 
 
 def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
@@ -110,8 +110,8 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
             evidence={"output": as_evidence(output)},
         )
     holds = config.holds(number)
-    said = f"{render_value(output)} is {'' if holds else 'not '}{config}"
-    return score_result(holds, said, label="in_range" if holds else "out_of_range", evidence={"output": number})
+    explanation = f"{render_value(output)} is {'' if holds else 'not '}{config}"
+    return score_result(holds, explanation, label="in_range" if holds else "out_of_range", evidence={"output": number})
 
 
 def _number(value: JsonValue) -> float | None:
@@ -132,14 +132,14 @@ JSON_KINDS: tuple[AnyKind, ...] = (
 
 
 MOST_PROBLEMS = 100
-QUICK = 64_000
+QUICK_LENGTH = 64_000
 """Maximum characters of JSON checked in this process, unless the schema has keywords that may be slow."""
-SLOW = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
+SLOW_KEYWORDS = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
 _UNKNOWN: Any = None
 _PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
 
 
-def validator_of(schema: Any) -> "Validator":
+def build_validator(schema: Any) -> "Validator":
     """Return a validator for a schema of any published draft; fetches nothing. Raises `ValueError` if it is invalid."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
@@ -154,13 +154,13 @@ def validator_of(schema: Any) -> "Validator":
         cls.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"is not a JSON Schema: {_problem(error, 'schema')['said']}") from error
-    made: Validator = cls(schema, registry=Registry())
-    return made
+    validator: Validator = cls(schema, registry=Registry())
+    return validator
 
 
-def _checked(schema: Any) -> Any:
+def _validate_schema(schema: Any) -> Any:
     try:
-        validator = validator_of(schema)
+        validator = build_validator(schema)
         _check_references(schema)
         for probe in _PROBES:
             problems(validator, probe)
@@ -191,37 +191,37 @@ def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> Non
             raise ValueError(
                 f"has the $ref {preview(reference)}, which cannot be resolved: nothing is fetched"
             ) from error
-    for inner in resource.subresources():
-        _check_resource(inner, resolver.in_subresource(inner))
+    for subresource in resource.subresources():
+        _check_resource(subresource, resolver.in_subresource(subresource))
 
 
 class JsonSchema(ReadsOutput):
-    schema_: Annotated[dict[str, JsonValue] | bool, Field(alias="schema"), AfterValidator(_checked)]
+    schema_: Annotated[dict[str, JsonValue] | bool, Field(alias="schema"), AfterValidator(_validate_schema)]
     """A JSON Schema, of draft 2020-12 unless it names another. Remote references are not fetched."""
 
 
-class _Fits(ScorerCheck):
+class _SchemaCheck(ScorerCheck):
     def __init__(self, config: JsonSchema) -> None:
         self._config = config
-        self._validator = validator_of(config.schema_)
-        self._slow = any(word in json.dumps(config.schema_) for word in SLOW)
+        self._validator = build_validator(config.schema_)
+        self._slow = any(word in json.dumps(config.schema_) for word in SLOW_KEYWORDS)
         self._bounded = Bounded(config.schema_)
 
     async def __call__(self, request: ScorerRequest) -> ScoreResult:
-        output = said = self._config.output_of(request)
-        if isinstance(said, str):
+        output = raw_output = self._config.output_of(request)
+        if isinstance(raw_output, str):
             try:
-                output = parse_json(said)
+                output = parse_json(raw_output)
             except ValueError as error:
-                return no_json(said, error, label="parse_error")
-        found = await self._problems(output)
-        return _told(found)
+                return invalid_json_result(raw_output, error, label="parse_error")
+        violations = await self._problems(output)
+        return _schema_result(violations)
 
     async def close(self) -> None:
         await self._bounded.close()
 
     async def _problems(self, output: JsonValue) -> Sequence[Any]:
-        if self._slow or len(json.dumps(output)) > QUICK:
+        if self._slow or len(json.dumps(output)) > QUICK_LENGTH:
             answer = await self._bounded.ask(output)
             return answer if isinstance(answer, list) else []
         return problems(self._validator, output)
@@ -242,25 +242,25 @@ def problems(validator: "Validator", value: Any) -> list[JsonValue]:
         ) from error
 
 
-def _told(found: Sequence[Any]) -> ScoreResult:
-    if not found:
+def _schema_result(violations: Sequence[Any]) -> ScoreResult:
+    if not violations:
         return score_result(True, "the output fits the schema", label="valid")
-    more = f" ({pluralise(len(found), 'problem')})" if len(found) > 1 else ""
+    more = f" ({pluralise(len(violations), 'problem')})" if len(violations) > 1 else ""
     return score_result(
         False,
-        f"{found[0]['said']}{more}",
+        f"{violations[0]['said']}{more}",
         label="invalid",
-        evidence=list(found[:20]),
-        metadata={"errors": list(found)},
+        evidence=list(violations[:20]),
+        metadata={"errors": list(violations)},
     )
 
 
 def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, JsonValue]:
     path = printable(shorten_path(reduce(join_path, error.absolute_path, root)))
-    return {"path": path, "keyword": str(error.validator), "said": f"{path} {printable(_said(error))}"}
+    return {"path": path, "keyword": str(error.validator), "said": f"{path} {printable(_message(error))}"}
 
 
-def _said(error: "ValidationError | SchemaError") -> str:
+def _message(error: "ValidationError | SchemaError") -> str:
     """Describe a violation briefly, because the library's message repeats the whole value."""
     value: Any = error.instance
     rule: Any = error.validator_value
@@ -274,9 +274,9 @@ def _said(error: "ValidationError | SchemaError") -> str:
         case "required":
             return f"lacks {preview([name for name in rule if name not in value])}"
         case "additionalProperties" if rule is False:
-            known: Any = error.schema
-            unnamed = [name for name in value if name not in known.get("properties", ())]
-            return f"has members that the schema does not allow: {preview(unnamed)}"
+            schema: Any = error.schema
+            extra = [name for name in value if name not in schema.get("properties", ())]
+            return f"has members that the schema does not allow: {preview(extra)}"
         case None:
             return f"is {preview(value)} where the schema allows nothing"
         case _:
@@ -284,7 +284,7 @@ def _said(error: "ValidationError | SchemaError") -> str:
 
 
 JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
-    ScorerKind("json_schema", "whether the output fits a JSON Schema", JsonSchema, _Fits),
+    ScorerKind("json_schema", "whether the output fits a JSON Schema", JsonSchema, _SchemaCheck),
 )
 
 
@@ -303,27 +303,27 @@ class Bounded:
     """
 
     def __init__(self, schema: JsonValue) -> None:
-        self._first = _line([schema, LONGEST_S])
+        self._first_line = _line([schema, LONGEST_S])
         self._child: Process | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def ask(self, value: JsonValue) -> JsonValue:
         """Return the problems of `value`. Raises `CannotScore` after the time limit."""
-        async with self._one_at_a_time:
+        async with self._lock:
             try:
-                told = await self._told(await self._running(), value)
+                reply = await self._exchange(await self._started_child(), value)
             except BaseException:
-                await self._ended()  # A late answer must not be taken for the answer to the next value.
+                await self._end_child()  # A late answer must not be taken for the answer to the next value.
                 raise
-        if "error" in told:
-            raise CannotScore(told["type"], told["error"])
-        return cast(JsonValue, told["answer"])
+        if "error" in reply:
+            raise CannotScore(reply["type"], reply["error"])
+        return cast(JsonValue, reply["answer"])
 
     async def close(self) -> None:
-        async with self._one_at_a_time:
-            await self._ended()
+        async with self._lock:
+            await self._end_child()
 
-    async def _running(self) -> Process:
+    async def _started_child(self) -> Process:
         if self._child is None:
             command = (sys.executable, "-P", str(_CHILD))
             try:
@@ -333,22 +333,22 @@ class Bounded:
             except OSError as error:
                 raise CannotScore("scorer_error", f"could not start a process for it: {error.strerror}") from error
             assert self._child.stdin
-            self._child.stdin.write(self._first)
+            self._child.stdin.write(self._first_line)
         return self._child
 
-    async def _told(self, child: Process, value: JsonValue) -> dict[str, Any]:
+    async def _exchange(self, child: Process, value: JsonValue) -> dict[str, Any]:
         assert child.stdin
         assert child.stdout
         with contextlib.suppress(ConnectionError):
             child.stdin.write(_line(value))
             await child.stdin.drain()
-        answer = await child.stdout.readline()
-        if not answer:
-            raise _why(await child.wait())
-        told: dict[str, Any] = json.loads(answer)
-        return told
+        line = await child.stdout.readline()
+        if not line:
+            raise _exit_error(await child.wait())
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
-    async def _ended(self) -> None:
+    async def _end_child(self) -> None:
         child, self._child = self._child, None
         if child is None:
             return
@@ -364,7 +364,7 @@ def _line(value: object) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def _why(code: int) -> CannotScore:
+def _exit_error(code: int) -> CannotScore:
     if code == -signal.SIGVTALRM:
         return CannotScore("timeout_error", f"checking this text takes more than {LONGEST_S:g} s of CPU time")
     return CannotScore("scorer_error", f"the checking process ended with code {code}")

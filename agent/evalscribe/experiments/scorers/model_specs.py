@@ -43,7 +43,7 @@ def role_of(name: str) -> Role:
     return "transcript" if name == TRANSCRIPT else ROLES[root_of(name)]
 
 
-def selected(name: str, request: ScorerRequest) -> JsonValue:
+def select_part(name: str, request: ScorerRequest) -> JsonValue:
     """Return this part of an item. Raises `CannotScore` if it is missing or null."""
     if name == TRANSCRIPT:
         if request.transcript is None:
@@ -55,46 +55,46 @@ def selected(name: str, request: ScorerRequest) -> JsonValue:
     return value
 
 
-PREFERRED = "label"
-WORTH = {"pass": 1.0, "partial": 0.5, "fail": 0.0, "yes": 1.0, "no": 0.0, "match": 1.0, "no match": 0.0}
+PREFERRED_KEY = "label"
+LABEL_SCORES = {"pass": 1.0, "partial": 0.5, "fail": 0.0, "yes": 1.0, "no": 0.0, "match": 1.0, "no match": 0.0}
 """Default scores by label; every other label needs `choice_scores`."""
-TRUTH = {"true": 1.0, "false": 0.0}
+BOOLEAN_SCORES = {"true": 1.0, "false": 0.0}
 
 
-def label_key(schema: Mapping[str, Any], whose: str) -> str:
+def label_key(schema: Mapping[str, Any], owner: str) -> str:
     """Return the field with the label: `label`, else the first boolean or enum field. Else raises `UsageError`."""
     keys = agreement_keys(dict(schema))
     if not keys:
-        raise UsageError(f"{whose} cannot score: its output_schema has no field with an enum and no boolean")
-    return PREFERRED if PREFERRED in keys else keys[0]
+        raise UsageError(f"{owner} cannot score: its output_schema has no field with an enum and no boolean")
+    return PREFERRED_KEY if PREFERRED_KEY in keys else keys[0]
 
 
-def spelled(value: object) -> str:
+def label_text(value: object) -> str:
     """Spell a label as in `choice_scores`, where true is `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def scores_of(schema: Mapping[str, Any], given: Mapping[str, float] | None, whose: str) -> dict[str, float]:
+def scores_of(schema: Mapping[str, Any], choice_scores: Mapping[str, float] | None, owner: str) -> dict[str, float]:
     """Return the score of each label, in the schema's order.
 
     Raises `UsageError` naming a label without a score, or an unknown one.
     """
-    field = schema["properties"][label_key(schema, whose)]
-    labels = [*map(spelled, field["enum"])] if "enum" in field else ["true", "false"]
-    known = {**WORTH, **TRUTH} if given is None else given
-    if missing := [label for label in labels if label not in known]:
-        raise UsageError(f"choice_scores lacks {missing[0]!r}; labels of {whose}: {', '.join(labels)}")
-    if extra := [label for label in given or () if label not in labels]:
-        raise UsageError(f"choice_scores has the unknown label {extra[0]!r}; labels of {whose}: {', '.join(labels)}")
-    return {label: known[label] for label in labels}
+    field = schema["properties"][label_key(schema, owner)]
+    labels = [*map(label_text, field["enum"])] if "enum" in field else ["true", "false"]
+    scores = {**LABEL_SCORES, **BOOLEAN_SCORES} if choice_scores is None else choice_scores
+    if missing := [label for label in labels if label not in scores]:
+        raise UsageError(f"choice_scores lacks {missing[0]!r}; labels of {owner}: {', '.join(labels)}")
+    if extra := [label for label in choice_scores or () if label not in labels]:
+        raise UsageError(f"choice_scores has the unknown label {extra[0]!r}; labels of {owner}: {', '.join(labels)}")
+    return {label: scores[label] for label in labels}
 
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}\s]{1,200})\s*\}\}")
-WAYS = ("criteria", "prompt_template", "rubric")
+QUESTION_FIELDS = ("criteria", "prompt_template", "rubric")
 INCLUDES = ("include_input", "include_expected", "include_transcript")
 
 
-Worth = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+UnitScore = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class ModelConfig(ScorerConfig):
@@ -104,15 +104,15 @@ class ModelConfig(ScorerConfig):
     """`provider/name`; by default the rubric's own model."""
     provider: str | None = None
     """Provider, if `model` is a name alone."""
-    choice_scores: dict[str, Worth] | None = Field(default=None, min_length=2, max_length=64)
+    choice_scores: dict[str, UnitScore] | None = Field(default=None, min_length=2, max_length=64)
     """Score of each label."""
-    threshold: Worth = 0.7
+    threshold: UnitScore = 0.7
     """Minimum value that passes."""
     samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
     """Number of samples, whose majority decides. None for the number in the rubric, which is one by default."""
 
     @property
-    def where_recorded(self) -> tuple[str, ...]:
+    def optional_parts(self) -> tuple[str, ...]:
         """Names of the parts that the judge sees if the target recorded them."""
         return ()
 
@@ -138,41 +138,43 @@ class LlmJudgeConfig(ModelConfig):
     """Whether the explanation must cite its evidence; not allowed with a stored rubric, whose schema defines it."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> "LlmJudgeConfig":
-        if sum(getattr(self, way) is not None for way in WAYS) != 1:
-            raise ValueError(f"needs exactly one of {', '.join(WAYS)}")
-        told = self.model_fields_set
+    def _require_one_question(self) -> "LlmJudgeConfig":
+        if sum(getattr(self, field) is not None for field in QUESTION_FIELDS) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(QUESTION_FIELDS)}")
+        fields_set = self.model_fields_set
         if self.prompt_template is not None:
             self._check_template(self.prompt_template)
-            if idle := [name for name in INCLUDES if name in told]:
-                raise ValueError(f"{idle[0]} needs criteria or rubric: a prompt_template names the parts that it shows")
-        if self.rubric is not None and "citations" in told:
+            if unused := [name for name in INCLUDES if name in fields_set]:
+                raise ValueError(
+                    f"{unused[0]} needs criteria or rubric: a prompt_template names the parts that it shows"
+                )
+        if self.rubric is not None and "citations" in fields_set:
             raise ValueError("citations needs criteria or prompt_template: a stored rubric defines this itself")
         return self
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def parts(self) -> tuple[str, ...]:
         """Return the names of the parts that the judge sees."""
         if self.prompt_template is not None:
             return tuple(dict.fromkeys(PLACEHOLDER.findall(self.prompt_template)))
-        chosen = {
+        parts = {
             "input": self.include_input,
             "output": True,
             "expected": self.include_expected,
             TRANSCRIPT: bool(self.include_transcript),
         }
-        return tuple(name for name, wanted in chosen.items() if wanted)
+        return tuple(name for name, included in parts.items() if included)
 
     @property
-    def where_recorded(self) -> tuple[str, ...]:
+    def optional_parts(self) -> tuple[str, ...]:
         return (TRANSCRIPT,) if self.rubric is not None and self.include_transcript is None else ()
 
     @staticmethod
     def _check_template(template: str) -> None:
-        named = PLACEHOLDER.findall(template)
-        for name in named:
+        names = PLACEHOLDER.findall(template)
+        for name in names:
             check_name(name)
-        if not any(root_of(name) == "output" for name in named):
+        if not any(root_of(name) == "output" for name in names):
             raise ValueError("prompt_template must contain {{output}}, which is what it judges")
 
 
@@ -182,7 +184,7 @@ class CorrectnessConfig(ModelConfig):
     include_input: bool = True
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def parts(self) -> tuple[str, ...]:
         return (*(("input",) if self.include_input else ()), self.answer_field, self.reference_field)
 
 
@@ -200,7 +202,7 @@ class FaithfulnessConfig(ModelConfig):
         return self
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def parts(self) -> tuple[str, ...]:
         return (*self.context_fields, self.answer_field)
 
 
@@ -212,22 +214,22 @@ CONFIGS: Mapping[str, type[Config]] = {
 }
 
 
-def config_of(scorer: str, given: Mapping[str, JsonValue]) -> Config:
+def config_of(scorer: str, raw_config: Mapping[str, JsonValue]) -> Config:
     """Validate the config. Raises `UsageError` naming the key and its rule."""
-    if "temperature" in given:
+    if "temperature" in raw_config:
         raise UsageError(
             f"scorer {scorer}: temperature is not supported, because current models refuse it: leave it out"
         )
-    return validate_config(CONFIGS[scorer], scorer, given)
+    return validate_config(CONFIGS[scorer], scorer, raw_config)
 
 
-def item_subject(names: Sequence[str], request: ScorerRequest, where_recorded: Sequence[str] = ()) -> Subject:
+def item_subject(names: Sequence[str], request: ScorerRequest, optional_parts: Sequence[str] = ()) -> Subject:
     """Return the named parts as documents, such as `task input`, `output output` and `task input.context`.
 
-    Parts in `where_recorded` are left out if missing. Raises `CannotScore` if any other part is missing.
+    Parts in `optional_parts` are left out if missing. Raises `CannotScore` if any other part is missing.
     """
-    names = [*names, *(name for name in where_recorded if getattr(request, name) is not None)]
-    return Subject.of("run item", [_item(name, selected(name, request)) for name in dict.fromkeys(names)])
+    names = [*names, *(name for name in optional_parts if getattr(request, name) is not None)]
+    return Subject.of("run item", [_item(name, select_part(name, request)) for name in dict.fromkeys(names)])
 
 
 def mark(name: str) -> str:
@@ -255,41 +257,41 @@ class RubricSources:
     """The prompts and the stored rubrics that scorers use."""
 
     prompts: Prompts
-    stored: Callable[[str], Rubric]
+    load: Callable[[str], Rubric]
     """Function that returns a stored rubric: `NAME@2`, or the latest version for `NAME`. Raises `NotFoundError`."""
 
 
-def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
+def model_spec(scorer: str, raw_config: Mapping[str, JsonValue], sources: RubricSources) -> ScorerSpec:
     """Build the spec of a scorer with a model: complete its config and include its rubric.
 
     Raises `UsageError` naming the key and its rule, `NotFoundError` for an unknown rubric.
     """
-    config = config_of(scorer, given)
+    config = config_of(scorer, raw_config)
     try:
-        rubric = _with_model(_rubric(scorer, config, rules), config)
-        worth = scores_of(rubric.output_schema, config.choice_scores, f"rubric {rubric.id}")
+        rubric = _with_model(_rubric(scorer, config, sources), config)
+        scores = scores_of(rubric.output_schema, config.choice_scores, f"rubric {rubric.id}")
     except UsageError as error:
         raise UsageError(f"scorer {scorer}: {error}") from None
     complete = {
         **config.model_dump(mode="json", exclude={"provider"}),
         "model": rubric.judge_model.id,
-        "choice_scores": worth,
+        "choice_scores": scores,
         "samples": rubric.n_rollouts_per_input,
     }
     return ScorerSpec(name=scorer, scorer=scorer, config=complete, rubric=rubric, model=rubric.judge_model.id)
 
 
-def _rubric(scorer: str, config: Config, rules: RubricSources) -> Rubric:
+def _rubric(scorer: str, config: Config, sources: RubricSources) -> Rubric:
     if not isinstance(config, LlmJudgeConfig):
-        return load_rubric(scorer, rules.prompts)
+        return load_rubric(scorer, sources.prompts)
     if config.rubric is not None:
-        return rules.stored(config.rubric)
+        return sources.load(config.rubric)
     labels = list(config.choice_scores or PASS_FAIL)
     if config.criteria is not None:
-        text = rules.prompts.render("judging/criteria.md.j2", criteria=config.criteria, labels=labels)
+        text = sources.prompts.render("judging/criteria.md.j2", criteria=config.criteria, labels=labels)
     else:
-        asked = PLACEHOLDER.sub(lambda found: f"(the document `{mark(found[1])}`)", config.prompt_template or "")
-        text = rules.prompts.render("judging/template.md.j2", template=asked, labels=labels)
+        question = PLACEHOLDER.sub(lambda match: f"(the document `{mark(match[1])}`)", config.prompt_template or "")
+        text = sources.prompts.render("judging/template.md.j2", template=question, labels=labels)
     return Rubric(id=scorer, rubric_text=text, output_schema=_schema(labels, citations=config.citations))
 
 

@@ -9,7 +9,7 @@ from evalscribe.errors import EvalscribeError
 from evalscribe.experiments.python_host import HostReply, PythonHost
 from evalscribe.experiments.scorers.custom_scorer import BoundRequest, parse_result
 from evalscribe.experiments.scorers.definition import CannotScore, error_result
-from evalscribe.experiments.scorers.model_specs import CONFIGS, Config, item_subject, label_key, spelled
+from evalscribe.experiments.scorers.model_specs import CONFIGS, Config, item_subject, label_key, label_text
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
 from evalscribe.judging.subjects import Subject
 from evalscribe.model.chat import Usage
@@ -26,58 +26,61 @@ LONGEST_REASON = 300
 class ModelScorer:
     """`ScorerRunner` for a scorer that asks a model by a rubric."""
 
-    def __init__(self, spec: ScorerSpec, judge: RubricJudge, knew: Callable[[JudgeResult], bool]) -> None:
-        """Create the runner. `knew` returns whether a result came from the cache, so that it cost nothing."""
+    def __init__(self, spec: ScorerSpec, judge: RubricJudge, is_cached: Callable[[JudgeResult], bool]) -> None:
+        """Create the runner. `is_cached` returns whether a result came from the cache, so that it cost nothing."""
         self.name = spec.name
         self.depends_on = spec.depends_on
         self._judge = judge
-        self._knew = knew
+        self._is_cached = is_cached
         self._config = _config(spec)
         self._key = label_key(judge.rubric.output_schema, judge.rubric.id)
-        self._worth = _numbers(spec.config["choice_scores"])
+        self._scores = _numbers(spec.config["choice_scores"])
         self._threshold = _number(spec.config["threshold"])
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
         """Score one trial. Only this method converts errors about one item into results."""
         try:
-            subject = item_subject(self._config.shown, request, self._config.where_recorded)
+            subject = item_subject(self._config.parts, request, self._config.optional_parts)
             return self._result(await self._judge.judge(subject), subject)
         except CannotScore as error:
             return error_result(error)
         except EvalscribeError:
             raise
         except Exception as error:
-            said = " ".join(redact(str(error)).split())
-            reason = f"the judge broke: {type(error).__name__}: {said}"[:LONGEST_REASON]
+            message = " ".join(redact(str(error)).split())
+            reason = f"the judge broke: {type(error).__name__}: {message}"[:LONGEST_REASON]
             return error_result(CannotScore("scorer_error", reason))
 
     async def close(self) -> None:
         """Do nothing: the models are closed by their owner."""
 
     def _result(self, result: JudgeResult, subject: Subject) -> ScoreResult:
-        told = {"usage": Usage() if self._knew(result) else result.usage, "output": self._raw(result, subject)}
+        fields = {
+            "usage": Usage() if self._is_cached(result) else result.usage,
+            "output": self._raw_output(result, subject),
+        }
         metadata = self._metadata(result)
         if result.result_type is ResultType.FAILURE:
             error = CannotScore("provider_error", result.reason or "the judge gave no answer")
-            return error_result(error).model_copy(update={**told, "metadata": metadata})
-        label = spelled(result.output[self._key])
-        value = self._worth[label]
+            return error_result(error).model_copy(update={**fields, "metadata": metadata})
+        label = label_text(result.output[self._key])
+        value = self._scores[label]
         return ScoreResult(
             value=value,
             passed=value >= self._threshold,
             label=label,
-            explanation=_explained(result.output, self._judge.rubric.output_schema) or f"{self._key}: {label}",
-            evidence=self._cited(result, subject),
+            explanation=_explanation(result.output, self._judge.rubric.output_schema) or f"{self._key}: {label}",
+            evidence=self._citations(result, subject),
             metadata=metadata,
-            **told,
+            **fields,
         )
 
-    def _raw(self, result: JudgeResult, subject: Subject) -> JsonValue:
+    def _raw_output(self, result: JudgeResult, subject: Subject) -> JsonValue:
         """Return the question's content id, the answers as the model wrote them, and the output."""
         rollouts = (result.result_metadata or {}).get("rollouts", [])
         return {
             "question": self._judge.key(subject),
-            "answers": [one["full_output"] for one in rollouts],
+            "answers": [rollout["full_output"] for rollout in rollouts],
             "output": result.output,
         }
 
@@ -88,18 +91,18 @@ class ModelScorer:
             "rubric": f"{result.rubric_id}@{result.rubric_version}",
             "rubric_digest": self._judge.rubric.digest,
             "citations": result.citations.model_dump(mode="json"),
-            "known": self._knew(result),
+            "known": self._is_cached(result),
             **({"confidence": result.confidence, "votes": votes} if result.confidence is not None else {}),
         }
 
-    def _cited(self, result: JudgeResult, subject: Subject) -> JsonValue:
+    def _citations(self, result: JudgeResult, subject: Subject) -> JsonValue:
         """Return every citation with its field, status and target."""
         schema = self._judge.rubric.output_schema
-        cited = JudgeResultWithCitations.from_judge_result(result, schema, subject).output
+        output = JudgeResultWithCitations.from_judge_result(result, schema, subject).output
         return [
             {"field": ".".join(map(str, path)), **citation.model_dump(mode="json", exclude_none=True)}
             for path, _ in cited_strings(result.output, schema)
-            for citation in CitedText.model_validate(_at(cited, path)).citations
+            for citation in CitedText.model_validate(_value_at(output, path)).citations
         ]
 
 
@@ -109,19 +112,19 @@ def _config(spec: ScorerSpec) -> Config:
     return CONFIGS[spec.scorer].model_construct(**config)
 
 
-def _at(value: Any, path: Sequence[str | int]) -> Any:
-    for part in path:
-        value = value[part]
+def _value_at(value: Any, path: Sequence[str | int]) -> Any:
+    for key in path:
+        value = value[key]
     return value
 
 
-def _explained(output: dict[str, Any], schema: dict[str, Any]) -> str:
+def _explanation(output: dict[str, Any], schema: dict[str, Any]) -> str:
     """Return the reason: a field named as in `EXPLAINING`, else the first text with citations, else any other text."""
-    cited = [text for _, text in cited_strings(output, schema)]
+    cited_texts = [text for _, text in cited_strings(output, schema)]
     fields = schema["properties"]
     texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
-    named = [output[name] for name in EXPLAINING if isinstance(output.get(name), str)]
-    return next((text for text in (*named, *cited, *texts) if text.strip()), "")
+    reasons = [output[name] for name in EXPLAINING if isinstance(output.get(name), str)]
+    return next((text for text in (*reasons, *cited_texts, *texts) if text.strip()), "")
 
 
 def _number(value: JsonValue) -> float:
@@ -131,37 +134,37 @@ def _number(value: JsonValue) -> float:
 
 def _numbers(value: JsonValue) -> dict[str, float]:
     assert isinstance(value, dict)
-    return {label: _number(worth) for label, worth in value.items()}
+    return {label: _number(score) for label, score in value.items()}
 
 
 class CustomScorer:
     """`ScorerRunner` for a function with the decorator `@scorer`."""
 
-    def __init__(self, spec: ScorerSpec, caller: PythonHost, timeout_s: float) -> None:
+    def __init__(self, spec: ScorerSpec, host: PythonHost, timeout_s: float) -> None:
         self.name = spec.name
         self.depends_on = spec.depends_on
         self._address = spec.address or ""
         self._config = spec.config
-        self._caller = caller
+        self._host = host
         self._timeout_s = timeout_s
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        asked = BoundRequest(**dict(request), config=self._config).model_dump(mode="json")
-        answer = await self._caller.call(self._address, "scorer", asked, self._timeout_s)
-        result = _read(answer)
-        printed: Mapping[str, JsonValue] = {"log": answer.log} if answer.log else {}
-        return result.model_copy(update={"metadata": {**result.metadata, **printed}})
+        payload = BoundRequest(**dict(request), config=self._config).model_dump(mode="json")
+        reply = await self._host.call(self._address, "scorer", payload, self._timeout_s)
+        result = _parse_reply(reply)
+        log: Mapping[str, JsonValue] = {"log": reply.log} if reply.log else {}
+        return result.model_copy(update={"metadata": {**result.metadata, **log}})
 
     async def close(self) -> None:
         """Do nothing: the process is ended by its owner."""
 
 
-def _read(answer: HostReply) -> ScoreResult:
-    if answer.error is not None:
-        kind: Literal["timeout_error", "scorer_error"] = "timeout_error" if answer.timed_out else "scorer_error"
-        said = error_result(CannotScore(kind, f"the scorer broke: {answer.error}"))
-        return said.model_copy(update={"evidence": {"traceback": answer.traceback} if answer.traceback else None})
+def _parse_reply(reply: HostReply) -> ScoreResult:
+    if reply.error is not None:
+        kind: Literal["timeout_error", "scorer_error"] = "timeout_error" if reply.timed_out else "scorer_error"
+        result = error_result(CannotScore(kind, f"the scorer broke: {reply.error}"))
+        return result.model_copy(update={"evidence": {"traceback": reply.traceback} if reply.traceback else None})
     try:
-        return parse_result(ScoreResult.model_validate(redact_json(answer.value)))
+        return parse_result(ScoreResult.model_validate(redact_json(reply.value)))
     except ValidationError:
         return error_result(CannotScore("scorer_error", "the scorer broke: its process returned no score"))

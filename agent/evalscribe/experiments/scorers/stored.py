@@ -44,20 +44,20 @@ class CreatedScorer(Frozen):
     """False if the scorer's latest version has the same content."""
 
 
-def rulebook(store: "CollectionStore", prompts: Prompts) -> RubricSources:
+def rubric_sources(store: "CollectionStore", prompts: Prompts) -> RubricSources:
     """Return the same stored rubrics and prompts that `evalscribe judge` uses."""
     return RubricSources(prompts, lambda name: store_rubric(store, prompts, name))
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
     """Return the workspace's prompts that replace built-in ones, if any of these scorers asks a model."""
-    asking = any(one.spec.rubric is not None for one in bindings)
-    return (*prompts.own("judging"), *prompts.own("rubrics")) if asking else ()
+    uses_model = any(binding.spec.rubric is not None for binding in bindings)
+    return (*prompts.own("judging"), *prompts.own("rubrics")) if uses_model else ()
 
 
-def specify(rules: RubricSources) -> Specify:
+def specify(sources: RubricSources) -> Specify:
     """Return a function that builds specs of all built-in scorers, including those with a model."""
-    return lambda name, config: model_spec(name, config, rules) if name in NAMES else scorer_spec(name, config)
+    return lambda name, config: model_spec(name, config, sources) if name in NAMES else scorer_spec(name, config)
 
 
 def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str] = ()) -> tuple[Binding, ...]:
@@ -71,14 +71,14 @@ def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Seq
     Raises:
         UsageError: A scorer does not exist, or its config is wrong.
     """
-    definitions, specified = (
+    definitions, build_spec = (
         workspace.store.experiments,
-        specify(rulebook(workspace.store.collections, workspace.prompts)),
+        specify(rubric_sources(workspace.store.collections, workspace.prompts)),
     )
-    attached = [parse_binding(text, specified) for text in builtin]
+    attached = [parse_binding(text, build_spec) for text in builtin]
     for binding in attached:
         require_no_secret(binding.spec.config, f"the config of scorer {binding.spec.name}")
-    return order_bindings([*attached, *(_own(definitions, text) for text in scorer_ids)])
+    return order_bindings([*attached, *(_created_binding(definitions, text) for text in scorer_ids)])
 
 
 async def function_spec(
@@ -93,9 +93,9 @@ async def function_spec(
         raise UsageError(f"`function` {function}: expected python:package.module:function", fields=("function",))
     if name is not None:
         check_name(name)
-    described = await describe(folder, address, "scorer")
-    spec = custom_spec(name or described.name or address.rpartition(":")[2], described, config)
-    return spec, described.description
+    declaration = await describe(folder, address, "scorer")
+    spec = custom_spec(name or declaration.name or address.rpartition(":")[2], declaration, config)
+    return spec, declaration.description
 
 
 def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, JsonValue]) -> ScorerSpec:
@@ -115,9 +115,9 @@ def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, J
     )
 
 
-def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
+def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], sources: RubricSources) -> ScorerSpec:
     """Build a scorer with a new name from a built-in scorer and a config. Raises `UsageError`."""
-    return specify(rules)(builtin, config).model_copy(update={"name": name})
+    return specify(sources)(builtin, config).model_copy(update={"name": name})
 
 
 def check_name(name: str) -> None:
@@ -134,43 +134,43 @@ def create_scorer(
     """Store the spec as the newest version of the scorer with this name. Raises `UsageError` for an invalid name."""
     check_name(spec.name)
     require_no_secret([spec.name, description, spec.config], f"the config of scorer {spec.name[:20]}")
-    before = _named(definitions, spec.name)
+    previous = _find_by_name(definitions, spec.name)
     scorer = Scorer(
-        id=before.id if before else f"scorer-{token_hex(8)}",
+        id=previous.id if previous else f"scorer-{token_hex(8)}",
         name=spec.name,
         description=description,
         spec=spec,
         folder=folder,
         created_at=now,
     )
-    put = definitions.put_scorer(scorer)
-    return CreatedScorer(scorer=put, new=before is None or before.number != put.number)
+    stored = definitions.put_scorer(scorer)
+    return CreatedScorer(scorer=stored, new=previous is None or previous.number != stored.number)
 
 
-def find_scorer(definitions: "ExperimentStore", named: str) -> Scorer:
+def find_scorer(definitions: "ExperimentStore", name_or_id: str) -> Scorer:
     """Find a scorer as in `find_stored`."""
-    scorer = definitions.scorer(named)
-    if scorer is None and is_reserved(named):
+    scorer = definitions.scorer(name_or_id)
+    if scorer is None and is_reserved(name_or_id):
         raise NotFoundError(
-            f"{named!r} is a built-in scorer, not one created by `evalscribe experiments scorers create`: "
-            f"use `builtin_scorer` {named!r}",
+            f"{name_or_id!r} is a built-in scorer, not one created by `evalscribe experiments scorers create`: "
+            f"use `builtin_scorer` {name_or_id!r}",
             fields=("builtin_scorer",),
         )
-    return find_stored("scorer", named, scorer, definitions.scorers, "experiments scorers create")
+    return find_stored("scorer", name_or_id, scorer, definitions.scorers, "experiments scorers create")
 
 
 def parse_config(text: str | None) -> dict[str, JsonValue]:
     """Parse `config`, a JSON object. Raises `UsageError`."""
     try:
-        given = StrictJson().decode(text or "{}")
+        config = StrictJson().decode(text or "{}")
     except DataError as error:
         raise UsageError(f"`config`: {error}", fields=("config",)) from None
-    if not isinstance(given, dict):
+    if not isinstance(config, dict):
         raise UsageError('`config` must be a JSON object, such as {"pattern": "refund"}', fields=("config",))
-    return given
+    return config
 
 
-def _own(definitions: "ExperimentStore", text: str) -> Binding:
+def _created_binding(definitions: "ExperimentStore", text: str) -> Binding:
     attached = AttachedScorers(name=text)
     if text.lstrip().startswith("{"):
         attached = validate_config(AttachedScorers, "of `scorer_id`", parse_config(text), fields=("scorer_id",))
@@ -178,6 +178,6 @@ def _own(definitions: "ExperimentStore", text: str) -> Binding:
     return Binding(spec=scorer.spec, scorer_id=scorer.id, required=attached.required, threshold=attached.threshold)
 
 
-def _named(definitions: "ExperimentStore", name: str) -> Scorer | None:
-    there = definitions.scorer(name)
-    return there if there is not None and there.name == name else None
+def _find_by_name(definitions: "ExperimentStore", name: str) -> Scorer | None:
+    scorer = definitions.scorer(name)
+    return scorer if scorer is not None and scorer.name == name else None

@@ -58,15 +58,17 @@ class Levenshtein(ReadsOutput, ReadsExpected):
 
 def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
     output, expected = config.output_of(request), config.expected_of(request)
-    found = differences(output, expected, config.output_field, fold=not config.case_sensitive)
-    first = list(islice(found, MOST_PLACES))
-    if not first:
+    mismatches = differences(output, expected, config.output_field, ignore_case=not config.case_sensitive)
+    first_mismatches = list(islice(mismatches, MOST_PLACES))
+    if not first_mismatches:
         return score_result(True, "the output equals the expected output", label="match")
-    more = len(first) - 1
-    others = f"{pluralise(more, 'other difference')}{' or more' if len(first) == MOST_PLACES else ''}"
-    and_more = f"; there {'is' if more == 1 else 'are'} {others}" if more else ""
-    explanation = f"{first[0]}{and_more}{_hint(output, expected)}"
-    return score_result(False, explanation, label="mismatch", evidence=[difference_evidence(place) for place in first])
+    more = len(first_mismatches) - 1
+    other_count = f"{pluralise(more, 'other difference')}{' or more' if len(first_mismatches) == MOST_PLACES else ''}"
+    suffix = f"; there {'is' if more == 1 else 'are'} {other_count}" if more else ""
+    explanation = f"{first_mismatches[0]}{suffix}{_hint(output, expected)}"
+    return score_result(
+        False, explanation, label="mismatch", evidence=[difference_evidence(mismatch) for mismatch in first_mismatches]
+    )
 
 
 def _hint(output: object, expected: object) -> str:
@@ -84,26 +86,28 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
     text = text_of(config.output_of(request))
     if text is None:
         return score_result(False, "there is no output", label="mismatch")
-    inside, pattern = (text, config.pattern) if config.case_sensitive else (text.casefold(), config.pattern.casefold())
-    at = inside.find(pattern)
+    haystack, pattern = (
+        (text, config.pattern) if config.case_sensitive else (text.casefold(), config.pattern.casefold())
+    )
+    at = haystack.find(pattern)
     if at < 0:
-        said = f"{render_value(config.pattern)} is not in the output {render_value(text)}"
-        return score_result(False, said, label="mismatch", evidence={"output": as_evidence(text)})
-    folded_alike = config.case_sensitive or len(inside) == len(text)
-    evidence: JsonValue = {"at": at} if folded_alike else {"output": as_evidence(text)}
+        explanation = f"{render_value(config.pattern)} is not in the output {render_value(text)}"
+        return score_result(False, explanation, label="mismatch", evidence={"output": as_evidence(text)})
+    same_length = config.case_sensitive or len(haystack) == len(text)
+    evidence: JsonValue = {"at": at} if same_length else {"output": as_evidence(text)}
     return score_result(True, f"{render_value(config.pattern)} is in the output", label="match", evidence=evidence)
 
 
-def edit_distance(one: str, other: str) -> int:
+def edit_distance(left: str, right: str) -> int:
     """Return the Levenshtein distance in characters. Raises `CannotScore` if that would take too long."""
-    prefix = Prefix.similarity(one, other)
-    one, other = one[prefix:], other[prefix:]
-    suffix = Postfix.similarity(one, other)
-    lengths = len(one) - suffix, len(other) - suffix
+    prefix = Prefix.similarity(left, right)
+    left, right = left[prefix:], right[prefix:]
+    suffix = Postfix.similarity(left, right)
+    lengths = len(left) - suffix, len(right) - suffix
     if min(lengths) and (max(lengths) > LONGEST or lengths[0] * lengths[1] > LARGEST):
         reason = f"texts of {lengths[0]:,} and {lengths[1]:,} differing characters are too long to compare"
         raise CannotScore("input_error", reason)
-    return EditDistance.distance(one, other)
+    return EditDistance.distance(left, right)
 
 
 def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
@@ -114,14 +118,14 @@ def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
         raise CannotScore("input_error", "the expected output is null, but a text is needed")
     longest = max(len(output), len(expected))
     distance = edit_distance(output, expected)
-    likeness = 1 - distance / longest if longest else 1.0
-    passed = likeness >= config.threshold
-    said = f"{pluralise(distance, 'edit')} in {pluralise(longest, 'character')}: similarity {likeness:.3f}, "
+    similarity = 1 - distance / longest if longest else 1.0
+    passed = similarity >= config.threshold
+    summary = f"{pluralise(distance, 'edit')} in {pluralise(longest, 'character')}: similarity {similarity:.3f}, "
     return score_result(
         passed,
-        f"{said}{config.threshold:g} is required",
+        f"{summary}{config.threshold:g} is required",
         label="match" if passed else "mismatch",
-        value=likeness,
+        value=similarity,
         evidence=difference_evidence(ValueDifference(config.output_field, expected, output)) if distance else None,
         metadata={"distance": distance},
     )
@@ -149,17 +153,17 @@ QUICK_S = 0.02
 """CPU seconds for which a search may block the event loop; a longer search is repeated in a thread."""
 
 
-def _checked(pattern: str) -> str:
+def _validate_pattern(pattern: str) -> str:
     compiled(pattern)
     return pattern
 
 
 class RegexMatch(ReadsOutput):
-    pattern: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN), AfterValidator(_checked)]
+    pattern: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN), AfterValidator(_validate_pattern)]
     """A regular expression of Python's `re`, searched for anywhere in the output unless anchored."""
 
 
-class _Matches(ScorerCheck):
+class _RegexCheck(ScorerCheck):
     def __init__(self, config: RegexMatch) -> None:
         self._config = config
         self._compiled = compiled(config.pattern)
@@ -170,13 +174,13 @@ class _Matches(ScorerCheck):
             return score_result(False, "there is no output", label="mismatch")
         span = await self._span(text)
         if span is None:
-            said = f"the output {render_value(text)} does not match {render_value(self._config.pattern)}"
-            return score_result(False, said, label="mismatch", evidence={"output": as_evidence(text)})
-        found = text[span[0] : span[1]]
-        evidence = {"at": span[0], "found": as_evidence(found)}
+            explanation = f"the output {render_value(text)} does not match {render_value(self._config.pattern)}"
+            return score_result(False, explanation, label="mismatch", evidence={"output": as_evidence(text)})
+        match_text = text[span[0] : span[1]]
+        evidence = {"at": span[0], "found": as_evidence(match_text)}
         return score_result(
             True,
-            f"{render_value(found)} matches {render_value(self._config.pattern)}",
+            f"{render_value(match_text)} matches {render_value(self._config.pattern)}",
             label="match",
             evidence=evidence,
         )
@@ -197,5 +201,5 @@ class _Matches(ScorerCheck):
 
 
 REGEX_KINDS: tuple[AnyKind, ...] = (
-    ScorerKind("regex_match", "whether the output matches a regular expression", RegexMatch, _Matches),
+    ScorerKind("regex_match", "whether the output matches a regular expression", RegexMatch, _RegexCheck),
 )

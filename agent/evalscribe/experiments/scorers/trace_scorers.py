@@ -19,9 +19,9 @@ from evalscribe.experiments.scorers.values import (
     ReadsExpected,
     ValueDifference,
     as_evidence,
+    count_leaves,
     difference_evidence,
     differences,
-    leaves,
 )
 from evalscribe.model.score import ScoreResult, ScorerRequest
 from evalscribe.model.target import ToolUse, Trace
@@ -29,7 +29,7 @@ from evalscribe.text import cut, pluralise, printable
 
 ToolName = Annotated[str, Field(min_length=1)]
 Tools = Annotated[tuple[ToolName, ...], Field(min_length=1)]
-MOST_TOLD = 12
+MOST_LISTED = 12
 """Maximum tool names of one sequence that a message lists."""
 MOST_KEPT = 100
 """Maximum calls stored as evidence."""
@@ -77,13 +77,13 @@ def tool_calls(config: ToolCalls, request: ScorerRequest) -> ScoreResult:
     uses = recorded_calls(request)
     conditions = list(_conditions(config, uses))
     problems = [condition.problem for condition in conditions if condition.problem is not None]
-    said = "; ".join(problems) or f"{_listed([use.tool for use in uses])}: as expected"
+    explanation = "; ".join(problems) or f"{_tool_list([use.tool for use in uses])}: as expected"
     return score_result(
         not problems,
-        said,
+        explanation,
         label="mismatch" if problems else "match",
         value=(len(conditions) - len(problems)) / len(conditions),
-        evidence=[_kept_call(use) for use in uses[:MOST_KEPT]],
+        evidence=[_call_evidence(use) for use in uses[:MOST_KEPT]],
         metadata={"conditions": {name: problem is None for name, problem in conditions}},
     )
 
@@ -109,54 +109,61 @@ def _conditions(config: ToolCalls, uses: Sequence[ToolUse]) -> Iterator[Conditio
         yield Condition("exact", _exact(config.exact, tools))
     if config.any_order is not None:
         yield Condition("any_order", _any_order(config.any_order, tools))
-    for number, wanted in enumerate(config.params or ()):
-        yield Condition(f"params[{number}] {wanted.tool}", _params(wanted, uses))
+    for number, expected_call in enumerate(config.params or ()):
+        yield Condition(f"params[{number}] {expected_call.tool}", _params(expected_call, uses))
 
 
-def _in_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
-    left = iter(tools)
-    missed = next((number for number, tool in enumerate(wanted) if tool not in left), None)
-    if missed is None:
+def _in_order(expected: Sequence[str], tools: Sequence[str]) -> str | None:
+    remaining = iter(tools)
+    missing_index = next((number for number, tool in enumerate(expected) if tool not in remaining), None)
+    if missing_index is None:
         return None
-    after = f" after {_listed(wanted[:missed])}" if missed else ""
-    return f"{_name(wanted[missed])} was not called{after}; actual calls: {_listed(tools)}"
+    after = f" after {_tool_list(expected[:missing_index])}" if missing_index else ""
+    return f"{_name(expected[missing_index])} was not called{after}; actual calls: {_tool_list(tools)}"
 
 
-def _exact(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
-    if list(wanted) == list(tools):
+def _exact(expected: Sequence[str], tools: Sequence[str]) -> str | None:
+    if list(expected) == list(tools):
         return None
-    pairs = enumerate(zip(wanted, tools, strict=False), 1)
-    differing = next((f"call {at} is {_name(b)} instead of {_name(a)}" for at, (a, b) in pairs if a != b), None)
-    counts = f"{pluralise(len(tools), 'call')} instead of {len(wanted)}"
-    return f"{differing or counts}; actual calls: {_listed(tools)}"
+    pairs = enumerate(zip(expected, tools, strict=False), 1)
+    mismatch = next(
+        (
+            f"call {position} is {_name(tool)} instead of {_name(expected_tool)}"
+            for position, (expected_tool, tool) in pairs
+            if expected_tool != tool
+        ),
+        None,
+    )
+    counts = f"{pluralise(len(tools), 'call')} instead of {len(expected)}"
+    return f"{mismatch or counts}; actual calls: {_tool_list(tools)}"
 
 
-def _any_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
-    for tool in dict.fromkeys(wanted):
-        if tools.count(tool) < wanted.count(tool):
-            return f"{_name(tool)} was called {tools.count(tool)} of {pluralise(wanted.count(tool), 'time')}"
+def _any_order(expected: Sequence[str], tools: Sequence[str]) -> str | None:
+    for tool in dict.fromkeys(expected):
+        if tools.count(tool) < expected.count(tool):
+            return f"{_name(tool)} was called {tools.count(tool)} of {pluralise(expected.count(tool), 'time')}"
     return None
 
 
-def _params(wanted: WantedCall, uses: Sequence[ToolUse]) -> str | None:
+def _params(expected_call: WantedCall, uses: Sequence[ToolUse]) -> str | None:
     """Return the first difference between the wanted call and the most similar call; None if a call matches."""
     nearest: list[ValueDifference] | None = None
     for use in uses:
-        if use.tool == wanted.tool:
-            found = list(islice(_argument_places(wanted, use), len(nearest or ()) or None))
-            if not found:
+        if use.tool == expected_call.tool:
+            mismatches = list(islice(_argument_differences(expected_call, use), len(nearest or ()) or None))
+            if not mismatches:
                 return None
-            nearest = found if nearest is None or len(found) < len(nearest) else nearest
+            nearest = mismatches if nearest is None or len(mismatches) < len(nearest) else nearest
     if nearest is None:
-        return f"{_name(wanted.tool)} was not called"
-    return f"no call of {_name(wanted.tool)} has the arguments: in the most similar call, {nearest[0]}"
+        return f"{_name(expected_call.tool)} was not called"
+    return f"no call of {_name(expected_call.tool)} has the arguments: in the most similar call, {nearest[0]}"
 
 
-def _argument_places(wanted: WantedCall, use: ToolUse) -> Iterator[ValueDifference]:
-    return differences(use.arguments, wanted.arguments, "arguments", subset=wanted.mode == "subset")
+def _argument_differences(expected_call: WantedCall, use: ToolUse) -> Iterator[ValueDifference]:
+    return differences(use.arguments, expected_call.arguments, "arguments", subset=expected_call.mode == "subset")
 
 
-def _kept_call(use: ToolUse) -> JsonValue:
+def _call_evidence(use: ToolUse) -> JsonValue:
     return {"tool": use.tool, "arguments": as_evidence(use.arguments), "failed": use.failed}
 
 
@@ -164,9 +171,9 @@ def _name(tool: str) -> str:
     return printable(tool)[:120]
 
 
-def _listed(tools: Sequence[str]) -> str:
-    shown = [_name(tool) for tool in tools[:MOST_TOLD]]
-    more = [f"{len(tools) - MOST_TOLD} more"] if len(tools) > MOST_TOLD else []
+def _tool_list(tools: Sequence[str]) -> str:
+    shown = [_name(tool) for tool in tools[:MOST_LISTED]]
+    more = [f"{len(tools) - MOST_LISTED} more"] if len(tools) > MOST_LISTED else []
     return ", ".join([*shown, *more]) or "no tool"
 
 
@@ -202,7 +209,7 @@ class StateEquals(ReadsExpected):
     """Minimum share of the state's values that must be equal."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> "StateEquals":
+    def _require_one_expected(self) -> "StateEquals":
         if self.expected is not None and self.expected_field != "expected":
             raise ValueError(
                 "expected_field names a part of the item's expected output, so it cannot be combined with expected"
@@ -211,30 +218,30 @@ class StateEquals(ReadsExpected):
 
 
 class Limit(NamedTuple):
-    what: str
-    known: float | None
-    most: float | None
+    name: str
+    value: float | None
+    maximum: float | None
 
     @property
     def holds(self) -> bool:
-        return self.most is None or (self.known is not None and self.known <= self.most)
+        return self.maximum is None or (self.value is not None and self.value <= self.maximum)
 
     def __str__(self) -> str:
         sign = "at most" if self.holds else "more than"
-        return f"{self.known:,.15g} {self.what}, {sign} {self.most:,.15g}"
+        return f"{self.value:,.15g} {self.name}, {sign} {self.maximum:,.15g}"
 
 
 def limits(config: Limits, request: ScorerRequest) -> ScoreResult:
-    asked = [limit for limit in _limits(config, request) if limit.most is not None]
-    if unknown := [limit.what for limit in asked if limit.known is None]:
-        raise CannotScore("artifact_error", f"the target does not report its {' and '.join(unknown)}")
-    broken = [limit for limit in asked if not limit.holds]
+    configured = [limit for limit in _limits(config, request) if limit.maximum is not None]
+    if unreported := [limit.name for limit in configured if limit.value is None]:
+        raise CannotScore("artifact_error", f"the target does not report its {' and '.join(unreported)}")
+    exceeded = [limit for limit in configured if not limit.holds]
     return score_result(
-        not broken,
-        "; ".join(map(str, broken or asked)),
-        label="over" if broken else "within",
-        value=(len(asked) - len(broken)) / len(asked),
-        evidence={limit.what: limit.known for limit in asked},
+        not exceeded,
+        "; ".join(map(str, exceeded or configured)),
+        label="over" if exceeded else "within",
+        value=(len(configured) - len(exceeded)) / len(configured),
+        evidence={limit.name: limit.value for limit in configured},
     )
 
 
@@ -253,36 +260,36 @@ def no_errors(_: NoErrors, request: ScorerRequest) -> ScoreResult:
     errors = list(dict.fromkeys((*failed, *(request.trace.errors if request.trace else ()))))
     if not errors:
         return score_result(True, "no step ended in an error", label="match")
-    told = [cut(printable(error), LONGEST_ERROR) for error in errors[:MOST_ERRORS]]
+    messages = [cut(printable(error), LONGEST_ERROR) for error in errors[:MOST_ERRORS]]
     return score_result(
-        False, f"{pluralise(len(errors), 'error')}, the first: {told[0]}", label="mismatch", evidence=[*told]
+        False, f"{pluralise(len(errors), 'error')}, the first: {messages[0]}", label="mismatch", evidence=[*messages]
     )
 
 
 def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
     states = request.trace.state if request.trace else {}
     if config.name not in states:
-        there = ", ".join(map(printable, states)) or "none"
-        raise CannotScore("artifact_error", f"state {config.name!r} is missing; the target returned: {there}")
+        state_names = ", ".join(map(printable, states)) or "none"
+        raise CannotScore("artifact_error", f"state {config.name!r} is missing; the target returned: {state_names}")
     expected = config.expected_of(request) if config.expected is None else config.expected
-    differing = list(differences(states[config.name], expected, config.name))
-    share = _share(expected, differing)
+    mismatches = list(differences(states[config.name], expected, config.name))
+    share = _share(expected, mismatches)
     passed = share >= config.threshold
     return score_result(
         passed,
-        f"{differing[0]} ({pluralise(len(differing), 'place')})" if differing else f"{config.name} is as expected",
+        f"{mismatches[0]} ({pluralise(len(mismatches), 'place')})" if mismatches else f"{config.name} is as expected",
         label="match" if passed else "mismatch",
         value=share,
-        evidence=[difference_evidence(place) for place in differing[:MOST_PLACES]],
+        evidence=[difference_evidence(mismatch) for mismatch in mismatches[:MOST_PLACES]],
     )
 
 
-def _share(expected: JsonValue, differing: Sequence[ValueDifference]) -> float:
+def _share(expected: JsonValue, mismatches: Sequence[ValueDifference]) -> float:
     """Return the number of equal values divided by the number of all expected and unexpected values."""
-    wanted = leaves(expected)
-    lost = sum(leaves(place.expected) for place in differing if place.expected is not NOTHING)
-    extra = sum(leaves(place.output) for place in differing if place.expected is NOTHING)
-    return (wanted - lost) / (wanted + extra)
+    expected_count = count_leaves(expected)
+    missing_count = sum(count_leaves(mismatch.expected) for mismatch in mismatches if mismatch.expected is not NOTHING)
+    extra_count = sum(count_leaves(mismatch.output) for mismatch in mismatches if mismatch.expected is NOTHING)
+    return (expected_count - missing_count) / (expected_count + extra_count)
 
 
 TRACE_KINDS: tuple[AnyKind, ...] = (

@@ -19,7 +19,7 @@ LARGEST_EVIDENCE = 500
 """Maximum characters of a value's JSON in evidence; longer values are cut."""
 DEEPEST_EVIDENCE = 64
 """Maximum nesting of a value in evidence; deeper values become text."""
-AROUND = 24
+CONTEXT_CHARACTERS = 24
 """Characters of a long text that are shown before its first difference."""
 _KINDS: dict[type, str] = {
     str: "text",
@@ -46,19 +46,19 @@ class ValueDifference(NamedTuple):
             return f"{printable(self.path)} is missing, expected {render_value(self.expected)}"
         if self.expected is NOTHING:
             return f"{printable(self.path)} is unexpected: {render_value(self.output)}"
-        return f"{printable(self.path)} is {_beside(self.output, self.expected)}"
+        return f"{printable(self.path)} is {_comparison_text(self.output, self.expected)}"
 
 
-def equal_values(output: object, expected: object, *, fold: bool = False, subset: bool = False) -> bool:
+def equal_values(output: object, expected: object, *, ignore_case: bool = False, subset: bool = False) -> bool:
     """Compare as JSON: 1 equals 1.0 but neither "1" nor true.
 
-    `fold`: ignore case; `subset`: objects of the output may have more members.
+    `ignore_case`: ignore case; `subset`: objects of the output may have more members.
     """
-    return next(differences(output, expected, fold=fold, subset=subset), None) is None
+    return next(differences(output, expected, ignore_case=ignore_case, subset=subset), None) is None
 
 
 def differences(
-    output: object, expected: object, path: str = "output", *, fold: bool = False, subset: bool = False
+    output: object, expected: object, path: str = "output", *, ignore_case: bool = False, subset: bool = False
 ) -> Iterator[ValueDifference]:
     """Return the differences in the order of the expected value, unexpected members last.
 
@@ -66,25 +66,31 @@ def differences(
     """
     if isinstance(output, dict) and isinstance(expected, dict):
         for name in (*expected, *(() if subset else (name for name in output if name not in expected))):
-            yield from _at(output.get(name, NOTHING), expected.get(name, NOTHING), join_path(path, name), fold, subset)
+            yield from _member_differences(
+                output.get(name, NOTHING), expected.get(name, NOTHING), join_path(path, name), ignore_case, subset
+            )
     elif isinstance(output, list) and isinstance(expected, list):
-        for at in range(max(len(output), len(expected))):
-            yield from _at(_member(output, at), _member(expected, at), join_path(path, at), fold, subset)
-    elif not _equal(output, expected, fold):
+        for index in range(max(len(output), len(expected))):
+            yield from _member_differences(
+                _member(output, index), _member(expected, index), join_path(path, index), ignore_case, subset
+            )
+    elif not _equal(output, expected, ignore_case):
         yield ValueDifference(path, expected, output)
 
 
-def _at(output: object, expected: object, path: str, fold: bool, subset: bool) -> Iterator[ValueDifference]:
+def _member_differences(
+    output: object, expected: object, path: str, ignore_case: bool, subset: bool
+) -> Iterator[ValueDifference]:
     if output is NOTHING or expected is NOTHING:
         yield ValueDifference(path, expected, output)
     else:
-        yield from differences(output, expected, path, fold=fold, subset=subset)
+        yield from differences(output, expected, path, ignore_case=ignore_case, subset=subset)
 
 
-def leaves(value: object) -> int:
+def count_leaves(value: object) -> int:
     """Count the plain values in a JSON value; an empty list or object counts as one."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return sum(map(leaves, parts)) or 1
+    return sum(map(count_leaves, parts)) or 1
 
 
 def type_name(value: object) -> str:
@@ -117,46 +123,57 @@ def as_evidence(value: object) -> JsonValue:
     return text if text.count("[") + text.count("{") > DEEPEST_EVIDENCE else cast(JsonValue, value)
 
 
-def difference_evidence(place: ValueDifference) -> JsonValue:
+def difference_evidence(difference: ValueDifference) -> JsonValue:
     """Return a difference as evidence; a side without a value is left out."""
-    sides = {"expected": place.expected, "output": place.output}
-    return {"path": place.path, **{side: as_evidence(value) for side, value in sides.items() if value is not NOTHING}}
+    sides = {"expected": difference.expected, "output": difference.output}
+    return {
+        "path": difference.path,
+        **{side: as_evidence(value) for side, value in sides.items() if value is not NOTHING},
+    }
 
 
-def _equal(output: object, expected: object, fold: bool) -> bool:
+def _equal(output: object, expected: object, ignore_case: bool) -> bool:
     if isinstance(output, str) and isinstance(expected, str):
-        return output == expected or (fold and output.casefold() == expected.casefold())
+        return output == expected or (ignore_case and output.casefold() == expected.casefold())
     return output == expected and isinstance(output, bool) == isinstance(expected, bool)
 
 
-def _member(values: list[object], at: int) -> object:
-    return values[at] if at < len(values) else NOTHING
+def _member(values: list[object], index: int) -> object:
+    return values[index] if index < len(values) else NOTHING
 
 
-def _beside(output: object, expected: object) -> str:
+def _comparison_text(output: object, expected: object) -> str:
     if isinstance(output, str) and isinstance(expected, str):
-        return _texts(output, expected)
+        return _text_comparison(output, expected)
     if type_name(output) == type_name(expected):
         return f"{render_value(output)} instead of {render_value(expected)}"
     return f"{render_value(output)} ({type_name(output)}) instead of {render_value(expected)} ({type_name(expected)})"
 
 
-def _texts(output: str, expected: str) -> str:
+def _text_comparison(output: str, expected: str) -> str:
     """Render two different texts, each starting shortly before the first difference."""
-    at = next((at for at, both in enumerate(zip(output, expected, strict=False)) if both[0] != both[1]), None)
-    at = min(len(output), len(expected)) if at is None else at
-    start = max(0, at - AROUND) if at > AROUND * 2 else 0
+    index = next(
+        (
+            index
+            for index, characters in enumerate(zip(output, expected, strict=False))
+            if characters[0] != characters[1]
+        ),
+        None,
+    )
+    index = min(len(output), len(expected)) if index is None else index
+    start = max(0, index - CONTEXT_CHARACTERS) if index > CONTEXT_CHARACTERS * 2 else 0
     if not start:
         return f"{render_value(output)} instead of {render_value(expected)}"
-    return f"…{render_value(output[start:])} instead of …{render_value(expected[start:])} from character {at + 1:,} on"
+    sides = f"…{render_value(output[start:])} instead of …{render_value(expected[start:])}"
+    return f"{sides} from character {index + 1:,} on"
 
 
 ROOTS = ("output", "expected", "input", "metadata")
 LONGEST = 500
-WORDS = {"output": "output", "expected": "expected output", "input": "input", "metadata": "metadata"}
+ROOT_NAMES = {"output": "output", "expected": "expected output", "input": "input", "metadata": "metadata"}
 
 
-def _checked(selector: str) -> str:
+def _validate_selector(selector: str) -> str:
     root, *steps = selector.split(".")
     if root not in ROOTS:
         raise ValueError(
@@ -167,7 +184,7 @@ def _checked(selector: str) -> str:
     return selector
 
 
-Selector = Annotated[str, AfterValidator(_checked)]
+Selector = Annotated[str, AfterValidator(_validate_selector)]
 """Path of a value: a root, then object keys and list positions (from 0), separated by dots: `output.items.0.id`."""
 
 
@@ -180,54 +197,54 @@ def select_value(request: ScorerRequest, selector: str) -> JsonValue:
     value: JsonValue = getattr(request, root)
     if root == "expected" and value is None:
         raise CannotScore("input_error", "the item has no expected output to compare with")
-    return select_member(WORDS[root], value, steps)
+    return select_member(ROOT_NAMES[root], value, steps)
 
 
-def select_member(whose: str, value: JsonValue, steps: list[str]) -> JsonValue:
+def select_member(source: str, value: JsonValue, steps: list[str]) -> JsonValue:
     """Follow the path. Raises `CannotScore` if it does not exist."""
     if steps and isinstance(value, str):
-        value = _read(whose, value)
-    for at, step in enumerate(steps):
+        value = _parse_text(source, value)
+    for depth, step in enumerate(steps):
         try:
             value = get_member(value, step)
         except LookupError:
-            raise CannotScore("input_error", _missing(whose, steps[:at], step, value)) from None
+            raise CannotScore("input_error", _missing_message(source, steps[:depth], step, value)) from None
     return value
 
 
 def parse_json(text: str) -> JsonValue:
     """Parse strict JSON: no NaN, no Infinity. Raises `ValueError`, also for excessive numbers and nesting."""
     try:
-        value: JsonValue = json.loads(text, parse_constant=_refused, parse_float=_finite)
+        value: JsonValue = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
         return cast(JsonValue, clean_json(value)) if "\\u" in text else value
     except (RecursionError, DataError) as error:
         raise ValueError("it is nested too deeply") from error
 
 
-def _refused(constant: str) -> None:
+def _refuse_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _finite(digits: str) -> float:
+def _finite_float(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
         raise ValueError("a number is too large for a float")
     return number
 
 
-def _read(whose: str, text: str) -> JsonValue:
+def _parse_text(source: str, text: str) -> JsonValue:
     try:
         return parse_json(text)
     except ValueError as error:
         raise CannotScore(
-            "input_error", f"the {whose} is text that is not JSON, so it has no fields: {error}"
+            "input_error", f"the {source} is text that is not JSON, so it has no fields: {error}"
         ) from error
 
 
-def _missing(whose: str, passed: list[str], step: str, value: JsonValue) -> str:
-    where = f"{'.'.join(passed)} of the {whose}" if passed else f"the {whose}"
-    what = f"a list of {len(value)}" if isinstance(value, list) else type_name(value)
-    return printable(f"{where} has no {step}; it is {what}")
+def _missing_message(source: str, parents: list[str], step: str, value: JsonValue) -> str:
+    where = f"{'.'.join(parents)} of the {source}" if parents else f"the {source}"
+    description = f"a list of {len(value)}" if isinstance(value, list) else type_name(value)
+    return printable(f"{where} has no {step}; it is {description}")
 
 
 class ReadsOutput(ScorerConfig):
