@@ -22,7 +22,10 @@ def entry(task: int, trial: int, reward: float, *, ends_early: bool = False) -> 
     renewed = {"loan": "LN4410", "days": 7}
     ending = [
         {"role": "assistant", "content": "I can renew LN4410. Do you confirm?"},
-        {"role": "user", "content": "Yes, please go ahead. ###STOP###" if ends_early else f"No, thank you {task} {trial}."},
+        {
+            "role": "user",
+            "content": "Yes, please go ahead. ###STOP###" if ends_early else f"No, thank you {task} {trial}.",
+        },
     ]
     if not ends_early:
         ending += [{"role": "assistant", "content": f"Goodbye {task} {trial}."}]
@@ -70,7 +73,9 @@ def test_a_task_that_nobody_passed_is_uncertain_and_comes_first(inside: InProces
     assert (odd["classification"], odd["cause_kind"], odd["message"]) == ("OVERLY_STRICT", "user", 6)
     assert "Only this trial has this label: trials 1, 2 of the task are labelled MODEL_FAULT." in odd["reasoning"]
     page = Path(report["report_path"]).read_text()
-    assert "- 1, 2 come first: no known trial of any model passed these tasks, so what they expect may be wrong." in page
+    assert (
+        "- 1, 2 come first: no known trial of any model passed these tasks, so what they expect may be wrong." in page
+    )
     assert "Look first at [1]" in page
     assert "(no known trial passed)" in page
     assert "OVERLY_STRICT** (user), uncertain" in page
@@ -83,3 +88,20 @@ def test_a_dry_run_says_that_trials_may_be_judged_again(inside: InProcessCommand
     out = inside.run("analyze", runs, *MODEL, "--dry-run").out
     assert "for 5: up to about " in out
     assert "with up to 1 trial judged again" in out
+
+
+def test_a_failed_score_is_shown_with_the_threshold(inside: InProcessCommand, tmp_path: Path) -> None:
+    table = tmp_path / "sums.csv"
+    table.write_text("id,input,output,expected,score\na,2+2?,5,4,0.75\nb,3+3?,1,6,0.2\nc,1+1?,2,2,1\n")
+    chosen = ("--threshold", "0.8", "--judge", "rules")
+    report = json.loads(inside.run("analyze", table, *chosen, "--json").out)
+    assert [one["scored"] for one in report["findings"]] == [
+        {"score": 0.75, "threshold": 0.8},
+        {"score": 0.2, "threshold": 0.8},
+    ]
+    page = Path(report["report_path"]).read_text()
+    assert "scored 0.75, passes at 0.8" in page
+    assert page.count("The score is close to the threshold.") == 1
+    assert (
+        "Score   scored 0.75, passes at 0.8, close to the threshold" in inside.run("explain", table, "a", *chosen).out
+    )
