@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from evalscribe.failures.prepare import RECORD_VERSION, failure_record
-from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.failures.prepare import RECORD_VERSION, failed_score, failure_record
+from evalscribe.model.evidence import Document, Evidence, FailedScore, UnreadableEvidence
+from evalscribe.model.record import SCORES_LOG
 from evalscribe.model.run import Eval, Run, Step
 
 RUN = Run(id="r1", provider="p", model="m", experiment="x")
@@ -80,3 +81,28 @@ def test_of_unreadable_evidence_only_the_failure_is_known() -> None:
     eval = Eval(id="e9", category="a", name="9", failed_step="tests")
     seen = failure_record(RUN, UnreadableEvidence(eval=eval, reason="gone"))
     assert (seen.eval, seen.step, seen.signature, seen.task, seen.judged) == ("a/9", "tests", None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "threshold", "found", "close"),
+    [
+        pytest.param("right: failed 0.75: no", None, 0.8, (0.75, 0.8), True, id="log and the run's threshold"),
+        pytest.param("right: failed 0.2", None, 0.8, (0.2, 0.8), False, id="far below"),
+        pytest.param("right: failed 0.75", None, None, None, None, id="no threshold"),
+        pytest.param("other: failed 0.75", None, 0.8, None, None, id="another step"),
+        pytest.param("right: failed 3", None, 0.8, None, None, id="not below the threshold"),
+        pytest.param("", "too vague (score 0.6, threshold 0.8)", None, (0.6, 0.8), False, id="both in the error"),
+        pytest.param("", f"score {'9' * 400}, threshold 1", None, None, None, id="a number of hostile length"),
+    ],
+)
+def test_a_failed_score_is_known_with_its_threshold(
+    log: str, error: str | None, threshold: float | None, found: tuple[float, float] | None, close: bool | None
+) -> None:
+    evidence = Evidence(
+        eval=Eval(id="e", category="c", name="n", failed_step="right"),
+        steps=(Step(name="right", status="failed", error=error),),
+        documents=(Document(role="log", path=SCORES_LOG, text=log),),
+    )
+    scored = failed_score(evidence, threshold)
+    assert scored == (FailedScore(score=found[0], threshold=found[1]) if found else None)
+    assert (scored.close if scored else None) == close

@@ -88,3 +88,20 @@ def test_a_dry_run_says_that_trials_may_be_judged_again(inside: InProcessCommand
     out = inside.run("analyze", runs, *MODEL, "--dry-run").out
     assert "for 5: up to about " in out
     assert "with up to 1 trial judged again" in out
+
+
+def test_a_failed_score_is_shown_with_the_threshold(inside: InProcessCommand, tmp_path: Path) -> None:
+    table = tmp_path / "sums.csv"
+    table.write_text("id,input,output,expected,score\na,2+2?,5,4,0.75\nb,3+3?,1,6,0.2\nc,1+1?,2,2,1\n")
+    chosen = ("--threshold", "0.8", "--judge", "rules")
+    report = json.loads(inside.run("analyze", table, *chosen, "--json").out)
+    assert [one["scored"] for one in report["findings"]] == [
+        {"score": 0.75, "threshold": 0.8},
+        {"score": 0.2, "threshold": 0.8},
+    ]
+    page = Path(report["report_path"]).read_text()
+    assert "scored 0.75, passes at 0.8" in page
+    assert page.count("The score is close to the threshold.") == 1
+    assert (
+        "Score   scored 0.75, passes at 0.8, close to the threshold" in inside.run("explain", table, "a", *chosen).out
+    )

@@ -207,7 +207,7 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
     )
 
 
-_SCORE = r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)"
+_SCORE = r"(-?\d{1,15}(?:\.\d{1,15})?(?:e-?\d{1,2})?)"
 _BELOW = re.compile(rf"\bscore {_SCORE}, threshold {_SCORE}")
 """How steps state both numbers."""
 
@@ -221,6 +221,7 @@ def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | N
     """
     step = next((one for one in evidence.steps if one.status == "failed"), None)
     name = evidence.eval.failed_step or (step.name if step else None)
+    found: FailedScore | None = None
     stated = _BELOW.search((step.error if step else None) or evidence.eval.reason or "")
     log = evidence.document("log", SCORES_LOG)
     found = None

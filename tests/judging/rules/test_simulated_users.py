@@ -1,5 +1,8 @@
 """Simulated users that do not play their part, and expectations that something else contradicts."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from evalscribe.judging.quotations import verify_citation
@@ -18,6 +21,7 @@ from evalscribe.model.transcript import (
     UserMessage,
     render_calls,
 )
+from support.command import InProcessCommand
 
 POLICY = (
     "You help the members of a library.\n"
@@ -212,3 +216,21 @@ def test_a_trial_that_is_labelled_otherwise_than_the_others_is_uncertain() -> No
     assert verdict.reasoning.endswith(
         "Only this trial has this label: trials 2, 3 of the task are labelled OVERLY_STRICT."
     )
+
+
+def test_annotated_runs_of_agentrx(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], real_data: Path
+) -> None:
+    """Faults of simulated users are never blamed on the model for certain, and most root causes are located."""
+    folder = real_data / "agentrx" / "tau_retail"
+    annotated = {str(one["trajectory_id"]): one for one in json.loads((folder / "ground_truth.json").read_text())}
+    command = InProcessCommand(tmp_path, monkeypatch, capsys)
+    report = json.loads(command.run("analyze", folder / "trajectories.json", "--judge", "rules", "--json").out)
+    near = 0
+    for one in report["findings"]:
+        known = annotated[one["eval"].rpartition("task-")[2]]
+        failures = {str(failure["failure_id"]): failure for failure in known["failures"]}
+        root = failures.get(str(known["root_cause"]["failure_id"]), known["failures"][0])
+        assert one["uncertain"] or one["classification"] != "MODEL_FAULT" or root["failed_agent"] != "User"
+        near += one["message"] is not None and abs(one["message"] - root["step_number"]) <= 2
+    assert near >= 12
