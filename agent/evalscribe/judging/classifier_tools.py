@@ -61,15 +61,25 @@ class VerdictSubmission(BaseModel):
     citations: list[SubmittedQuotation] = Field(
         description="The lines that prove it; the output's and the reference's first."
     )
-    reasoning: RequiredLine = Field(description="Two or three sentences that explain the label.")
+    reasoning: RequiredLine = Field(
+        description="Two or three sentences: the rule, the identifier, the file and what differs from the reference."
+    )
     classification: Classification = Field(description="The first label of the order that holds.")
     cause: Annotated[str, AfterValidator(_kebab)] = Field(
         description="Root cause as a short kebab-case name; equal causes have equal names: missing-as-const."
     )
     cause_kind: CauseKind = Field(description="Where the cause lies.")
-    confidence: float = Field(ge=0, le=1, description="How sure the label is.")
-    why: RequiredLine = Field(description=f"The verdict in one line of at most {LONGEST_WHY} characters, for a table.")
-    fix: OneLine = Field(description="What to change in task, grader, lint or harness, one line; empty if nothing.")
+    confidence: float = Field(
+        ge=0,
+        le=1,
+        description="How likely it is that the maintainers agree; at most 0.5 where the evidence does not decide.",
+    )
+    why: RequiredLine = Field(
+        description=f"The verdict in one line of at most {LONGEST_WHY} characters, without the label."
+    )
+    fix: OneLine = Field(
+        description="One imperative line: what to change in task, grader, lint or harness; empty if nothing."
+    )
     would_pass: bool = Field(description="Whether that change alone would let this output pass.")
 
 
