@@ -625,6 +625,7 @@ def print_rules(data: Path, *, verbose: bool) -> None:
     hits, number = agreement.places(plain)
     print(f"cites where the maintainers quote: {hits}/{number}; citations not verified: {agreement.unverified(plain)}")
     print(heldout.summary(plain))
+    print("", agreement.proof_summary(agreement.proof(data)), sep="\n")
     for one in plain if verbose else ():
         mark = "ok " if one.right else "BAD"
         print(f"{mark} {one.run} {one.evidence.eval.path} {one.label} -> {one.verdict.classification} by {one.rule}")

@@ -21,6 +21,7 @@ from evalscribe.reports.history import load_history
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
 from evalscribe.statistics.agreement import Calibration, LabelPair
+from judging.rules.test_odd_cases import DEPLOY, INFRASTRUCTURE, STATIC, TESTS
 from support.real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}
@@ -171,6 +172,34 @@ def alone(data: Path, shape: str = RECORDED) -> Mapping[str, Sequence[Judged]]:
         ]
         for rule in RULES
     }
+
+
+def odd_labels() -> Mapping[str, Mapping[str, str]]:
+    """The labels of the odd cases, by folder and eval path; without cases that the evidence does not decide."""
+    deploy = {path: "KNOWN_GAP" if "fetch failed" in said else "MODEL_FAULT" for path, said in DEPLOY.items()}
+    tests = {**dict.fromkeys(TESTS, "OVERLY_STRICT"), STATIC: "MODEL_FAULT"}
+    outages = {path: label for path, ((label, _), _) in INFRASTRUCTURE.items() if label}
+    return {"infrastructure": outages, "deploy": deploy, "tests": tests}
+
+
+def proof(data: Path) -> Mapping[str, Sequence[str]]:
+    """By rule the runs in which it is right when it decides alone, in either shape; `odd` stands for the odd cases."""
+    runs = {rule: {one.run for one in decided if one.right} for rule, decided in alone(data).items()}
+    for rule, decided in alone(data, CURRENT).items():
+        runs[rule] |= {one.run for one in decided if one.right}
+    for folder, labels in odd_labels().items():
+        for _, evidence in payloads(data / CURRENT / "odd" / folder):
+            facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=())))
+            for rule in RULES:
+                decision = rule(facts)
+                if decision and decision.label == labels.get(evidence.eval.path):
+                    runs[rule.__name__.replace("_", "-")].add("odd")
+    return {rule: sorted(found) for rule, found in runs.items()}
+
+
+def proof_summary(of: Mapping[str, Sequence[str]]) -> str:
+    lines = [f"{rule:<30} {', '.join(runs) or '- (needs what these runs do not have)'}" for rule, runs in of.items()]
+    return "\n".join(["== runs in which each rule is right when it decides alone", *lines])
 
 
 def by_rule(of: Sequence[Judged], others: Mapping[str, Sequence[Judged]]) -> Iterator[str]:

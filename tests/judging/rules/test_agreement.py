@@ -10,13 +10,13 @@ import pytest
 from benchmarks.agreement import (
     Judged,
     agreement,
-    alone,
     baseline,
     by_derivable,
     calibration,
     covered,
     everything,
     places,
+    proof,
     uncertain,
     unverified,
     without_own_run,
@@ -35,10 +35,10 @@ OF_AGENTS = frozenset(
 OF_RUNNERS = frozenset(
     {
         "marked-by-the-runner", "answer-without-files", "runner-ran-out-of-time", "reference-not-set-up",
-        "tests-never-started",
+        "tests-never-started", "environment-not-reached", "reference-fails-alike", "nothing-was-tested",
     }
 )  # fmt: skip
-"""Rules on the runner's own messages: none of the real runs ended that way."""
+"""Rules on outages and on what the runner says of itself: none of the real runs ended that way."""
 OF_PATCHES = frozenset({"reference-fails-too", "no-patch", "patch-not-applied", "no-test-counted", "tests-of-a-patch"})
 """Rules on patches of repositories, of which the real runs have none."""
 OF_REFERENCES = frozenset(
@@ -47,13 +47,8 @@ OF_REFERENCES = frozenset(
 """Rules on agents' work that a verifier judged beside a reference answer, of which the real runs have none."""
 OF_EXTRACTION = frozenset({"error-for-an-answer", "no-answer-extracted", "chooses-otherwise", "ends-in-repetition"})
 """Rules on answers of one message, of which the real runs have none."""
-SILENT = frozenset(
-    {
-        "reference-fails-alike", "check-reads-elsewhere", "no-request-is-answered", "nothing-was-tested",
-        "lacks-what-was-to-be-chosen", "gap-may-describe-what-differs", "does-not-parse",
-    }
-)  # fmt: skip
-"""Rules about logs without messages, which are rare in the real runs."""
+OF_EXPERIMENTS = frozenset({"target-gave-no-answer", "scorer-says-why"})
+"""Rules on items of experiments, which the real runs are not."""
 
 
 @cache
@@ -80,7 +75,7 @@ def test_agreement_is_well_above_always_saying_model_fault(real_data: Path) -> N
 
 
 def test_recorded_runs_stay_at_their_agreement(real_data: Path) -> None:
-    assert sum(one.right for one in plain(real_data)) >= 64
+    assert sum(one.right for one in plain(real_data)) >= 67
 
 
 def test_derivable_labels_of_todays_shape_are_reached(real_data: Path) -> None:
@@ -113,8 +108,8 @@ def test_verdicts_on_todays_shape_cite_and_never_name_a_banner(real_data: Path) 
 
 def test_what_is_covered_is_mostly_right(real_data: Path) -> None:
     sure = covered(plain(real_data))
-    assert len(sure) / len(plain(real_data)) >= 0.5
-    assert agreement(sure) >= 0.8
+    assert len(sure) / len(plain(real_data)) >= 0.6
+    assert agreement(sure) >= 0.9
 
 
 def test_half_of_what_is_overly_strict_is_found(real_data: Path) -> None:
@@ -124,34 +119,25 @@ def test_half_of_what_is_overly_strict_is_found(real_data: Path) -> None:
 
 
 def test_no_rule_is_needed_that_only_its_own_run_bears_out(real_data: Path) -> None:
-    assert agreement(without_own_run(real_data, plain(real_data), recalled=False)) >= 0.68
+    found = without_own_run(real_data, plain(real_data), recalled=False)
+    assert agreement(found) >= 0.8
+    assert agreement(covered(found)) >= 0.9
 
 
-def test_every_rule_is_right_in_more_than_one_run(real_data: Path) -> None:
-    """Taken alone. The exempt are asked for by name in the order of decision, or need what the real runs lack."""
-    never_judged = {
-        "provider-gave-nothing",
-        "environment-not-reached",
-        "grader-not-connected",
-        "outside-service-failed",
-    }
-    of_experiments = {"target-gave-no-answer", "scorer-says-why"}
-    exempt = {
-        *never_judged,
-        *of_experiments,
-        "people-said-before",
-        "ends-left-open",
+def test_no_rule_is_right_only_in_the_run_it_was_written_from(real_data: Path) -> None:
+    """Taken alone, in either shape of the runs. A rule about outages is proven by the odd cases."""
+    never = {
+        "people-said-before",  # needs earlier reports
         *OF_AGENTS,
-        *OF_RUNNERS,
         *OF_PATCHES,
         *OF_EXTRACTION,
         *OF_REFERENCES,
-        *SILENT,
+        *OF_EXPERIMENTS,
     }
-    runs = {rule: {one.run for one in decided if one.right} for rule, decided in alone(real_data).items()}
-    for rule, decided in alone(real_data, CURRENT).items():
-        runs[rule] |= {one.run for one in decided if one.right}
-    assert {rule for rule, proven in runs.items() if len(proven) < 2} == exempt
+    found = proof(real_data)
+    assert {rule for rule, runs in found.items() if not runs} == never
+    assert {rule for rule, runs in found.items() if len(runs) == 1 and runs != ["odd"]} == set()
+    assert {rule for rule, runs in found.items() if runs == ["odd"]} == OF_RUNNERS
 
 
 def test_rules_about_agents_are_silent_where_nobody_speaks(real_data: Path) -> None:

@@ -21,8 +21,8 @@ def test_a_guard_the_task_leaves_open_is_overly_strict() -> None:
 
 
 def test_a_guard_is_no_excuse_where_the_task_speaks_of_refusals_or_more_fails() -> None:
-    assert decide(guarded("Return the users. It raises KeyError for no users.")).classification == "MODEL_FAULT"
-    assert decide(guarded("Return the users, None if the age makes no sense.")).classification == "MODEL_FAULT"
+    assert decide(guarded("Return the users. A negative age raises KeyError.")).classification == "MODEL_FAULT"
+    assert decide(guarded("Return the users, None if the age is below zero.")).classification == "MODEL_FAULT"
     assert decide(guarded("Return the users of at least this age.", passed=0)).classification == "MODEL_FAULT"
 
 

@@ -82,11 +82,16 @@ def test_a_rule_about_types_is_uncertain_where_all_tests_pass() -> None:
     verdict = decide(make_failure("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
     noted = decide(make_failure("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED, gaps="- `x`"))
-    assert not noted.uncertain
+    assert noted.uncertain
+    task = "Keep it type-safe."
+    asked = make_failure("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED, gaps="- `x`", task=task)
+    assert not decide(asked).uncertain
 
 
 def test_a_rule_about_the_models_own_code_stays_certain() -> None:
-    log = "[error] eslint: Error: Failed to lint code:\n/x/convex/index.ts\n  1:18  error  Not used  no-unused-vars\n"
+    log = (
+        "[error] eslint: Error: Failed to lint code:\n/x/convex/index.ts\n  1:18  error  Not reached  no-unreachable\n"
+    )
     verdict = decide(make_failure("eslint", names=("eslint", "tests"), log=log, output=OUTPUT, expected=EXPECTED))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
 
@@ -187,7 +192,7 @@ def test_a_linter_that_stops_over_its_own_settings_is_no_certain_fault() -> None
 
 
 def test_a_rule_that_the_references_own_line_breaks_is_no_certain_fault() -> None:
-    error = "/x/convex/index.ts\n  1:1  error  Unsafe assignment of an any value  no-unsafe-assignment"
+    error = "/x/convex/index.ts\n  1:1  error  Unreachable code  no-unreachable"
     assert not linted(error).uncertain
     assert linted(error, output={"convex/index.ts": EXPECTED["convex/index.ts"] + "const own = 1;\n"}).uncertain
 

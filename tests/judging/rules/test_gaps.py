@@ -47,9 +47,9 @@ def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
     )
     verdict = decide(case)
     assert (verdict.rule, verdict.classification, verdict.uncertain) == (
-        "gap-may-mean-what-is-missing",
+        "gap-names-what-is-missing",
         "KNOWN_GAP",
-        True,
+        False,
     )
 
 
@@ -63,7 +63,7 @@ def test_words_alone_are_a_suspicion() -> None:
     )
     verdict = decide(case)
     assert (verdict.classification, verdict.uncertain) == ("KNOWN_GAP", True)
-    assert verdict.rule == "gap-may-describe-what-differs"
+    assert verdict.rule == "gap-may-mean-what-differs"
 
 
 def test_a_name_that_the_task_gives_says_nothing() -> None:
@@ -88,7 +88,7 @@ def test_a_wrong_import_explains_more_than_what_is_missing() -> None:
     }
     missing = decide(make_failure("types", output={"a.ts": "import { page } from 'lib/pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
     elsewhere = decide(make_failure("types", output={"a.ts": "import { page } from './pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
-    assert (missing.rule, elsewhere.rule) == ("gap-names-what-is-missing", "imports-from-elsewhere")
+    assert (missing.rule, elsewhere.rule) == ("gap-names-what-is-missing", "cannot-load")
 
 
 @pytest.mark.parametrize(("test", "label"), [("test_cursor_is_there", "KNOWN_GAP"), ("test_total", "MODEL_FAULT")])

@@ -22,7 +22,7 @@ def rule(ours: str, theirs: str, path: str = "a.ts") -> str | None:
 )
 def test_another_module_is_the_likeliest_reason(path: str, ours: str, theirs: str) -> None:
     verdict = decide(make_failure("types", log=SILENT, output={path: ours}, expected={path: theirs}))
-    assert (verdict.rule, verdict.classification, verdict.uncertain) == ("imports-from-elsewhere", "MODEL_FAULT", False)
+    assert (verdict.rule, verdict.classification, verdict.uncertain) == ("cannot-load", "MODEL_FAULT", False)
     assert {c.role for c in verdict.citations} == {"output", "expected", "log"}
 
 
@@ -37,7 +37,7 @@ def test_another_module_is_the_likeliest_reason(path: str, ours: str, theirs: st
     ],
 )
 def test_another_spelling_of_the_same_module_is_none(ours: str, theirs: str) -> None:
-    assert rule(ours, theirs) != "imports-from-elsewhere"
+    assert rule(ours, theirs) != "cannot-load"
 
 
 def test_where_the_log_says_why_imports_are_not_asked() -> None:

@@ -51,6 +51,7 @@ def test_style_alone_is_overly_strict_where_all_tests_pass() -> None:
         "quotes",
         "import/order",
         "@typescript-eslint/no-unnecessary-condition",
+        "no-unused-vars",
     ],
 )
 def test_rules_about_taste(rule: str) -> None:
@@ -63,7 +64,6 @@ def test_rules_about_taste(rule: str) -> None:
         "no-undef",
         "@typescript-eslint/no-explicit-any",
         "no-unreachable",
-        "no-unused-vars",
         "@typescript-eslint/no-floating-promises",
         "@typescript-eslint/no-unsafe-argument",
     ],
@@ -92,10 +92,23 @@ def test_what_the_reference_does_too_is_overly_strict() -> None:
     "reference", ["# noqa: S602\nsubprocess.run(command, shell=True)\n", "subprocess.run(command)\n"]
 )
 def test_unless_the_reference_is_exempt_or_does_otherwise(reference: str) -> None:
+    """A rule that is neither taste nor a certain defect, and that nobody asked for, is too strict, but uncertain."""
     verdict = decide(
         lint(lint_log("loop.py:1:1: S602 `shell=True` call"), "subprocess.run(command, shell=True)\n", reference)
     )
-    assert verdict.classification == "MODEL_FAULT"
+    assert (verdict.rule, verdict.classification, verdict.uncertain) == ("taste-only", "OVERLY_STRICT", True)
+
+
+@pytest.mark.parametrize(
+    "task", ["Write it; the code passes ruff.", "Call the command without S602.", "End it with `# noqa: S602`."]
+)
+def test_a_rule_that_the_task_names_is_asked_for(task: str) -> None:
+    case = make_failure(
+        "lint", log=lint_log("loop.py:1:1: S602 `shell=True` call"), output={"loop.py": OUTPUT}, task=task
+    )
+    verdict = decide(case)
+    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
+    assert "task asks for" in verdict.reasoning
 
 
 def test_a_file_that_the_linter_cannot_read_breaks_no_rule() -> None:
@@ -111,3 +124,11 @@ def test_a_file_that_the_linter_cannot_read_breaks_no_rule() -> None:
 def test_without_a_reference_nothing_is_said_of_it() -> None:
     case = make_failure("lint", log=lint_log(UNDEFINED), output={"loop.py": OUTPUT})
     assert decide(case).reasoning == "Breaks `F821`: Undefined name `lines`."
+
+
+def test_a_directive_concerns_only_the_rules_behind_it() -> None:
+    task = "Use directives such as\n  // eslint-disable-next-line @typescript-eslint/no-unsafe-return\n"
+    case = eslint("prefer-const")
+    documents = tuple(d.model_copy(update={"text": task}) if d.role == "task" else d for d in case.evidence.documents)
+    case = case.model_copy(update={"evidence": case.evidence.model_copy(update={"documents": documents})})
+    assert decide(case).classification == "OVERLY_STRICT"

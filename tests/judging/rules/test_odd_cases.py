@@ -14,7 +14,8 @@ OUTAGE = ("KNOWN_GAP", "infrastructure")
 HARNESS = ("OVERLY_STRICT", "harness")
 MODEL = ("MODEL_FAULT", "model")
 LINT = ("OVERLY_STRICT", "lint")
-UNDECIDED = None
+UNDECIDED = (None, None)
+STATIC = "007-components/004-choose_aggregate"
 
 INFRASTRUCTURE = {
     "000-fundamentals/000-empty_functions": (OUTAGE, True),
@@ -86,7 +87,7 @@ def test_the_references_code_is_not_blamed_for_silent_tests(real_data: Path, pat
 
 
 def test_a_static_eval_is_judged_by_its_choice(real_data: Path) -> None:
-    verdict = odd(real_data, "tests")["007-components/004-choose_aggregate"]
+    verdict = odd(real_data, "tests")[STATIC]
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
     assert "@convex-dev/aggregate" in verdict.why
 

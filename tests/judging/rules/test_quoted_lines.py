@@ -132,7 +132,7 @@ def test_a_grader_that_retries_is_not_told_to_retry() -> None:
     tests = vitest_log("lists items").replace("items 2ms", "items 2ms\n[vitest]      → fetch failed")
     log = f"[cmd] serve --url http://localhost:35275\n{tests}"
     verdict = decide(make_failure(log=log, output={"a.ts": "serve();\n"}, grader={"grader.test.ts": grader}))
-    assert verdict.rule == "grader-not-connected"
+    assert verdict.rule == "connection-broke"
     assert verdict.fix is not None
     assert "retries already" in verdict.fix
     assert quoted(verdict) == [

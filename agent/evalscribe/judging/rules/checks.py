@@ -2,55 +2,158 @@
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from evalscribe.judging.rules import code, doubts, quote
 from evalscribe.judging.rules.code import stems
-from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, is_structural
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, bodies, is_structural
 from evalscribe.model import evidence
+from evalscribe.model.evidence import Citation
 
+DEFECTS = frozenset(
+    """
+    constructor-super for-direction getter-return no-array-delete no-async-promise-executor no-class-assign
+    no-compare-neg-zero no-cond-assign no-const-assign no-constant-binary-expression no-constant-condition
+    no-control-regex no-dupe-args no-dupe-class-members no-dupe-else-if no-dupe-keys no-duplicate-case
+    no-duplicate-enum-values no-empty-character-class no-empty-pattern no-ex-assign no-fallthrough
+    no-floating-promises no-for-in-array no-func-assign no-implied-eval no-import-assign no-invalid-regexp
+    no-loss-of-precision no-misleading-character-class no-misused-new no-new-native-nonconstructor
+    no-non-null-asserted-optional-chain no-obj-calls no-self-assign no-setter-return no-sparse-arrays
+    no-this-before-super no-undef no-unexpected-multiline no-unreachable no-unsafe-declaration-merging
+    no-unsafe-finally no-unsafe-negation no-unsafe-optional-chaining no-unsafe-unary-minus no-useless-backreference
+    restrict-plus-operands unbound-method use-isnan valid-typeof
+    rules-of-hooks jsx-no-undef jsx-no-duplicate-props no-unresolved
+    undefined-variable used-before-assignment no-member no-name-in-module not-callable import-error syntax-error
+    unexpected-keyword-arg no-value-for-parameter too-many-function-args
+    typecheck govet
+    """.split()  # noqa: SIM905
+)
+"""Lint rules that find code which cannot work: those of ESLint's and typescript-eslint's recommended sets with the type
+`problem`, without those about unused or useless code and about `any`; then the same of other linters and plugins."""
+DEFECT_CODES = re.compile(
+    r"F(?!401|541|811|841|842)\d{3}|E9\d\d|PLE\d{4}|[EF]\d{4}|SA\d{4}|B0(?:06|12|15|23)|Lint/Syntax"
+)
+"""Pyflakes without what is unused, syntax errors, Pylint's errors, staticcheck, and bugbear's certain bugs."""
+OF_TYPES = re.compile(r"(?:[\w@-]+/)*(?:no-explicit-any|no-unsafe-\w[\w-]*|ban-ts-comment|ANN401)")
+"""Lint rules that guard type safety."""
+WRITES_ANY = re.compile(r"\bany\b|@ts-(?:ignore|nocheck|expect-error)|\bAny\b", re.ASCII)
 TASTE = re.compile(
     r"(?:[\w@-]+/)*(?:prefer-|explicit-|consistent-|no-unnecessary-|no-useless-|no-extra-|no-inferrable|no-multi-|sort-"
-    r"|promise-function-async|require-await|return-await|arrow-|func-|space-|comma-|brace-|object-"
-    r"|quotes?$|semi$|indent$|curly$|eqeqeq$|max-|min-|naming|camelcase|id-|one-var|padding-|array-type|method-signature"
+    r"|no-unused-|unused-|no-redundant-|no-duplicate-imports|no-duplicate-type|no-empty|no-warning-comments|no-shadow"
+    r"|promise-function-async|require-await|return-await|no-return-await|no-await-in-loop|arrow-|func-|space-|comma-"
+    r"|brace-|object-|quotes?$|semi$|indent$|curly$|eqeqeq$|yoda$|radix$|no-var$|no-magic|max-|min-|naming|camelcase"
+    r"|id-|one-var|padding-|array-type|array-callback|method-signature|switch-exhaustiveness|strict-boolean|non-nullable"
     r"|member-ordering|restrict-template|dot-notation|order$|newline|spaced-|capitalized|filename-|unicorn/|stylistic/"
-    r"|react/(?:jsx-|self-closing|display-name)|missing-(?:module-|class-|function-)?docstring|line-too-long|invalid-name"
-    r"|no-(?:empty-function|non-null-assertion|confusing-|console|else-return|plusplus|continue|nested-ternary|undef-init)"
-    r"|class-methods-use|class-literal|too-(?:many|few)-|trailing-|wrong-import-order)",
+    r"|react/(?:jsx-|self-closing|display-name|prop-types|react-in-jsx-scope|no-unescaped)|jsx-a11y/|exhaustive-deps"
+    r"|only-export-components|triple-slash|unified-signatures|adjacent-overload|no-use-before-define|no-debugger"
+    r"|missing-(?:module-|class-|function-)?docstring|line-too-long|invalid-name|Style/|Layout/|Metrics/|Naming/"
+    r"|no-(?:non-null-assertion|confusing-|console|else-return|plusplus|continue|nested-ternary|undef-init|lonely-if"
+    r"|param-reassign|underscore|ternary|alert|namespace|this-alias|require-imports|var-requires|wrapper-object)"
+    r"|class-methods-use|class-literal|too-(?:many|few)-|trailing-|wrong-import|gofmt$|gofumpt$|goimports$|revive$|lll$"
+    r"|stylecheck$|misspell$|godot$|wsl$|unused$|clippy::(?:style|needless_|redundant_|too_many|module_name))",
 )
+"""Lint rules of style, of unused names, and of what another form of the same code would satisfy."""
 TASTE_CODES = re.compile(
-    r"(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF|PTH|EM|TRY|FBT|ISC|ICN|INP"
-    r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}"
+    r"(?:F(?:401|541|811|841|842)|[CRW]\d{4}|(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF"
+    r"|PTH|EM|TRY|FBT|ISC|ICN|INP|FIX|TD|DOC|CPY|SLF|ARG|RUF|ANN|T|G|PT|YTT|EXE|PYI|AIR|LOG|DTZ|FA)\d{1,3}|PL[RCW]\d{4})"
 )
-ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
+Concern = Literal["defect", "types", "taste", "unknown"]
+OTHER_VALUE = re.compile(r"conditional|spread", re.IGNORECASE)
+"""Messages of `no-misused-promises` where the promise itself is used as the value; elsewhere it is only ignored."""
+LINTERS = re.compile(
+    r"(?<![-@/\w])(?:(?:es|py|s?css|golangci-|ts)?lint(?:er|ers|ing|ed|s)?|ruff|flake8|biome|clippy|rubocop)(?![-/\w])",
+    re.IGNORECASE,
+)
+"""Matches a linter that a task names; a directive or the name of a plugin's rule is none."""
+TYPE_SAFETY = re.compile(
+    r"\btype[- ]?saf|\b(?:strongly|strictly|fully|properly)[- ]typed|\bstrict types?\b|\b(?:no|avoid|without|not use)\b"
+    r"[^.\n]{0,30}\bany\b[`\"']?(?: type|s\b|[.,;)\n]|$)|\btype (?:hints|annotations)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+RULE_NAME = re.compile(r"\w-\w|\w/\w|[A-Z]+\d{2,}")
+"""Matches the name of a lint rule behind a directive, which then concerns only this rule."""
+GUARDS = (
+    (
+        re.compile(r"D\d{3}|(?:missing-)?[\w-]*docstring|jsdoc/.*"),
+        re.compile(r"docstring|jsdoc|document(?:ed|ation)", re.I),
+    ),
+    (
+        re.compile(r"ANN\d{3}|[\w@/-]*explicit-[\w-]*type\w*"),
+        re.compile(r"type (?:hint|annotation)|return types?", re.I),
+    ),
+    (
+        re.compile(r"T20\d|[\w/-]*no-console"),
+        re.compile(r"\b(?:not|never|without|no)\b[^.\n]{0,40}(?:print|console|log)", re.I),
+    ),
+    (re.compile(r"[EWN]\d{3}|invalid-name|line-too-long"), re.compile(r"PEP ?8|snake_case|line length", re.I)),
+)
+"""Lint rules, and the words with which a task asks for what they guard."""
+ELSEWHERE = re.compile(
+    r"unsafe|docstring|D1\d\d|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare"
+)
 """Lint rules that depend on other lines too, so that an equal line in the reference proves nothing."""
-PLATFORM = re.compile(r"unsafe|undef")
-"""Lint rules about the platform's types and globals, which are the same for all models."""
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
 CONFIGURED = re.compile(r"parserOptions|\bproject\b|tsconfig|projectService", re.IGNORECASE)
 """Messages of a linter that cannot read a file because of its own settings."""
-SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
+SUPPRESSED = re.compile(
+    r"eslint-disable(?:-next)?(?:-line)?|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore"
+)
 
 
 def taste_only(facts: Facts) -> RuleDecision | None:
-    """Tests pass, and every lint violation concerns style: the gate is too strict."""
+    """The lint violations are none of correctness or type safety, and the task asks for none of them."""
     codes = _codes(facts)
-    if facts.check != "lint" or not codes or not facts.outcome.all_passed or not all(map(_is_taste, codes)):
+    if facts.check != "lint" or not codes or facts.outcome.failures or facts.outcome.failed:
         return None
-    why = f"{_tests_pass(facts)}; only {listed(codes)} (style) fail{'s' if len(codes) == 1 else ''}"
+    if any(not e.code or concern(e) in ("defect", "types") or is_asked_for(facts, e) for e in facts.errors):
+        return None
+    passed, style = facts.outcome.all_passed, all(concern(e) == "taste" for e in facts.errors)
+    if not style and reference_breaks_it_too(facts):
+        return None
+    fails = f"only {listed(codes)}{' (style)' if style else ''} fail{'s' if len(codes) == 1 else ''}"
+    why = f"{_tests_pass(facts)}; {fails}" if passed else fails
+    # The code under test may have printed a summary into the log: only a step of the tests proves that they pass.
+    proven = style and passed and facts.outcome.step is not None
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="lint",
         cause=_cause(codes[0]),
-        confidence=0.8,
+        confidence=0.8 if proven else 0.5,
         why=why,
-        reasoning=f"{quote.sentence(why)}",
+        reasoning=f"{quote.sentence(why)} The task asks for nothing of the kind.",
         citations=(*quote.blamed(facts), *quote.log(facts)),
-        uncertain=facts.outcome.step is None,  # the code under test may have printed a summary into the log
+        uncertain=not proven,
         fix=relax(codes),
-        would_pass=True,
+        would_pass=bool(passed),
     )
+
+
+def concern(error: evidence.LocatedError) -> Concern:
+    """Return what a lint rule guards, by the classification of the linters themselves."""
+    rule = error.code or ""
+    name = _bare(rule)
+    if name == "no-misused-promises":
+        return "defect" if OTHER_VALUE.search(error.error) else "unknown"
+    if name in DEFECTS or DEFECT_CODES.fullmatch(rule):
+        return "defect"
+    if OF_TYPES.fullmatch(rule):
+        return "types"
+    return "taste" if TASTE_CODES.fullmatch(rule) or TASTE.match(rule) or TASTE.match(name) else "unknown"
+
+
+def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
+    """Return whether the task names a lint rule, its linter, a directive against it, or what it guards."""
+    rule = error.code or ""
+    if code.says(facts.task, _bare(rule)) or LINTERS.search(SUPPRESSED.sub("", facts.task)):
+        return True
+    directives = (text[match.end() :] for text in facts.task.split("\n") for match in SUPPRESSED.finditer(text))
+    if any(not RULE_NAME.search(rest) for rest in directives):
+        return True
+    if concern(error) == "types" and TYPE_SAFETY.search(facts.task):
+        return True
+    return any(of.fullmatch(rule) and words.search(facts.task) for of, words in GUARDS)
 
 
 def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
@@ -60,25 +163,47 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
     for error in facts.errors:
         lines = [facts.line(place.path, place.line) for place in error.places[:1]]
         theirs = _same(facts, lines[0]) if lines and lines[0] else None
-        if error.code and theirs and not ELSEWHERE.search(error.code):
+        if error.code and theirs and not ELSEWHERE.search(error.code) and not _has_own_defect(facts, error):
             return _shared(facts, error, lines[0], theirs)
     return None
 
 
+def _has_own_defect(facts: Facts, shared: evidence.LocatedError) -> bool:
+    """Return whether another lint error is a defect, which decides whatever else fails.
+
+    `no-undef` does not count in TypeScript, whose compiler finds undefined names itself: typescript-eslint advises
+    against the rule, because it does not know global types.
+    """
+    others = (e for e in facts.errors if e.code != shared.code and concern(e) == "defect")
+    return any(_bare(e.code or "") != "no-undef" or not _in_typescript(e) for e in others)
+
+
+def _in_typescript(error: evidence.LocatedError) -> bool:
+    return bool(error.places) and error.places[0].path.endswith((".ts", ".tsx", ".mts"))
+
+
 def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
-    """The lint violations concern correctness or types, and the reference has none, so the model is at fault."""
+    """A lint violation is a defect, gives up a type, or breaks what the task asks for; without these, uncertain."""
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
         return None
     if not codes:
         return _without_rule(facts, facts.first)
-    grave = next((c for c in codes if not _is_taste(c)), codes[0])
-    first = next((e for e in facts.errors if e.code == grave), facts.first)
-    theirs = doubts.reference_has_it(facts, first)
-    of_platform = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubts.shared_failures_known(facts))
-    shared = bool(theirs) or of_platform
+    coded = [e for e in facts.errors if e.code]
+    first = min(coded, key=lambda e: (RANKS[concern(e)], bool(doubts.reference_has_it(facts, e))))
+    asked, guards = is_asked_for(facts, first), concern(first)
+    elsewhere = asked and ELSEWHERE.search(first.code or "")
+    theirs = None if elsewhere else doubts.reference_has_it(facts, first)
+    # The platform's types, such as the value of `response.json()`, are the same for all models.
+    of_platform = guards == "types" and not _writes_any(facts, first)
+    own = asked or guards in ("defect", "types")
+    shared = bool(theirs) or not own or (of_platform and not (asked and doubts.shared_failures_known(facts)))
+    grave = first.code or codes[0]
     kept = ", which the reference keeps" if facts.expected_lines and not theirs else ""
     breaks, said = f"breaks `{_bare(grave)}`{kept}", _said(first)
+    doubt = theirs or (
+        doubts.all_pass_with(facts, grave) if facts.outcome.all_passed else "Nobody asked for this rule."
+    )
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -87,10 +212,19 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
         uncertain=shared,
         why=breaks if said.endswith("…") else quote.whole_or(f"{breaks}: {said}", breaks),
         reasoning=f"{breaks[0].upper()}{breaks[1:]}: {_said(first, 150).rstrip('. …')}."
-        + (f" {theirs}" if theirs else f" {doubts.all_pass_with(facts, grave)}" if shared else ""),
+        + (f" {doubt}" if shared else " The task asks for what the rule guards." if asked else ""),
         citations=(*quote.blamed(facts, 1, first), *quote.error(facts, first)),
         located=first,
     )
+
+
+RANKS: dict[Concern, int] = {"defect": 0, "types": 1, "unknown": 2, "taste": 3}
+
+
+def _writes_any(facts: Facts, error: evidence.LocatedError) -> bool:
+    """Return whether the model gave up a type itself: it writes `any` or a directive where the reference has none."""
+    lines = (*facts.lines_of(error), *facts.introduced)
+    return any(WRITES_ANY.search(line.text) for line in lines) and not WRITES_ANY.search(facts.expected_code)
 
 
 def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
@@ -152,10 +286,6 @@ def _codes(facts: Facts) -> list[str]:
     return list(dict.fromkeys(e.code for e in facts.errors if e.code))
 
 
-def _is_taste(rule: str) -> bool:
-    return bool(TASTE_CODES.fullmatch(rule) or TASTE.match(rule) or TASTE.match(rule.rsplit("/", 1)[-1]))
-
-
 def _cause(rule: str) -> str:
     return code.kebab(rule.rsplit("/", 1)[-1])
 
@@ -207,26 +337,59 @@ LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
-    """Only one check fails, and it requires something that the task does not require."""
-    return _refuses_what_is_left_open(facts) or _compares_structure(facts)
+    """The failed checks require something that the task does not require: a structure, an odd case, a form, an end."""
+    return (
+        _refuses_what_is_left_open(facts)
+        or _compares_structure(facts)
+        or _tests_what_is_left_open(facts)
+        or _ends_left_open(facts)
+    )
 
 
 def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
     """The reference has the same code that the check rejects, so the reference would fail too."""
-    return reference_breaks_it_too(facts) or _check_looks_elsewhere(facts)
+    return (
+        reference_breaks_it_too(facts)
+        or _reference_has_the_statement(facts)
+        or _check_looks_elsewhere(facts)
+        or _check_reads_elsewhere(facts)
+    )
+
+
+def _reference_has_the_statement(facts: Facts) -> RuleDecision | None:
+    """Every build error points to a statement that the reference contains too."""
+    if facts.check != "build" or not facts.errors or not facts.first:
+        return None
+    found = [doubts.reference_statement(facts, error) for error in facts.errors]
+    if facts.same_as_reference or not all(found) or not found[0]:
+        return None
+    ours, theirs = found[0]
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause="reference-has-it-" + code.kebab(facts.first.code or facts.step, 24),
+        confidence=0.5,
+        uncertain=True,
+        why=quote.cut(f"the reference has the same statement at {_file(theirs)}:{theirs.number}"),
+        reasoning=f"`{facts.step}` fails: {quote.cut(facts.first.error, 150).rstrip('. …')}. The reference has the "
+        f"same statement at {theirs.document.path}:{theirs.number}, so it would fail alike under this configuration.",
+        citations=(*quote.opposed(facts, ours, theirs), *quote.error(facts, facts.first)),
+        fix="check that the reference passes this step in the same environment",
+    )
 
 
 def _compares_structure(facts: Facts) -> RuleDecision | None:
-    """Only a structural comparison fails, all behaviour passes, and the task never requires what is missing."""
+    """Only a structural comparison fails, and the task never names what is missing, or what is there besides."""
     failures = facts.outcome.failures
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
         return None
-    missing = _left_out_names(facts)
+    missing = _left_out_names(facts) or _added_names(facts)
     if not missing or any(_asked(facts, name) for name in missing):
         return None
-    line = quote.first_with(facts.left_out, missing[0])
+    line = quote.first_with((*facts.left_out, *facts.introduced), missing[0])
+    must = "is required" if missing[0] in facts.expected_names else "must not be there"
     why = f"only `{failures[0].title}` fails, over `{missing[0]}`, not asked for in the task"
-    also = f" The output also lacks `{missing[1]}`." if len(missing) > 1 else ""
+    also = f" The same holds for `{missing[1]}`." if len(missing) > 1 else ""
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
@@ -236,7 +399,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
         why=why,
         reasoning=f"{quote.sentence(why)} The test compares structure; {facts.outcome.passed} other tests pass.{also}",
         citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
-        fix=f"drop the test `{failures[0].title}`, or say in the task that `{missing[0]}` is required",
+        fix=f"drop the test `{failures[0].title}`, or say in the task that `{missing[0]}` {must}",
         would_pass=True,
     )
 
@@ -308,6 +471,35 @@ def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str) -> Ru
     )
 
 
+CONTAINS = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
+EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
+
+
+def _check_reads_elsewhere(facts: Facts) -> RuleDecision | None:
+    """The output and the reference both contain every text that the only failing test looks for."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
+        return None
+    body = "\n".join(text for _, _, text in bodies(facts, failures[0]))
+    sought = [text for _, text in CONTAINS.findall(body)]
+    lines = [quote.both(facts, text) for text in sought]
+    if len(EXPECTS.findall(body)) != len(sought) or not lines or any(len(found) < 2 for found in lines):
+        return None
+    title = failures[0].title
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="grader",
+        cause="check-misses-" + code.kebab(sought[0], 34),
+        confidence=0.5,
+        uncertain=True,
+        why=quote.whole_or(f"`{title}` misses `{sought[0]}`, which the code has", f"`{title}` looks elsewhere"),
+        reasoning=f"`{title}` looks for {len(sought)} texts, first `{sought[0]}`. The output and the reference contain "
+        f"all of them, and {facts.outcome.passed} other tests pass, so the check may read the wrong place.",
+        citations=(*lines[0], *quote.log(facts), *quote.grader_lines(facts, "")),
+        fix=f"let `{title}` look for `{sought[0]}` where the code puts it",
+    )
+
+
 def _is_everywhere(facts: Facts, text: str) -> bool:
     return all(quote.first_with(lines, text) for lines in (facts.output_lines, facts.expected_lines))
 
@@ -319,8 +511,19 @@ def _left_out_names(facts: Facts) -> list[str]:
     return list(dict.fromkeys(name for name in found if name not in ours))
 
 
+def _added_names(facts: Facts) -> list[str]:
+    """Return keys and one-word texts of the output that the reference lacks, in the order of the output."""
+    found = (name for line in facts.introduced for name in STRUCTURAL.findall(line.text))
+    return list(dict.fromkeys(name for name in found if name not in facts.expected_names))
+
+
 def _asked(facts: Facts, name: str) -> bool:
-    return code.says(facts.task, name)
+    """Return whether the task names something; `returns the posts` is a verb and does not name a key `returns`."""
+    said = re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])({AS_VERB})?", facts.task)
+    return any(not verb for verb in said)
+
+
+AS_VERB = r"\s+(?:the|an?|all|any|null|its|their|each|every|only|both|either|nothing|true|false)\b"
 
 
 def _settles_odd_cases(facts: Facts) -> bool:
@@ -337,3 +540,174 @@ def _guard(facts: Facts, test: evidence.FailedTest) -> CodeLine | None:
             if not test.message and (stems(test.title) & stems(line.text)) - stems(facts.task):
                 return line
     return None
+
+
+EDGES = (
+    (r"negative", r"negativ|positive|below (?:zero|0)|minus|-\d|>=? ?0|at least"),
+    (r"\bzero\b", r"\bzero\b|\b0\b|positive|at least"),
+    (r"empty|blank", r"empty|blank|\bno \w+|\bnone\b|without|missing|required"),
+    (r"missing|absent|non-?exist|not exist|unknown|not found", r"missing|exist|unknown|absent|not found|null|optional"),
+    (r"duplicate|twice|repeated|already", r"duplicat|twice|unique|uniquely|repeat|already|idempoten|distinct"),
+    (r"special char|unicode|emoji|non-?ascii|escap", r"special|unicode|emoji|ascii|escap|charact|encod"),
+    (r"whitespace|white space|trim|leading|trailing", r"white ?space|trim|leading|trailing|spaces?\b|strip"),
+    (
+        r"very (?:long|large)|huge|large|overflow|too (?:long|many|big)",
+        r"long|large|huge|limit|max|overflow|at most|big",
+    ),
+    (r"invalid|malformed|garbage|bad (?:input|format)", r"valid|malformed|reject|error|throw|raise|check"),
+    (r"\b(?:null|undefined|none|nan)\b", r"null|undefined|\bnone\b|nan|optional|nullable"),
+    (r"upper-?case|lower-?case|case-?(?:in)?sensitiv|mixed case", r"\bcase\b|upper|lower"),
+    (r"fraction|decimal|float|non-?integer", r"fraction|decimal|float|integer|whole number|round"),
+    (r"leap|timezone|time zone|\bdst\b", r"leap|time ?zone|utc|\bdst\b|local"),
+)
+"""Words for an odd input in the title of a test, and words of a task that touch this input."""
+WORDS = re.compile(r"[_\W]+")
+REFUSED = re.compile(
+    r"expected 4\d\d to (?:be|equal) [23]\d\d|assert 4\d\d == [23]\d\d|promise rejected .{0,300}instead of resolving"
+    r"|^(?:.*\bUncaught )?(?:\w+\.)*(?:Error|ValueError|ValidationError|RangeError|HTTPException|IllegalArgument\w+): "
+    r"|\bUncaught (?:Convex)?Error: ",
+    re.DOTALL | re.MULTILINE,
+)
+ACCEPTED = re.compile(
+    r"expected [23]\d\d to (?:be|equal) 4\d\d|assert [23]\d\d == 4\d\d|promise resolved .{0,300}instead of rejecting"
+    r"|DID NOT RAISE|\bto throw an? |did not throw|not raised",
+    re.DOTALL,
+)
+OTHER_TEXT = re.compile(
+    r"to throw error (?:including|matching|with message) (?P<q>['\"`/])(?P<text>.{3,120}?)(?P=q).{0,10} but got"
+    r"|Regex pattern did not match.{0,40}Regex: (?P<p>['\"])(?P<regex>.{3,120}?)(?P=p)",
+    re.DOTALL,
+)
+"""Messages about the text of an error that was thrown as it should be."""
+PART = re.compile(r"expected (['\"]).{0,200}?\1 to (?:match|contain|include) (['\"/])(?P<part>.{3,120}?)\2", re.DOTALL)
+TWO_TEXTS = re.compile(
+    r"(?:expected|assert) (?P<a>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") (?:to (?:be|equal|deeply equal|strictly equal)|==) "
+    r"(?P<b>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\")"
+)
+ORDERED = re.compile(
+    r"\border(?:ed|ing)?\b|\bsort|ascending|descending|\basc\b|\bdesc\b|newest|oldest|latest|earliest|recent"
+    r"|\bfirst\b|\blast\b|alphabetical|by (?:date|time|name|price|age|score)",
+    re.IGNORECASE,
+)
+
+
+def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
+    """Every failed test has an input, a text, or an order that no words of the task touch."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not failures or (facts.outcome.passed or 0) < len(failures) or not facts.task.strip():
+        return None
+    reasons = [untouched(facts, test) for test in failures]
+    if not all(reasons) or not reasons[0]:
+        return None
+    title, (what, cause) = failures[0].title, reasons[0]
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="grader",
+        cause=cause,
+        confidence=0.5,
+        uncertain=True,
+        why=quote.whole_or(
+            f"`{title}` needs {what}, which the task leaves open", f"needs {what}, left open by the task"
+        ),
+        reasoning=f"`{quote.cut(title, 80)}` needs {what}. No words of the task touch that; "
+        f"{facts.outcome.passed} other tests pass. {_what_is_said(failures[0])}",
+        citations=(
+            *(quote.blamed(facts) or quote.suspects(facts, 1)),
+            *quote.log(facts),
+            *quote.grader_lines(facts, failures[0].message),
+        ),
+        fix="drop the test, or say in the task what has to happen",
+        would_pass=False,
+    )
+
+
+def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None:
+    """Return what a failed test demands that no words of the task touch, and the name of that cause."""
+    task, title = facts.task, WORDS.sub(" ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", test.title))
+    for words, touched in EDGES:
+        edge = re.search(words, title, re.IGNORECASE)
+        if edge is None or re.search(touched, task, re.IGNORECASE):
+            continue
+        name = edge[0].lower()
+        if REFUSED.search(test.message):
+            return f"`{name}` input to be accepted", f"refuses-{code.kebab(name)}-input"
+        if ACCEPTED.search(test.message):
+            return f"`{name}` input to be refused", f"accepts-{code.kebab(name)}-input"
+    other = OTHER_TEXT.search(test.message)
+    wanted = (other["text"] or other["regex"]) if other else None
+    if wanted and not _states(task, wanted):
+        return f"the exact text `{quote.cut(wanted, 30)}`", "exact-text-of-an-error"
+    pair, part = TWO_TEXTS.search(test.message), PART.search(test.message)
+    ours, theirs = (pair["a"], pair["b"][1:-1]) if pair else (facts.all_output, part["part"]) if part else ("", "")
+    alike = _letters(ours) == _letters(theirs) if pair else _letters(theirs) in _letters(ours)
+    if theirs and alike and _letters(theirs) and theirs not in ours and theirs not in task:
+        return "another spelling of the same text", "exact-spelling"
+    lists = LISTS.search(test.message)
+    if lists and _items(lists[1]) != _items(lists[2]) and sorted(_items(lists[1])) == sorted(_items(lists[2])):
+        return None if ORDERED.search(task) else ("an order of the results", "order-unstated")
+    return None
+
+
+def _states(task: str, text: str) -> bool:
+    """Return whether a task says what a test looks for: all its longer words."""
+    words = re.findall(r"[a-z]{4,}", text.lower())
+    return bool(words) and all(word in task.lower() for word in words)
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).casefold()
+
+
+def _what_is_said(test: evidence.FailedTest) -> str:
+    said = quote.cut(test.message.split("\n")[0], 120).rstrip(". …")
+    return f"The test says: {said}." if said else ""
+
+
+RANGE = re.compile(r"\b(between|from `[^`]+` to|until|up to|range of|within)\b", re.IGNORECASE | re.DOTALL)
+DECIDED = re.compile(
+    r"\b(inclusive(?:ly)?|exclusive(?:ly)?|including|excluding|at (?:least|most)|no (?:more|less|fewer) than|both ends"
+    r"|half-open|strictly)\b|[<>]=|≤|≥",
+    re.IGNORECASE,
+)
+LISTS = re.compile(r"(\[[^\[\]]*\])\D{0,30}?(?:==|equal|to be|!=)\D{0,10}?(\[[^\[\]]*\])")
+
+
+def _ends_left_open(facts: Facts) -> RuleDecision | None:
+    """A result differs by one element at an end of a range, and the task does not say whether the ends are included."""
+    if facts.check != "tests" or not RANGE.search(facts.task) or DECIDED.search(facts.task):
+        return None
+    test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
+    if test is None or len(facts.outcome.failures) > max(1, (facts.outcome.passed or 0)):
+        return None
+    said = quote.task(facts, lambda text: "(" not in text and bool(RANGE.search(text)))
+    said = said or quote.task(facts, lambda text: bool(RANGE.search(text)))
+    return RuleDecision(
+        label="AMBIGUOUS_TASK",
+        kind="task",
+        cause="range-ends-unstated",
+        confidence=0.5,
+        uncertain=True,
+        why="task does not say whether the ends of the range are included",
+        reasoning="The result differs from the expected one by one element at an end. The task speaks of a range"
+        f"{_line(said)} and never says whether its ends belong to it, so both readings are allowed.",
+        citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *said, *quote.log(facts)),
+        fix="say in the task whether the range includes its ends",
+        would_pass=False,
+    )
+
+
+def _line(said: tuple[Citation, ...]) -> str:
+    return f" (line {said[0].first})" if said else ""
+
+
+def _differ_at_an_end(message: str) -> bool:
+    for ours, theirs in LISTS.findall(message):
+        one, other = _items(ours), _items(theirs)
+        if abs(len(one) - len(other)) == 1:
+            short, long = sorted((one, other), key=len)
+            return short in (long[1:], long[:-1])
+    return False
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.strip("[]").split(",") if item.strip()]

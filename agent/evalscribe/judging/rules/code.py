@@ -105,6 +105,8 @@ EMPTY_WORDS = """
     need only other otherwise really reason should some still struggles struggling such than that their them then
     there these they thing things think thinks this those tries trying using uses used wants want wanted what when
     where which while with would your telling told
+    always correct correctly doesn ever fail failed failing fails gets getting keep keeps never often properly right
+    sometimes usually wrong wrongly
 """
 COMMON = frozenset(EMPTY_WORDS.split())
 ENDINGS = ("ations", "ation", "ings", "ing", "ies", "es", "ed", "s")
@@ -145,9 +147,17 @@ class GapNote:
     @cached_property
     def lacking(self) -> tuple[str, ...]:
         """Terms that the note says are missing: those after `not`, `without`, `doesn't` and similar words."""
+        return tuple(term for term in self.terms if term in self._after_lacks)
+
+    @cached_property
+    def lacking_words(self) -> frozenset[str]:
+        """Words in lower case that the note says are missing: `not using an internal query/mutation`."""
+        return frozenset(re.findall(r"[a-z]+", self._after_lacks.lower()))
+
+    @cached_property
+    def _after_lacks(self) -> str:
         said = LACKS.search(self.text)
-        after = re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", said.group(1))[0] if said else ""
-        return tuple(term for term in self.terms if term in after)
+        return re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", said.group(1))[0] if said else ""
 
     @cached_property
     def preferred(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from evalscribe.evidence import log
 from evalscribe.judging.rules import code
-from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, check_kind
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, check_kind, misplaced
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Document
 from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
@@ -309,6 +309,23 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
     return None
 
 
+def reference_statement(facts: Facts, error: evidence.LocatedError) -> tuple[CodeLine, CodeLine] | None:
+    """Return the output line of a build error and the reference line with the same statement, if both mean the same.
+
+    An error about incompatible or inferred types, members or modules depends on declarations and settings elsewhere, so
+    there an equal statement proves nothing.
+    """
+    lines = facts.lines_of(error)
+    rule = error.code or ""
+    of_others = rule in RELATION | MEMBER or INFERRED.fullmatch(rule) or UNRESOLVED.search(error.error)
+    if not lines or of_others or misplaced(facts) or SYNTAX.match(error.error):
+        return None
+    if not all(_stands_in_reference(facts, one) for one in lines):
+        return None
+    theirs = _in_reference(facts, lines[0])
+    return (lines[0], theirs) if theirs else None
+
+
 def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
     """Return whether the reference contains the statement that starts on an output line, ignoring white space."""
     text = code.without_comments(line.document.text, line.document.path).split("\n")
@@ -337,7 +354,7 @@ def all_pass_with(facts: Facts, rule: str) -> str:
 def shared_failures_known(facts: Facts) -> bool:
     """Return whether known-gap notes or other models' results show which failures the models share."""
     across = facts.case.across
-    return bool(facts.evidence.of("known_gaps")) or (across is not None and across.most_pass)
+    return bool(facts.notes) or (across is not None and across.most_pass)
 
 
 def _subject(error: evidence.LocatedError) -> str:

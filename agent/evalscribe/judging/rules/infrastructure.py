@@ -196,19 +196,25 @@ PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE
 
 def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
     """The model produced no output, and nothing of its work was judged."""
-    judged = facts.evidence.eval.failed_step is not None or any(s.status == "failed" for s in facts.evidence.steps)
-    if facts.produced or judged or facts.evidence.of("log") or facts.spoken.by_model:
-        return None
     reason = facts.evidence.eval.reason or ""
+    failed = [step for step in facts.evidence.steps if step.status == "failed"]
+    judged = facts.evidence.eval.failed_step is not None or bool(failed)
+    unrecorded = not reason and not any(step.error for step in failed)
+    if facts.produced or facts.evidence.of("log") or facts.spoken.by_model:
+        return None
+    if judged and (not unrecorded or facts.spoken.turns):
+        return None
     known = bool(PROVIDER.search(reason) or CONNECTION.search(reason) or OF_SDK.search(reason))
     endpoint = NO_ENDPOINT.search(reason)
     why = "no model output: the provider failed before grading" if known else "no model output to judge"
+    if unrecorded:
+        why = "neither output nor log nor a reason is recorded"
     if endpoint:
         why = quote.whole_or(f"the provider has no endpoint for `{endpoint['model']}`", why)
     return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
-        cause="model-not-reachable" if known else "no-output",
+        cause="model-not-reachable" if known else "not-recorded" if unrecorded else "no-output",
         confidence=0.95 if known else 0.5,
         uncertain=not known,
         why=why,
@@ -280,7 +286,7 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
 
 
 def outside_service_failed(facts: Facts) -> RuleDecision | None:
-    """Every failed test reports a 429 or 5xx response, and output and reference request the same outside host."""
+    """Every failed test reports a 429 or 5xx response or no answer, and output and reference request the same host."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(SERVER_ERROR.search(test.message) for test in failures):
         return None
@@ -289,20 +295,28 @@ def outside_service_failed(facts: Facts) -> RuleDecision | None:
     found = SERVER_ERROR.search(failures[0].message)
     if not shared or found is None:
         return None
-    why = f"`{shared[0]}` answered {found[1]}"
+    status = found[1] or found[2]
+    what = f"answered {status}" if status else "did not answer in time"
+    why = f"`{shared[0]}` {what}"
     return RuleDecision(
-        label="KNOWN_GAP",
-        kind="infrastructure",
+        label="OVERLY_STRICT",
+        kind="harness",
         cause="outside-service-failed",
         confidence=0.5,
         uncertain=True,
-        why=quote.whole_or(why, f"an outside service answered {found[1]}"),
-        reasoning=f"{quote.sentence(why)} The reference asks the same service.",
+        why=quote.whole_or(why, f"an outside service {what}"),
+        reasoning=f"{quote.sentence(why)} The reference asks the same service, so the test cannot tell a wrong answer "
+        "from an outage.",
+        fix="let the test use a service of its own, or repeat it when the outside service fails",
         citations=(*quote.log(facts), *quote.both(facts, shared[0])[:1]),
     )
 
 
-SERVER_ERROR = re.compile(r"\b(?:status|http)\b[^\n\d]{0,24}(429|50[0234])\b", re.IGNORECASE)
+SERVER_ERROR = re.compile(
+    r"\b(?:status|http)\b[^\n\d]{0,24}(429|50[0234])\b|\btimed out\b|\btimeout\b"
+    r"|(?<![\w.])expected (50[234]) to (?:be|equal)",
+    re.IGNORECASE,
+)
 OUTSIDE = re.compile(r"https?://((?!localhost|127\.|0\.0\.0\.0)[\w-]+(?:\.[\w-]+)+)")
 
 

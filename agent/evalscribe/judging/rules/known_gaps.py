@@ -16,6 +16,13 @@ HELPER = re.compile(
 )
 """Matches a named function at the top level of a module."""
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
+UNASKED = re.compile(
+    r"\bnot (?:really |explicitly |actually |clearly |even )?(?:asked|required|specified|stated|mentioned|told)\b"
+    r"|(?:n't|\bnot|\bnever) (?:really |explicitly |actually )?(?:ask|say|mention|specify|require|state|tell)"
+    r"|\bshould (?:specify|say|mention|state|clarify)\b|\b(?:ambiguous|underspecified|unspecified|unclear)\b",
+    re.IGNORECASE,
+)
+"""Matches a note which says that the task does not ask for what models omit."""
 
 
 def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
@@ -48,18 +55,50 @@ def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
 
 
-def gap_may_describe_what_differs(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, and a note mentions code in which the output differs from the reference."""
-    if facts.said.strip() or not _may_compare(facts) or misplaced(facts):
-        return None
-    return _first(facts, lambda note: _defined_otherwise(facts, note) or _in_words(facts, note), 0.5, _as_described)
-
-
-def gap_may_mean_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """Like `gap_names_what_is_missing`, but the note only hints at what is missing, or the reference lacks it too."""
+def gap_may_mean_what_differs(facts: Facts) -> RuleDecision | None:
+    """A note only hints at what is missing, or the log gives no reason and the note's words are on differing lines."""
     if not _may_compare(facts) or misplaced(facts):
         return None
-    return _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
+    hinted = _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
+    if hinted or facts.said.strip():
+        return hinted
+    return _first(
+        facts,
+        lambda n: _defined_otherwise(facts, n) or _in_words(facts, n) or _on_differing_lines(facts, n),
+        0.5,
+        _as_described,
+    )
+
+
+def gap_may_mean_the_failed_lines(facts: Facts) -> RuleDecision | None:
+    """Most words of a note are on the lines to which the errors point, or in the errors."""
+    if facts.check == "lint" or not facts.blamed:
+        return None
+    return _first(facts, lambda note: _on_failed_lines(facts, note), 0.5, _as_described)
+
+
+def _on_failed_lines(facts: Facts, note: GapNote) -> str | None:
+    lines = [text for line in facts.blamed for text in quote.statement_lines(facts, line)]
+    shared = note.words & (stems(code.joined(lines)) | stems(facts.said))
+    return _name_of(lines, shared) if _speaks(note, shared) else None
+
+
+def _on_differing_lines(facts: Facts, note: GapNote) -> str | None:
+    for line in facts.introduced:
+        other = quote.counterpart(facts, line)
+        texts = [line.text, *([other.text] if other else [])]
+        if other and _speaks(note, note.words & stems(code.joined(texts))):
+            return _name_of(texts, note.words)
+    return None
+
+
+def _speaks(note: GapNote, shared: frozenset[str]) -> bool:
+    return len(shared) >= 2 and 2 * len(shared) >= len(note.words)
+
+
+def _name_of(lines: list[str], words: frozenset[str]) -> str:
+    found = (name for text in lines for name in code.NAME.findall(text) if stems(name) & words)
+    return next(found, None) or sorted(words)[0]
 
 
 def _may_compare(facts: Facts) -> bool:
@@ -77,12 +116,16 @@ def _first(
             about = _error_of(facts, name) if lint else None
             # Errors that the note does not mention may be the model's own fault.
             partly = about is not None and any(e.code and e.code != about.code for e in facts.errors)
+            partly = partly or (tell is _in_error and not lint and _covers_a_part(facts, name))
+            # A path in a string, such as that of an import, may only share the word.
+            weak = tell is _in_output and not _holds(re.sub(code.STRING, "", facts.output_code), name)
+            unasked = UNASKED.search(note.text) is not None
             return RuleDecision(
-                label="KNOWN_GAP",
-                kind="lint" if lint else "model",
+                label="AMBIGUOUS_TASK" if unasked else "KNOWN_GAP",
+                kind="task" if unasked else "lint" if lint else "model",
                 cause=_cause(name, about),
-                confidence=0.5 if partly else confidence,
-                uncertain=partly or confidence <= 0.5,
+                confidence=0.5 if partly or weak else confidence,
+                uncertain=partly or weak or confidence <= 0.5,
                 why=quote.whole_or(said, f"see {note.document.path}:{note.line}"),
                 reasoning=f"{quote.sentence(said)}{_other_rules(facts, about)}{_also_in_reference(facts, about)}",
                 citations=(*_lines(facts, name, note, about), quote.note(note), *quote.log_naming(facts, name, about)),
@@ -92,6 +135,14 @@ def _first(
                 located=about,
             )
     return None
+
+
+def _covers_a_part(facts: Facts, name: str) -> bool:
+    """Return whether some of several errors name the term of a note and others do not."""
+    texts = {
+        e.error: code.joined([e.error, *(t for _, t in facts.details(e.citation))]) for e in facts.errors if e.citation
+    }
+    return len({_whole(name, text) for text in texts.values()}) > 1
 
 
 def _error_of(facts: Facts, name: str) -> LocatedError | None:
@@ -148,14 +199,14 @@ def _written(facts: Facts, note: GapNote) -> str | None:
 
 
 def _missing(facts: Facts, note: GapNote) -> str | None:
-    """Return a term that the note asks for and only the reference has."""
-    return next((term for term in _gone(facts, note) if _holds(facts.expected_code, term)), None)
+    """Return a term that the note asks for and only the reference has, also if the note spells it in another order."""
+    return next((t for t in _gone(facts, note) if _holds(facts.expected_code, t)), None) or _respelled(facts, note)
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
-    """Return a missing term that the note asks for, if the output has another term of the note; else a similar term."""
+    """Return a missing term that the note asks for, if the output has another term of the note."""
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
-    return (next(_gone(facts, note), None) if used else None) or _respelled(facts, note) or _preferred(facts, note)
+    return (next(_gone(facts, note), None) if used else None) or _preferred(facts, note)
 
 
 def _gone(facts: Facts, note: GapNote) -> Iterator[str]:
@@ -182,7 +233,8 @@ def _respelled(facts: Facts, note: GapNote) -> str | None:
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
     named = (frozenset(code.parts(name)) for term in note.wanted for name in code.NAME.findall(term))
-    return next((by_parts[parts] for parts in named if parts in by_parts), None)
+    spelled = next((by_parts[parts] for parts in named if parts in by_parts), None)
+    return spelled or next((name for parts, name in by_parts.items() if parts <= note.lacking_words), None)
 
 
 def _preferred(facts: Facts, note: GapNote) -> str | None:

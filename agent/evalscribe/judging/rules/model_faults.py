@@ -4,13 +4,14 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from evalscribe.judging.rules import code, doubts, quote
+from evalscribe.judging.rules import checks, code, doubts, quote
 from evalscribe.judging.rules.facts import (
     MANIFESTS,
     CodeLine,
     Facts,
     Misplaced,
     RuleDecision,
+    is_structural,
     limits,
     misplaced,
     missing_calls,
@@ -20,8 +21,13 @@ from evalscribe.model.evidence import Citation, Document
 from evalscribe.text import pluralise
 
 
-def does_not_parse(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but the output's code has unmatched brackets, and the reference's has none."""
+def cannot_load(facts: Facts) -> RuleDecision | None:
+    """The log gives no reason, but the output's code has unmatched brackets or imports a name from a wrong module."""
+    return _does_not_parse(facts) or _imports_from_elsewhere(facts)
+
+
+def _does_not_parse(facts: Facts) -> RuleDecision | None:
+    """The output's code has unmatched brackets, and the reference's has none."""
     silent = not facts.errors and not facts.outcome.failures and facts.check in ("build", "install")
     lines = (_stray_bracket(facts, document) for document in facts.original.of("output")) if silent else ()
     line = next((one for one in lines if one), None)
@@ -61,8 +67,8 @@ def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
     return None
 
 
-def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but output and reference import a name from different modules."""
+def _imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
+    """Output and reference import a name from different modules."""
     found = None if facts.errors or facts.outcome.failures else misplaced(facts)
     if found is None:
         return None
@@ -249,19 +255,36 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
     if facts.outcome.silent:
         return _fails_silently(facts, title)
     said = (facts.first.error if facts.first else title).removeprefix(test.name + ": ")
+    asked = any(_is_asked(facts, one) for one in facts.outcome.failures)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="fails-" + code.kebab(title, 42),
-        confidence=0.65,
+        confidence=0.65 if asked else 0.5,
+        uncertain=not asked,
         why=quote.whole_or(f"fails `{title}`: {said}", quote.whole_or(f"fails `{title}`", quote.cut(f"fails {title}"))),
-        reasoning=f"Fails `{title}`: {said.rstrip('.')} ({_count(facts)}).",
+        reasoning=f"Fails `{title}`: {said.rstrip('.')} ({_count(facts)})."
+        + ("" if asked else " Few words of the task speak of what the test checks."),
         citations=(
             *(quote.blamed(facts) or _named_by(facts, test) or quote.suspects(facts, 1)),
             *quote.grader_lines(facts, test.message),
             *quote.log(facts),
         ),
     )
+
+
+def _is_asked(facts: Facts, test: evidence.FailedTest) -> bool:
+    """Return whether the task speaks of what a test checks: at least half of the words of its title, and no odd case.
+
+    Words that say only that something works say nothing; without other words, the title cannot tell.
+    """
+    prose = " ".join(word for word in test.title.split() if not code.SHAPED.search(word) or " " not in test.title)
+    words = code.stems(prose.replace("_", " ")) - OF_TESTS
+    shared = words & code.stems(facts.task)
+    return not is_structural(test) and checks.untouched(facts, test) is None and 2 * len(shared) >= len(words) > 0
+
+
+OF_TESTS = code.stems("test tests handles handle correctly correct properly works work returns return should expected")
 
 
 def _named_by(facts: Facts, test: evidence.FailedTest) -> tuple[Citation, ...]:
@@ -300,8 +323,9 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     if found is None:
         return None
     line, name = found
-    # A compiler reports rejected names; without its messages, the name is a guess.
-    guess = facts.check == "build" and not doubts.shared_failures_known(facts)
+    # Without a compiler's message, only a called member is more than a difference from the reference.
+    called = re.search(rf"\.{re.escape(name)}\(", line.text) is not None
+    proven = called and (facts.check != "build" or bool(facts.evidence.of("known_gaps")))
     uses = f"uses `{_expression(line, name)}`, which reference, task and grader never mention"
     difference = quote.whole_or(quote.difference(facts, line), "")
     why = difference or quote.cut(uses)
@@ -309,8 +333,8 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
         label="MODEL_FAULT",
         kind="model",
         cause=_instead(facts, line) or "unknown-name-" + code.kebab(name),
-        confidence=0.5 if guess else 0.65,
-        uncertain=guess,
+        confidence=0.65 if proven else 0.5,
+        uncertain=not proven,
         why=why,
         reasoning=quote.sentence(difference or uses),
         citations=(*quote.pairs(facts, [line]), *quote.log(facts)),

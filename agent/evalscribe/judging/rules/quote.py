@@ -268,6 +268,12 @@ def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
     return QuotedStatement(line.document, line.number, line.number, line.folded)
 
 
+def statement_lines(facts: Facts, line: CodeLine) -> list[str]:
+    """Return the lines of the statement around a line."""
+    whole = _enclosing(facts, line) or _statement(facts, line)
+    return facts.code_of(line.document)[whole.first - 1 : whole.last]
+
+
 def _enclosing(facts: Facts, line: CodeLine) -> QuotedStatement | None:
     """Return the statement to quote for a line: for a bare line, the statement around it, or None if it is too long."""
     own = _statement(facts, line)
