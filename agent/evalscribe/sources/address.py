@@ -282,8 +282,8 @@ class RunOverrides(Frozen):
     @property
     def said(self) -> tuple[str, ...]:
         """Return the names of the overrides that the user set; the model `openai/gpt-4o` also sets the provider."""
-        given = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
-        return tuple(name for name, value in {**given, "experiment": self.experiment}.items() if value)
+        is_set = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
+        return tuple(name for name, value in {**is_set, "experiment": self.experiment}.items() if value)
 
 
 def agent_metadata(run: Run) -> dict[str, JsonValue]:

@@ -107,8 +107,8 @@ def render_item(item: Item) -> str:
     """Render one line without its line end; `parse_item` restores an equal item, whatever `source` it is given."""
     left_out = {name for name in ITEM_FIELDS if getattr(item, name) is None and name != "input"}
     left_out |= {name for name in _MAY_BE_EMPTY if not getattr(item, name)}
-    told = item.model_dump(mode="json", exclude=left_out)
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    fields = item.model_dump(mode="json", exclude=left_out)
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
@@ -513,8 +513,8 @@ def csv_rows(
             return
         except csv.Error as error:
             if not began:
-                raise DataError(f"{place(first)}: {_told(error)}") from None
-            refuse(first, _told(error))
+                raise DataError(f"{place(first)}: {_csv_problem(error)}") from None
+            refuse(first, _csv_problem(error))
             continue
         if cells:
             began = True
@@ -529,7 +529,7 @@ def _row(header: list[str], cells: list[str]) -> _Row:
     return dict(zip(header, cells, strict=True))
 
 
-def _told(error: csv.Error) -> str:
+def _csv_problem(error: csv.Error) -> str:
     if "new-line character" in str(error):
         return "not CSV: a carriage return outside quotes; save the file with the line ends of Unix or Windows"
     unclosed = "unexpected end" in str(error) or "field limit" in str(error)

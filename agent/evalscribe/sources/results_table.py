@@ -542,8 +542,8 @@ class ResultsTable(RecordFile):
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
             value = "" if score.value is None else f" {score.value:g}"
-            said = reason or ("" if value else f"`{self._columns['passed']}` is {self._text(row, 'passed')}")
-            text = f"{score.step}: {score.status}{value}" + (f": {one_line(said)}" if said else "")
+            detail = reason or ("" if value else f"`{self._columns['passed']}` is {self._text(row, 'passed')}")
+            text = f"{score.step}: {score.status}{value}" + (f": {one_line(detail)}" if detail else "")
             yield Document(role="log", path=SCORES_LOG, text=text)
 
 
