@@ -375,7 +375,7 @@ class CsvColumns(Frozen):
     """True to parse cells that contain JSON; otherwise every cell is text."""
 
     @property
-    def asked(self) -> tuple[tuple[str, str], ...]:
+    def named_columns(self) -> tuple[tuple[str, str], ...]:
         """Return the option and the name of every column that the user named."""
         several = [("input_column", name) for name in self.input]
         several += [("metadata_column", name) for name in self.metadata]
@@ -419,7 +419,7 @@ class CsvRows(ItemFile):
     def _header(self, first: list[str]) -> list[str]:
         """Return the column names. Raises `UsageError` if a requested column is missing."""
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
-        for field, name in self._columns.asked:
+        for field, name in self._columns.named_columns:
             if names.count(name) != 1:
                 found = "occurs twice" if name in names else "does not exist"
                 raise UsageError(

@@ -67,7 +67,7 @@ class Omissions:
         if place is not None and phrase not in self._first:
             self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # places contain names from the file
 
-    def told(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class RecordFile(ABC):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        return self._left_out.told()
+        return self._left_out.counts()
 
     @property
     def lost(self) -> tuple[str, ...]:

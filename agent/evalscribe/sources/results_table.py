@@ -326,7 +326,7 @@ class ResultsTable(RecordFile):
 
     def _check(self, summary: _Summary, left_out: Omissions) -> None:
         if not summary.rows:
-            why = next(iter(left_out.told()), "it has no rows below its header")
+            why = next(iter(left_out.counts()), "it has no rows below its header")
             raise DataError(f"{self._path} contains no results: {why}")
         if summary.unreadable and not summary.graded:
             other = self._columns.keys() & set(_DECIDING) - {"passed"}
