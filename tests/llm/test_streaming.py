@@ -220,8 +220,8 @@ def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], 
     written, heard = StreamedMessage(), list[str]()
     hearing = TextForwarder(heard.append)
     for piece in messages_server.events(body, every):
-        hearing.say(written.take(json.loads(piece.split(b"data: ", 1)[1])))
-    assert written.whole
+        hearing.forward(written.take(json.loads(piece.split(b"data: ", 1)[1])))
+    assert written.is_complete
     assert written.body() == body
     text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
     hearing.end(text)
@@ -469,9 +469,9 @@ def built(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
     written = StreamedCompletion()
     for delta in chunks:
         written.take({"choices": [{"index": 0, "delta": delta}]})
-    assert not written.whole
+    assert not written.is_complete
     written.take({"choices": [{"index": 0, "delta": None, "finish_reason": stop}]})
-    assert written.whole
+    assert written.is_complete
     return reply_of(written.body(), None)
 
 
@@ -578,6 +578,6 @@ async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
 
 def test_a_text_that_was_not_heard_so_is_no_answer() -> None:
     hearing = TextForwarder(lambda _: None)
-    hearing.say("other")
+    hearing.forward("other")
     with pytest.raises(CallFailed, match="do not match its whole text"):
         hearing.end("text")

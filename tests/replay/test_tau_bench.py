@@ -324,4 +324,4 @@ def test_outputs_are_searched_as_the_benchmark_does(tmp_path: Path) -> None:
     run.write_text(json.dumps(entries))
     (trial,) = trajectories(run)
     graded = grade(trial, trial.expected, same_database=True, assertions=())
-    assert (graded.failed, graded.unsaid) == (("COMMUNICATE",), ("secret",))
+    assert (graded.failed, graded.missing_outputs) == (("COMMUNICATE",), ("secret",))

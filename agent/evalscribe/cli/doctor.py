@@ -162,7 +162,7 @@ async def _sandbox_starts() -> str | NotConfigured:
 async def _store_opens(settings: Settings) -> str:
     database = open_database(settings.store_place)
     try:
-        return database.told()
+        return database.describe()
     finally:
         database.close()
 

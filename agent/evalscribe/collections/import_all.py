@@ -205,7 +205,9 @@ def _file(
     async def bring(collection: Collection, show: ShowImport) -> FileImport:
         if readers is None:
             archive, collection_store = _parts(workspace, dry_run=dry_run)
-            done = await import_file(archive, collection_store, opened.records, collection, show, said=overrides.said)
+            done = await import_file(
+                archive, collection_store, opened.records, collection, show, said=overrides.names_set
+            )
             return done.model_copy(update={"recognised_by": opened.why})
         piece = FilePiece(path=whole_path, overrides=opened.overrides, collection=collection)
         done = await _read_apart(readers, piece)
@@ -263,7 +265,12 @@ class Importer:
             async def bring(piece: FilePiece) -> FileImport:
                 opened = open_file(archive, piece.path, piece.overrides, in_folder=True)  # checked by the sender
                 return await import_file(
-                    archive, collection_store, opened.records, piece.collection, show_nothing, said=piece.overrides.said
+                    archive,
+                    collection_store,
+                    opened.records,
+                    piece.collection,
+                    show_nothing,
+                    said=piece.overrides.names_set,
                 )
 
             yield bring

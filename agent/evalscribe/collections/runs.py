@@ -108,7 +108,7 @@ async def import_run(
     await asyncio.to_thread(_refuse_several, opened, called)
     runs: dict[str, Run] = {}
     for file, records in opened:
-        done = await import_file(run_store, None, records, None, watcher.imported, said=file.overrides.said)
+        done = await import_file(run_store, None, records, None, watcher.imported, said=file.overrides.names_set)
         watcher.say(_told(file.name, done))
         if done.table:
             watcher.say(f"{file.name}: {done.table.text}", ("map",))

@@ -56,7 +56,7 @@ class HttpTarget:
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
                 follow_redirects=False,
-                event_hooks={"response": [limit_answers(AnswerLimits(whole=LARGEST))]},
+                event_hooks={"response": [limit_answers(AnswerLimits(body=LARGEST))]},
             )
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:

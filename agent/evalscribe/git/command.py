@@ -53,8 +53,8 @@ def require_git() -> None:
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for git: no inherited repository, no prompts, English messages."""
-    kept = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
-    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
+    inherited = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
+    return {**inherited, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
 
 
 class GitError(Exception):
@@ -98,14 +98,14 @@ class Git:
         """
         command = ["git", *self._options, *arguments]
         try:
-            with tempfile.TemporaryFile() as given:
-                given.write(feed or b"")
-                given.seek(0)
+            with tempfile.TemporaryFile() as stdin:
+                stdin.write(feed or b"")
+                stdin.seek(0)
                 process = subprocess.Popen(
                     command,
                     cwd=self.folder,
                     env=environment({**self._env, **(env or {})}),
-                    stdin=given,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                 )
@@ -125,18 +125,18 @@ class Git:
 
     def ask(self, *arguments: str) -> str | None:
         """Return a command's output; None if it fails."""
-        ended = self.run(*arguments)
-        return None if ended.code else ended.text
+        result = self.run(*arguments)
+        return None if result.code else result.text
 
     def output(self, *arguments: str, feed: bytes | None = None) -> bytes:
         """Return a command's output. Raises `GitError` if it fails."""
-        ended = self.run(*arguments, feed=feed)
-        if ended.code:
-            out = ended.out.decode("utf-8", "replace")
+        result = self.run(*arguments, feed=feed)
+        if result.code:
+            out = result.out.decode("utf-8", "replace")
             raise GitError(
-                " ".join(f"{ended.err} {out}".split())[:400] or f"git {arguments[0]} ended with {ended.code}"
+                " ".join(f"{result.err} {out}".split())[:400] or f"git {arguments[0]} ended with {result.code}"
             )
-        return ended.out
+        return result.out
 
     def text(self, *arguments: str) -> str:
         """Return a command's output without surrounding white space. Raises `GitError` if it fails."""
@@ -201,7 +201,7 @@ class GitResult(CompletedCommand):
     """Result of a command, with an error message that may be shown."""
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """The error output on one line, without secrets."""
         from evalscribe.redaction.redact import redact  # slow to import, and git seldom fails
 

@@ -49,28 +49,28 @@ def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | Man
     Raises:
         UsageError: The token would go to a host that a stranger could have named, or a package is missing.
     """
-    there, access = parse_address(remote_url), settings.github()
-    if there is None or access.key is None or not _belongs(there.host, access):
+    address, access = parse_address(remote_url), settings.github()
+    if address is None or access.key is None or not _belongs(address.host, access):
         return ManualForge(remote_url)
     try:
         from evalscribe.git.github import GitHubForge
     except ImportError as error:
         raise UsageError("pull requests on GitHub need PyGithub: pip install 'evalscribe[github]'") from error
-    return GitHubForge(access.url, access.key.get_secret_value(), there.path, remote_url)
+    return GitHubForge(access.url, access.key.get_secret_value(), address.path, remote_url)
 
 
 def advice(settings: Settings, remote_url: str | None) -> str | None:
     """Return the setting with which evalscribe opens the pull request itself; None if it already does, or cannot."""
-    there, access = parse_address(remote_url), settings.github()
-    if there is None:
+    address, access = parse_address(remote_url), settings.github()
+    if address is None:
         return None
-    if _belongs(there.host, access):
+    if _belongs(address.host, access):
         return (
             None if access.key else "Next time, set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
         )
     if access.key and access.url != GITHUB_API:
         return (
-            f"evalscribe opened no pull request: the API {access.url} does not belong to {there.host}. Set --api-url."
+            f"evalscribe opened no pull request: the API {access.url} does not belong to {address.host}. Set --api-url."
         )
     return None
 

@@ -33,9 +33,9 @@ def replace_section(mark: str, body: str | None, text: str) -> str:
     """Replace our section of the text. If people removed its marks, return the text unchanged."""
     if not body or not body.strip():
         return wrap_section(mark, text)
-    before, begun, rest = body.partition(_begin(mark))
-    _, ended, after = rest.partition(_end(mark))
-    return f"{before}{wrap_section(mark, text)}{after}" if begun and ended else body
+    before, begin_mark, rest = body.partition(_begin(mark))
+    _, end_mark, after = rest.partition(_end(mark))
+    return f"{before}{wrap_section(mark, text)}{after}" if begin_mark and end_mark else body
 
 
 def _begin(mark: str) -> str:
@@ -56,38 +56,38 @@ class PullRequestExists(DataError):
 
 def translate_error(what: str, error: GithubException) -> EvalscribeError:
     """Convert an API error; `what` completes the message after `cannot`."""
-    said = " ".join(_said(error))
+    message = " ".join(_messages(error))
     begin = f"cannot {what}: GitHub"
     if error.status == 401:
-        return AccessError(f"{begin} rejected the token ({said}); set GITHUB_TOKEN to a valid one")
-    if _limited(error, said):
+        return AccessError(f"{begin} rejected the token ({message}); set GITHUB_TOKEN to a valid one")
+    if _limited(error, message):
         return UnavailableError(
-            f"{begin} asks to wait because the token's rate limit is used up ({said}); try again later"
+            f"{begin} asks to wait because the token's rate limit is used up ({message}); try again later"
         )
     if error.status == 403:
-        return AccessError(f"{begin} denied access ({said}). The token lacks permission: {PERMISSION}")
+        return AccessError(f"{begin} denied access ({message}). The token lacks permission: {PERMISSION}")
     if error.status == 404:  # GitHub also returns 404 for a repository that the token may not see
-        return AccessError(f"{begin} found no such repository, or the token may not see it ({said}): {PERMISSION}")
+        return AccessError(f"{begin} found no such repository, or the token may not see it ({message}): {PERMISSION}")
     if error.status == 422:
-        kind = PullRequestExists if "already exists" in said else DataError
-        return kind(f"{begin} refused: {said}")
+        kind = PullRequestExists if "already exists" in message else DataError
+        return kind(f"{begin} refused: {message}")
     if error.status and error.status < 500:
-        return DataError(f"{begin} refused with status {error.status}: {said}")
-    return UnavailableError(f"{begin} failed with status {error.status}: {said}")
+        return DataError(f"{begin} refused with status {error.status}: {message}")
+    return UnavailableError(f"{begin} failed with status {error.status}: {message}")
 
 
-def _limited(error: GithubException, said: str) -> bool:
+def _limited(error: GithubException, message: str) -> bool:
     headers = {str(name).lower(): str(value) for name, value in (error.headers or {}).items()}
-    spent = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers or "rate limit" in said.lower()
+    spent = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers or "rate limit" in message.lower()
     return error.status == 429 or (error.status == 403 and spent)
 
 
-def _said(error: GithubException) -> Iterable[str]:
+def _messages(error: GithubException) -> Iterable[str]:
     """Yield the short messages in a response; the HTML page of a proxy has no such messages."""
     data = error.data if isinstance(error.data, dict) else {}
     parts = [data.get("message"), *(part.get("message") for part in data.get("errors") or () if isinstance(part, dict))]
-    said = [" ".join(str(part).split())[:200] for part in parts if part]
-    return said or ["no reason given"]
+    messages = [" ".join(str(part).split())[:200] for part in parts if part]
+    return messages or ["no reason given"]
 
 
 PART = "report"
@@ -183,13 +183,13 @@ class GitHubForge:
         """
         with _errors(f"comment on #{number} in {self.path}"):
             issue = self.repository.get_issue(number)
-            ours = next(
+            own_comment = next(
                 (comment for comment in issue.get_comments() if starts_with_section(mark, comment.body or "")), None
             )
-            if ours is None:
+            if own_comment is None:
                 return issue.create_comment(wrap_section(mark, body)).html_url
-            _rewrite(ours, wrap_section(mark, body))
-            return ours.html_url
+            _rewrite(own_comment, wrap_section(mark, body))
+            return own_comment.html_url
 
     def check(self) -> None:
         """Check that the API accepts the token; changes nothing. Raises `EvalscribeError`."""
@@ -204,15 +204,15 @@ class GitHubForge:
         if pull is None:
             try:
                 text = wrap_section(PART, body)
-                made = self.repository.create_pull(
+                created = self.repository.create_pull(
                     base=base, head=branch, title=title, body=text, draft=draft or NotSet
                 )
-                return _told(made, "new")
+                return _pull_request(created, "new")
             except GithubException as error:
                 pull = self._open(branch) if isinstance(translate_error("", error), PullRequestExists) else None
                 if pull is None:
                     raise
-        return _told(pull, "updated" if _updated(pull, title, body) else "unchanged")
+        return _pull_request(pull, "updated" if _updated(pull, title, body) else "unchanged")
 
     def _open(self, branch: str) -> "Pull | None":
         """Return the branch's open pull request, if any."""
@@ -245,7 +245,7 @@ def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").strip().split("\n")
 
 
-def _told(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -> PullRequest:
+def _pull_request(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -> PullRequest:
     return PullRequest(url=pull.html_url, number=pull.number, state=state, draft=bool(pull.draft))
 
 
@@ -255,8 +255,8 @@ def _errors(what: str) -> Iterator[None]:
     try:
         yield
     except (IncompletableObject, *_NO_API) as error:
-        said = f"cannot {what}: the server is not GitHub's API ({type(error).__name__})"
-        raise UnavailableError(said) from error
+        message = f"cannot {what}: the server is not GitHub's API ({type(error).__name__})"
+        raise UnavailableError(message) from error
     except GithubException as error:
         raise translate_error(what, error) from error
     except requests.exceptions.ContentDecodingError as error:

@@ -75,14 +75,18 @@ class GitHistory:
         while todo:
             place = todo.pop()
             if place not in before:
-                before[place] = [found for was in self._parents(place) if (found := self._changed_at(was))]
+                before[place] = [
+                    change_place
+                    for parent_place in self._parents(place)
+                    if (change_place := self._changed_at(parent_place))
+                ]
                 todo.extend(before[place])
         places = sorted(before, key=lambda place: self._age[place[0]])
         versions = [self._version(repo, place, before[place]) for place in places]
-        with_data = [(at, place) for at, place in enumerate(places) if has_data(versions[at].text or "")]
+        with_data = [(index, place) for index, place in enumerate(places) if has_data(versions[index].text or "")]
         texts = read_files(repo, [(commit, data_name(path)) for _, (commit, path) in with_data])
-        for (at, _), data in zip(with_data, texts, strict=True):
-            versions[at] = versions[at].model_copy(update={"data": data})
+        for (index, _), data in zip(with_data, texts, strict=True):
+            versions[index] = versions[index].model_copy(update={"data": data})
         yield from versions
 
     def _version(self, repo: ReportRepository, place: FileAtCommit, before: Sequence[FileAtCommit]) -> FileVersion:
@@ -157,13 +161,13 @@ def _existing(folder: Path) -> Path:
 def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
     """Return the full name and the commit of `ref`. Raises `UsageError` if it does not exist."""
     if not ref:
-        listed = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
-        known = dict(line.partition(" ")[::2] for line in listed.splitlines())
-        ref = next((known[name] or name for name in MAIN if name in known), "HEAD")
+        ref_lines = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
+        commits = dict(line.partition(" ")[::2] for line in ref_lines.splitlines())
+        ref = next((commits[name] or name for name in MAIN if name in commits), "HEAD")
     commit = repo.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if not commit:
-        there_is = "this repository has no commits yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
-        raise UsageError(f"available: {there_is}")
+        problem = "this repository has no commits yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
+        raise UsageError(f"available: {problem}")
     return ref, commit
 
 
@@ -227,10 +231,12 @@ def _person(author: str, email: str, others: str) -> tuple[str, str]:
 
     Addresses are compared without case; a person without one is identified by name. Names are shortened and cleaned.
     """
-    people = {found[2].lower(): found for one in others.split("\1") if (found := _COAUTHOR.fullmatch(one.strip()))}
-    helped = [found for found in people.values() if not found[1].endswith(_BOT)]
-    if author.endswith(_BOT) and len(helped) == 1:
-        author, email = helped[0][1], helped[0][2]
+    people = {
+        coauthor[2].lower(): coauthor for line in others.split("\1") if (coauthor := _COAUTHOR.fullmatch(line.strip()))
+    }
+    people_only = [coauthor for coauthor in people.values() if not coauthor[1].endswith(_BOT)]
+    if author.endswith(_BOT) and len(people_only) == 1:
+        author, email = people_only[0][1], people_only[0][2]
     return prose.name(author or email), email.lower() or author
 
 
@@ -238,30 +244,30 @@ def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[st
     """Return each commit's changes relative to each parent."""
     pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
     command = ["diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
-    asked = "".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs)
-    out = repo.output(*command, "--", REPORTS, feed=asked.encode())
+    pair_lines = "".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs)
+    out = repo.output(*command, "--", REPORTS, feed=pair_lines.encode())
     return dict(zip(pairs, _parsed(out), strict=True))
 
 
 def _parsed(out: bytes) -> Iterator[Changes]:
     """Yield the changes of each pair of commit and parent, in the order of the input."""
-    found: dict[str, CommitChange] | None = None
+    changes: dict[str, CommitChange] | None = None
     fields = iter(out.split(b"\0"))
     for field in fields:
         if field.startswith(b":"):
-            assert found is not None
+            assert changes is not None
             _, mode, old, blob, status = field[1:].split()
             paths = [os.fsdecode(next(fields)) for _ in range(2 if status[:1] in b"RC" else 1)]
             if status[:1] == b"R":
-                found[paths[0]] = CommitChange(None, None, same=False)
+                changes[paths[0]] = CommitChange(None, None, same=False)
             text = blob.decode() if mode.startswith(_FILE) else None
-            found[paths[-1]] = CommitChange(text, paths[0], same=old == blob)
+            changes[paths[-1]] = CommitChange(text, paths[0], same=old == blob)
         elif field:
-            if found is not None:
-                yield found
-            found = {}
-    if found is not None:
-        yield found
+            if changes is not None:
+                yield changes
+            changes = {}
+    if changes is not None:
+        yield changes
 
 
 MOST_BRANCHES = 100

@@ -34,8 +34,8 @@ def strip_credentials(url: str) -> str:
     except ValueError:
         return "(invalid address)"
     login, at, host = parts.netloc.rpartition("@")
-    kept = "git@" if at and login == "git" and parts.scheme == "ssh" else ""
-    return urlunsplit(parts._replace(netloc=kept + host)) if at else url
+    user = "git@" if at and login == "git" and parts.scheme == "ssh" else ""
+    return urlunsplit(parts._replace(netloc=user + host)) if at else url
 
 
 def parse_address(url: str | None) -> RemoteAddress | None:
@@ -61,25 +61,25 @@ def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
 
     The link that the server printed is preferred if it is on the server's host.
     """
-    there = parse_address(url)
-    if there is None:
+    remote = parse_address(url)
+    if remote is None:
         return ""
-    told = (address.rstrip(".,)") for address in _ADDRESS.findall(pushed.said))
-    own = next((address for address in told if _host(address) == there.host), None)
-    return own or _built(there, pushed.branch, base)
+    links = (link_text.rstrip(".,)") for link_text in _ADDRESS.findall(pushed.said))
+    link = next((link_text for link_text in links if _host(link_text) == remote.host), None)
+    return link or _built(remote, pushed.branch, base)
 
 
-def _built(there: RemoteAddress, branch: str, base: str) -> str:
+def _built(remote: RemoteAddress, branch: str, base: str) -> str:
     head, onto = quote(branch, safe="/"), quote(base, safe="/")
-    if "gitlab" in there.host:
+    if "gitlab" in remote.host:
         return (
-            f"{there.web}/-/merge_requests/new?merge_request%5Bsource_branch%5D={quote(branch, safe='')}"
+            f"{remote.web}/-/merge_requests/new?merge_request%5Bsource_branch%5D={quote(branch, safe='')}"
             f"&merge_request%5Btarget_branch%5D={quote(base, safe='')}"
         )
-    if "bitbucket" in there.host:
-        return f"{there.web}/pull-requests/new?source={quote(branch, safe='')}&dest={quote(base, safe='')}"
-    opened = "?expand=1" if there.host == "github.com" else ""
-    return f"{there.web}/compare/{onto}...{head}{opened}"
+    if "bitbucket" in remote.host:
+        return f"{remote.web}/pull-requests/new?source={quote(branch, safe='')}&dest={quote(base, safe='')}"
+    opened = "?expand=1" if remote.host == "github.com" else ""
+    return f"{remote.web}/compare/{onto}...{head}{opened}"
 
 
 def _hosted(host: str, path: str, scheme: str, port: int | None) -> RemoteAddress | None:
@@ -138,15 +138,17 @@ class Remotes:
             raise UsageError(f"remote {name!r} not found; remotes: {', '.join(names) or 'none'}")
         branch = self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
         upstream = self.git.ask("config", "--get", f"branch.{branch}.remote") if branch else None
-        wanted = [word for word in (name, upstream, "origin", names[0] if len(names) == 1 else None) if word in names]
-        if not wanted:
+        candidates = [
+            word for word in (name, upstream, "origin", names[0] if len(names) == 1 else None) if word in names
+        ]
+        if not candidates:
             raise UsageError(
                 f"several remotes; choose one with `remote`: {', '.join(names)}"
                 if names
                 else "the repository has no remote; add one with `git remote add origin URL`",
                 fields=("remote",),
             )
-        return str(wanted[0])
+        return str(candidates[0])
 
     def url(self, remote: str) -> str | None:
         """Return the address for pushes, or, if the user's git config maps it to a folder, the configured address."""
@@ -156,52 +158,52 @@ class Remotes:
         return strip_credentials(url) if url else None
 
     def fetch(self, remote: str, branch: str | None) -> tuple[str, str] | None:
-        there = self._pushed_to(remote)
+        push_url = self._pushed_to(remote)
         for _ in range(TRIES):
-            found = self._seen(remote, there, branch)
-            if found is None or self._has(found[1]):
-                return found
+            head = self._seen(remote, push_url, branch)
+            if head is None or self._has(head[1]):
+                return head
             options = ("--quiet", *_NO_FETCH_EFFECTS)
-            ref = f"refs/heads/{found[0]}"
-            ended = self.git.run("fetch", *options, "--", there, ref, at_most_s=TRANSFER_S)
-            if ended.code:
-                raise _refused(f"fetch {found[0]} from {remote}", ended)
-            if self._has(found[1]):  # False if the branch moved in the meantime
-                return found
+            ref = f"refs/heads/{head[0]}"
+            result = self.git.run("fetch", *options, "--", push_url, ref, at_most_s=TRANSFER_S)
+            if result.code:
+                raise _refused(f"fetch {head[0]} from {remote}", result)
+            if self._has(head[1]):  # False if the branch moved in the meantime
+                return head
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
     def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
-        ended = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
-        if ended.code:
-            raise _not_pushed(remote, branch, ended)
-        return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
+        result = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
+        if result.code:
+            raise _not_pushed(remote, branch, result)
+        return PushedBranch(branch=branch, commit=commit, said=_server_messages(result.err))
 
     def _pushed_to(self, remote: str) -> str:
         """Return where a push goes, so that branches are read there too: a different `pushurl`, or the remote."""
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
-    def _seen(self, remote: str, there: str, branch: str | None) -> tuple[str, str] | None:
+    def _seen(self, remote: str, push_url: str, branch: str | None) -> tuple[str, str] | None:
         """Return name and newest commit of a branch on the remote."""
-        asked = ("--symref", "--", there, "HEAD", "refs/heads/*")
-        ended = self.git.run("ls-remote", *asked, at_most_s=self.answer_s)
-        if ended.code:
-            raise _refused(f"reach {remote}", ended)
-        lines = [line.partition("\t")[::2] for line in ended.text.splitlines()]
+        arguments = ("--symref", "--", push_url, "HEAD", "refs/heads/*")
+        result = self.git.run("ls-remote", *arguments, at_most_s=self.answer_s)
+        if result.code:
+            raise _refused(f"reach {remote}", result)
+        lines = [line.partition("\t")[::2] for line in result.text.splitlines()]
         heads = {ref.removeprefix("refs/heads/"): commit for commit, ref in lines if ref.startswith("refs/heads/")}
         tips = {name: commit for name, commit in heads.items() if _NAME.fullmatch(name)}
         if branch is None:
-            branch = self._main(remote, [said.removeprefix("ref: ") for said, ref in lines if ref == "HEAD"], tips)
+            branch = self._main(remote, [target.removeprefix("ref: ") for target, ref in lines if ref == "HEAD"], tips)
         return (branch, tips[branch]) if branch in tips else None
 
     def _main(self, remote: str, heads: list[str], tips: dict[str, str]) -> str | None:
         """Return the main branch: the remote's HEAD, else the HEAD recorded locally, else a branch with a usual name,
         else the only branch.
         """
-        noted = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
+        recorded = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
         names = [name.removeprefix("refs/heads/") for name in heads]
-        names += [noted.removeprefix(f"refs/remotes/{remote}/"), *MAIN_NAMES, *(tips if len(tips) == 1 else ())]
+        names += [recorded.removeprefix(f"refs/remotes/{remote}/"), *MAIN_NAMES, *(tips if len(tips) == 1 else ())]
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
@@ -213,21 +215,21 @@ class Remotes:
         return self.git.run("rev-list", *options, commit, "--").code == 0
 
 
-def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
+def _not_pushed(remote: str, branch: str, result: GitResult) -> EvalscribeError:
     """Return the error of a failed push, which says whether the server rejected it or the network failed."""
-    rejected = re.search(r"^!\t\S+\t(.+)$", ended.text, re.MULTILINE)
+    rejected = re.search(r"^!\t\S+\t(.+)$", result.text, re.MULTILINE)
     if rejected is None:
-        return _refused(f"push {branch} to {remote}", ended)
-    said = _server_said(ended.err)
-    return DataError(f"{remote} rejected {branch}: {rejected[1]}{f': {said}' if said else ''}"[:600])
+        return _refused(f"push {branch} to {remote}", result)
+    message = _server_messages(result.err)
+    return DataError(f"{remote} rejected {branch}: {rejected[1]}{f': {message}' if message else ''}"[:600])
 
 
-def _refused(what: str, ended: GitResult) -> EvalscribeError:
-    if _NO_ACCESS.search(ended.err):
-        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works in this repository")
-    return UnavailableError(f"git cannot {what}: {ended.said}")
+def _refused(what: str, result: GitResult) -> EvalscribeError:
+    if _NO_ACCESS.search(result.err):
+        return AccessError(f"git cannot {what}: {result.message}\ncheck that `git push` works in this repository")
+    return UnavailableError(f"git cannot {what}: {result.message}")
 
 
-def _server_said(err: str) -> str:
+def _server_messages(err: str) -> str:
     lines = (line.removeprefix("remote:").strip() for line in err.splitlines() if line.startswith("remote:"))
     return "\n".join(line for line in lines if line.isprintable() and line)

@@ -94,8 +94,8 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 def _no_name(repo: ReportRepository) -> str | None:
     """Return an error if no author is configured, because git would use the machine's name as author."""
-    for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
-        if repo.ask(*_NAMED, "var", who) is None:
+    for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+        if repo.ask(*_NAMED, "var", identity) is None:
             return "no author is configured in git; set user.name and user.email"
     return None
 
@@ -146,15 +146,15 @@ class ReportsFolder:
 
         With `run_id`, also return files in other folders whose name and text contain this run's id.
         """
-        found = []
+        reports = []
         for file in self._files():
             fit = folder_fit(provider, model, PurePosixPath(self._name(file)).parts[:-1])
             own = run_id if run_id and _is_named_for(run_id, file.name) else None
             if (fit is None and own is None) or (report := self._read(file)) is None:
                 continue
             if (fit is not None and (fit < 2 or _is_about(report, model))) or (own and own in report.text):
-                found.append(report)
-        return found
+                reports.append(report)
+        return reports
 
     def all(self) -> Iterator[ReportFile]:
         """Yield every report, by name."""
@@ -327,10 +327,10 @@ def _is_about(report: ReportFile, model: str) -> bool:
     if not slash:
         return True
     spelled = "[._-]".join(map(re.escape, re.split(r"[._-]", name)))
-    named = re.findall(rf"([\w.-]+)/{spelled}(?![\w.-])", report.text[:_HEAD], re.IGNORECASE)
-    if any(same_model("", f"{one}/x", "", f"{vendor}/x") for one in named):
+    vendor_names = re.findall(rf"([\w.-]+)/{spelled}(?![\w.-])", report.text[:_HEAD], re.IGNORECASE)
+    if any(same_model("", f"{vendor_name}/x", "", f"{vendor}/x") for vendor_name in vendor_names):
         return True
-    return not named and report.name.partition("/")[0] in ROUTING_PROVIDERS
+    return not vendor_names and report.name.partition("/")[0] in ROUTING_PROVIDERS
 
 
 def _replace(target: Path, content: bytes) -> None:

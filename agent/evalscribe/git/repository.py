@@ -36,70 +36,70 @@ class Trees:
     def __init__(self, git: GitFolder) -> None:
         self.git = git
 
-    def listed(self, *arguments: str) -> Iterator[Blob]:
+    def list_blobs(self, *arguments: str) -> Iterator[Blob]:
         """Parse the output of `ls-tree` for a commit."""
-        ended = self.git.run("ls-tree", "-z", "--full-tree", *arguments)
-        if ended.code:
-            raise UsageError(f"git cannot list the files of a commit: {ended.said}")
-        for line in ended.text.split("\0"):
-            about, tabbed, path = line.partition("\t")
+        result = self.git.run("ls-tree", "-z", "--full-tree", *arguments)
+        if result.code:
+            raise UsageError(f"git cannot list the files of a commit: {result.message}")
+        for line in result.text.split("\0"):
+            properties, tabbed, path = line.partition("\t")
             if tabbed:
-                mode, _, id = about.split(" ")
+                mode, _, id = properties.split(" ")
                 yield Blob(mode, id, path)
 
     def blob(self, commit: str, path: str) -> Blob | None:
         """Return what the commit has at this path; None if it has nothing there."""
         if not _is_place(path):
             return None
-        return next((blob for blob in self.listed(commit, "--", path) if blob.path == path), None)
+        return next((blob for blob in self.list_blobs(commit, "--", path) if blob.path == path), None)
 
     def changed(self, base: str, files: Mapping[str, str]) -> str:
         """Write a tree like the commit's, but with the texts of these files; return its id."""
         return self._written(("read-tree", "--end-of-options", base), base, files)
 
-    def merged(self, ours: str, theirs: str, files: Mapping[str, str]) -> str:
+    def merged(self, commit: str, other: str, files: Mapping[str, str]) -> str:
         """Merge the trees of two commits: take `files` as given, and every other file from the side that changed it.
 
         Raises `DataError` if both sides changed a file.
         """
-        common = self.git.ask("merge-base", ours, theirs) or self.git.run("mktree").text  # the empty tree
-        commits = ("--end-of-options", common, ours, theirs)
-        return self._written(("read-tree", "-i", "-m", "--aggressive", *commits), theirs, files)
+        common = self.git.ask("merge-base", commit, other) or self.git.run("mktree").text  # the empty tree
+        commits = ("--end-of-options", common, commit, other)
+        return self._written(("read-tree", "-i", "-m", "--aggressive", *commits), other, files)
 
     def _written(self, start: tuple[str, ...], base: str, files: Mapping[str, str]) -> str:
-        listed = b"".join(self._listing(base, path, text) for path, text in files.items())
+        index_lines = b"".join(self._listing(base, path, text) for path, text in files.items())
         with tempfile.TemporaryDirectory(prefix="evalscribe-") as folder:
             env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
             for arguments, feed in (
                 (start, b""),
-                (("update-index", "-z", "--index-info"), listed),
+                (("update-index", "-z", "--index-info"), index_lines),
                 (("write-tree", "--missing-ok"), b""),  # a partial clone left files on the remote
             ):
-                ended = self.git.run(*arguments, feed=feed, env=env)
-                _check_merged(ended.err)
-                if ended.code or ended.err.startswith("error:"):
+                result = self.git.run(*arguments, feed=feed, env=env)
+                _check_merged(result.err)
+                if result.code or result.err.startswith("error:"):
                     names = ", ".join(files)
                     raise UsageError(
-                        f"{names[:200]!r} cannot be put into {base[:12]}: {ended.said}. Nothing was changed"
+                        f"{names[:200]!r} cannot be put into {base[:12]}: {result.message}. Nothing was changed"
                     )
-        return ended.text
+        return result.text
 
     def _listing(self, base: str, path: str, text: str) -> bytes:
         """Return a line for `update-index --index-info`."""
-        there = self.blob(base, path)
-        if not _is_place(path) or (there and not there.regular) or self._runs_through_a_file(base, path):
+        blob = self.blob(base, path)
+        if not _is_place(path) or (blob and not blob.regular) or self._runs_through_a_file(base, path):
             raise UsageError(f"{path[:200]!r} cannot be a regular file in {base[:12]}. Nothing was changed")
-        ended = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
-        if ended.code:
-            raise DataError(f"git cannot store a file: {ended.said}. Nothing was changed")
-        mode = there.mode if there else FILE
-        return f"{mode} {ended.text}\t".encode() + os.fsencode(path) + b"\0"
+        result = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
+        if result.code:
+            raise DataError(f"git cannot store a file: {result.message}. Nothing was changed")
+        mode = blob.mode if blob else FILE
+        return f"{mode} {result.text}\t".encode() + os.fsencode(path) + b"\0"
 
     def _runs_through_a_file(self, base: str, path: str) -> bool:
         """Return True if a parent folder of the path is a file or link, which git would silently replace."""
         parents = [parent.as_posix() for parent in PurePosixPath(path).parents][:-1]
         return bool(parents) and any(
-            blob.mode != FOLDER for blob in self.listed(base, "--", *parents) if blob.path in parents
+            blob.mode != FOLDER for blob in self.list_blobs(base, "--", *parents) if blob.path in parents
         )
 
 
@@ -126,15 +126,15 @@ def open_repository(folder: Path) -> "GitRepository":
     """Open the repository that a folder belongs to. Raises `UsageError` if there is none with a working tree."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
-    ended = GitFolder(folder).run("rev-parse", "--show-toplevel")
-    if ended.code or not ended.text:
-        usual = not ended.said or any(words in ended.err for words in NONE_HERE)
-        why = "" if usual else f" that can be used: {ended.said}"
+    result = GitFolder(folder).run("rev-parse", "--show-toplevel")
+    if result.code or not result.text:
+        is_outside = not result.message or any(words in result.err for words in NONE_HERE)
+        explanation = "" if is_outside else f" that can be used: {result.message}"
         raise UsageError(
-            f"{folder.resolve()} is not in a git repository with a working tree{why}.\n"
+            f"{folder.resolve()} is not in a git repository with a working tree{explanation}.\n"
             "Work in a clone, or create a repository: git init, git add, git commit."
         )
-    return GitRepository(Path(ended.text))
+    return GitRepository(Path(result.text))
 
 
 class GitRepository:
@@ -156,10 +156,10 @@ class GitRepository:
         return commit
 
     def files(self, commit: str) -> tuple[str, ...]:
-        return tuple(blob.path for blob in self.trees.listed("-r", commit) if blob.regular)
+        return tuple(blob.path for blob in self.trees.list_blobs("-r", commit) if blob.regular)
 
     def links(self, commit: str) -> tuple[str, ...]:
-        return tuple(blob.path for blob in self.trees.listed("-r", commit) if not blob.regular)
+        return tuple(blob.path for blob in self.trees.list_blobs("-r", commit) if not blob.regular)
 
     def tip(self, branch: str) -> BranchTip | None:
         commit = self._commit_id(f"refs/heads/{branch}")
@@ -174,22 +174,22 @@ class GitRepository:
         blob = self.trees.blob(commit, path)
         if blob is None or not blob.regular:
             return None
-        ended = self.git.run("cat-file", "blob", blob.id)
+        result = self.git.run("cat-file", "blob", blob.id)
         try:
-            return None if ended.code or b"\0" in ended.out else ended.out.decode("utf-8")
+            return None if result.code or b"\0" in result.out else result.out.decode("utf-8")
         except UnicodeDecodeError:
             return None
 
     def changed(self, paths: Iterable[str]) -> tuple[str, ...]:
-        asked = [path for path in paths if path and "\0" not in path]
-        if not asked:
+        listed_paths = [path for path in paths if path and "\0" not in path]
+        if not listed_paths:
             return ()
         options = ("--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames")
-        ended = self.git.run("status", *options, "--ignore-submodules=none", "--", *asked)
-        if ended.code:
-            raise UsageError(f"git cannot list the changes in {self.root}: {ended.said}")
-        different = {line[3:] for line in ended.text.split("\0") if line}
-        return tuple(path for path in asked if path in different)
+        result = self.git.run("status", *options, "--ignore-submodules=none", "--", *listed_paths)
+        if result.code:
+            raise UsageError(f"git cannot list the changes in {self.root}: {result.message}")
+        changed_paths = {line[3:] for line in result.text.split("\0") if line}
+        return tuple(path for path in listed_paths if path in changed_paths)
 
     def commit(
         self,
@@ -259,25 +259,25 @@ class GitRepository:
 
     def _check_identity(self) -> None:
         """Check that an author is configured: git would derive a name from the machine's."""
-        if any(self.git.run("var", who).code for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
+        if any(self.git.run("var", identity).code for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
             raise UsageError("no author is configured in git; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
         """Create the commit, signed if `commit.gpgSign` is set, which `git commit-tree` does not read itself."""
-        signed = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
-        above = [word for parent in parents for word in ("-p", parent)]
+        sign_option = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
+        parent_options = [word for parent in parents for word in ("-p", parent)]
         text = message.replace("\0", "").encode("utf-8", "replace")
-        ended = self.git.run("commit-tree", *signed, *above, "-F", "-", tree, feed=text)
-        if ended.code:
-            hint = " (commit.gpgSign requires a signature)" if signed else ""
-            raise UsageError(f"git created no commit{hint}: {ended.said}. Nothing was changed")
-        return ended.text
+        result = self.git.run("commit-tree", *sign_option, *parent_options, "-F", "-", tree, feed=text)
+        if result.code:
+            hint = " (commit.gpgSign requires a signature)" if sign_option else ""
+            raise UsageError(f"git created no commit{hint}: {result.message}. Nothing was changed")
+        return result.text
 
     def _move(self, branch: str, commit: str, tip: str | None) -> None:
         """Move the branch from `tip` to `commit`, unless another process moved it; without `tip`, create the branch."""
-        ended = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
-        if ended.code:
-            raise UsageError(f"the branch {branch} was not moved: {ended.said}; try again")
+        result = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
+        if result.code:
+            raise UsageError(f"the branch {branch} was not moved: {result.message}; try again")
 
 
 def _first_line(path: Path) -> str | None:
@@ -296,7 +296,7 @@ OTHERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
     """Return the state of a folder's source files; `without` lists folders to ignore, such as reports."""
-    left_out = tuple(path.resolve() for path in without)
+    excluded_folders = tuple(path.resolve() for path in without)
     try:
         git = GitFolder(folder)
         top, commit = git.ask("rev-parse", "--show-toplevel"), git.ask("rev-parse", "--verify", "--quiet", "HEAD")
@@ -304,24 +304,28 @@ def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
         top = commit = None
     if not top or not commit:
         return SourceState(code=_digest(folder, _python_files(folder)))
-    changed = [path for path in _changed(git, Path(top)) if not any(path.is_relative_to(one) for one in left_out)]
+    changed = [
+        path
+        for path in _changed(git, Path(top))
+        if not any(path.is_relative_to(excluded) for excluded in excluded_folders)
+    ]
     return SourceState(commit=commit, dirty=bool(changed), code=_digest(Path(top), changed) if changed else None)
 
 
 def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
     """Yield the folder's files that differ from HEAD, including untracked files."""
-    told = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".") or ""
-    paths = (top / entry[3:] for entry in told.split("\0") if entry)
+    status = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".") or ""
+    paths = (top / entry[3:] for entry in status.split("\0") if entry)
     yield from (path for path in paths if OTHERS.isdisjoint(path.relative_to(top).parts))
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    seen = 0
+    file_count = 0
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in OTHERS)
         yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
-        seen += len(files)
-        if seen > MOST_FILES:
+        file_count += len(files)
+        if file_count > MOST_FILES:
             return
 
 

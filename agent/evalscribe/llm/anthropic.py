@@ -42,7 +42,7 @@ class StreamedMessage:
     """A `StreamedBody` for the Messages API. Unknown event and delta types are ignored, as the vendor requires."""
 
     def __init__(self) -> None:
-        self.whole = False
+        self.is_complete = False
         self._message: dict[str, Any] = {}
         self.counted = False
         """Whether the service has reported the final number of output tokens, which the first event lacks."""
@@ -64,10 +64,10 @@ class StreamedMessage:
             case "message_delta":
                 self._end(event["delta"], event.get("usage") or {})
             case "message_stop":
-                self.whole = bool(self._message)
+                self.is_complete = bool(self._message)
             case "message":
                 self._start(event)
-                self._blocks, self.whole, self.counted = event["content"], True, True
+                self._blocks, self.is_complete, self.counted = event["content"], True, True
             case "error":
                 raise ValueError("an error in place of an answer")
         return ""
@@ -170,19 +170,19 @@ class AnthropicModel:
 
         try:
             if on_text:
-                return await self._heard(request, TextForwarder(on_text))
+                return await self._stream_reply(request, TextForwarder(on_text))
             return self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
         except PromptTooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
 
-    async def _heard(self, request: Request, hearing: TextForwarder) -> Reply:
-        written = StreamedMessage()
-        received = stream_text(self._stream(request), written, self.host, self._timeout_s, self.failure)
-        async with aclosing(received) as texts:
+    async def _stream_reply(self, request: Request, forwarder: TextForwarder) -> Reply:
+        message = StreamedMessage()
+        text_stream = stream_text(self._stream(request), message, self.host, self._timeout_s, self.failure)
+        async with aclosing(text_stream) as texts:
             async for text in texts:
-                hearing.say(text)
-        reply = self._reply(written)
-        hearing.end(reply.text)
+                forwarder.forward(text)
+        reply = self._reply(message)
+        forwarder.end(reply.text)
         return reply
 
     def forget(self, request: Request) -> None:

@@ -31,22 +31,22 @@ IN_A_STREAM = {
 """HTTP status for errors that arrive in the middle of a stream, by their type."""
 
 
-def map_anthropic_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
+def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | EvalscribeError:
     """Map an error of the SDK to an exception that contains nothing of the request, such as the key."""
-    if refused := map_size_error(error, asked):
-        return refused
+    if size_error := map_size_error(error, target):
+        return size_error
     if isinstance(error, anthropic.APIStatusError):
-        return map_response(_refusal(error), asked)
+        return map_response(_refusal(error), target)
     if isinstance(error, anthropic.APIConnectionError | TimeoutError):
-        return map_connection_error(error, asked, late=isinstance(error, anthropic.APITimeoutError | TimeoutError))
+        return map_connection_error(error, target, late=isinstance(error, anthropic.APITimeoutError | TimeoutError))
     if isinstance(error, anthropic.CredentialsError):
-        return AccessError(f"No usable key for {asked.host}: set {asked.provider.key_name}.")
+        return AccessError(f"No usable key for {target.host}: set {target.provider.key_name}.")
     if isinstance(error, anthropic.RetryableError):
-        return TransientFailure(f"{asked.host} asked for a retry")
+        return TransientFailure(f"{target.host} asked for a retry")
     if isinstance(error, httpx2.TransportError):
         # The SDK does not wrap errors that interrupt a stream.
-        return map_connection_error(error, asked, late=isinstance(error, httpx2.TimeoutException))
-    return unreadable_answer(error, asked)
+        return map_connection_error(error, target, late=isinstance(error, httpx2.TimeoutException))
+    return unreadable_answer(error, target)
 
 
 def _refusal(error: anthropic.APIStatusError) -> ErrorResponse:

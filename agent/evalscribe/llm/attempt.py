@@ -115,7 +115,7 @@ class ErrorResponse(Frozen):
     """Seconds that the service asks to wait."""
 
     @property
-    def said(self) -> str:
+    def message_suffix(self) -> str:
         return f": {self.words}" if self.words else ""
 
     def has(self, *signs: str) -> bool:
@@ -123,55 +123,59 @@ class ErrorResponse(Frozen):
         return any(sign in text for sign in signs)
 
 
-def map_response(refusal: ErrorResponse, asked: CallTarget) -> CallFailed | EvalscribeError:
+def map_response(refusal: ErrorResponse, target: CallTarget) -> CallFailed | EvalscribeError:
     """Map an error response to an exception, which is marked as free if the service did no work."""
-    told = f"({refusal.status}{refusal.said})"
-    ended = _ends_all(refusal, asked, told)
-    if ended is not None:
-        return ended
+    details = f"({refusal.status}{refusal.message_suffix})"
+    final_error = _error_for_all_calls(refusal, target, details)
+    if final_error is not None:
+        return final_error
     if refusal.status == 413 or (refusal.status in (400, 422, 500) and refusal.has(*TOO_LONG)):
-        return PromptTooLong(f"the prompt is too long for {asked.host} {told}", free=True)
+        return PromptTooLong(f"the prompt is too long for {target.host} {details}", free=True)
     if refusal.status in RETRIED_STATUSES or refusal.status >= 500:
         limited = refusal.status == 429
         name = "is overloaded" if refusal.status == 529 else "limits the rate" if limited else "failed"
-        return TransientFailure(f"{asked.host} {name} {told}", free=True, after=refusal.after, limited=limited)
+        return TransientFailure(f"{target.host} {name} {details}", free=True, after=refusal.after, limited=limited)
     if 200 <= refusal.status < 300:
-        return CallFailed(f"{asked.host} broke off its answer {told}")
-    return CallFailed(f"{asked.host} rejected the request {told}", free=True, cause="answer")
+        return CallFailed(f"{target.host} broke off its answer {details}")
+    return CallFailed(f"{target.host} rejected the request {details}", free=True, cause="answer")
 
 
-def _ends_all(refusal: ErrorResponse, asked: CallTarget, told: str) -> EvalscribeError | None:
-    key = asked.provider.key_name
+def _error_for_all_calls(refusal: ErrorResponse, target: CallTarget, details: str) -> EvalscribeError | None:
+    key = target.provider.key_name
     if refusal.status == 402 or refusal.has(*UNPAID):
-        return AccessError(f"{asked.host} requires payment {told}. See the account's billing.")
+        return AccessError(f"{target.host} requires payment {details}. See the account's billing.")
     if refusal.status == 401 or refusal.has(*WRONG_KEY):
-        return AccessError(f"{asked.host} refused the key {told}. Check {key}.")
+        return AccessError(f"{target.host} refused the key {details}. Check {key}.")
     if refusal.status == 404 or refusal.has(*NO_MODEL):
-        return UsageError(f"{asked.host} has no model {asked.model} {told}. Name another model, as PROVIDER/MODEL.")
+        return UsageError(
+            f"{target.host} has no model {target.model} {details}. Name another model, as PROVIDER/MODEL."
+        )
     if refusal.status == 403 and not refusal.has(*FLAGGED):
-        return AccessError(f"{asked.host} denied access with this key {told}. Check {key}.")
+        return AccessError(f"{target.host} denied access with this key {details}. Check {key}.")
     return None
 
 
-def map_connection_error(error: Exception, asked: CallTarget, *, late: bool) -> TransientFailure:
+def map_connection_error(error: Exception, target: CallTarget, *, late: bool) -> TransientFailure:
     """Map a connection error. `late`: whether the call timed out."""
-    host = asked.host
+    host = target.host
     if isinstance(error.__cause__, NEVER_SENT):
-        ends_all = UnavailableError(f"{host} cannot be reached. Check the network and {asked.provider.url_name}.")
+        ends_all = UnavailableError(f"{host} cannot be reached. Check the network and {target.provider.url_name}.")
         return TransientFailure(f"{host} cannot be reached", free=True, ends_all=ends_all)
     if late:
         return TransientFailure(f"{host} did not answer in time")
     return TransientFailure(f"{host} closed the connection without an answer")
 
 
-def map_size_error(error: Exception, asked: CallTarget) -> AnswerNotRead | None:
+def map_size_error(error: Exception, target: CallTarget) -> AnswerNotRead | None:
     """Map an `AnswerTooLarge` error, which an SDK may have wrapped; None for any other error."""
     cause = error if isinstance(error, AnswerTooLarge) else error.__cause__
-    return AnswerNotRead(f"{asked.host} sent {cause}: too large to read") if isinstance(cause, AnswerTooLarge) else None
+    return (
+        AnswerNotRead(f"{target.host} sent {cause}: too large to read") if isinstance(cause, AnswerTooLarge) else None
+    )
 
 
-def unreadable_answer(error: Exception, asked: CallTarget) -> CallFailed:
-    return CallFailed(f"{asked.host} sent an answer that cannot be read ({type(error).__name__})")
+def unreadable_answer(error: Exception, target: CallTarget) -> CallFailed:
+    return CallFailed(f"{target.host} sent an answer that cannot be read ({type(error).__name__})")
 
 
 def one_short_line(words: object) -> str:
@@ -199,7 +203,7 @@ MAX_STREAM_FACTOR = 10
 class StreamedBody(Protocol):
     """A response body that is built from stream events."""
 
-    whole: bool
+    is_complete: bool
     """Whether the event that ends the answer has arrived."""
 
     def take(self, event: dict[str, Any]) -> str:
@@ -211,31 +215,31 @@ class TextForwarder:
 
     def __init__(self, on_text: OnText) -> None:
         self._on_text = on_text
-        self._heard: list[str] = []
+        self._forwarded: list[str] = []
         self._half = ""
         """First half of a surrogate pair that was split between two pieces."""
 
-    def say(self, piece: str) -> None:
+    def forward(self, piece: str) -> None:
         text = self._half + piece
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        self._tell(sendable(text.removesuffix(self._half)))
+        self._send(sendable(text.removesuffix(self._half)))
 
     def end(self, text: str) -> None:
         """Forward the rest of the whole text. Raises `CallFailed` if other text was forwarded before."""
-        heard = "".join(self._heard)
-        if not text.startswith(heard):
+        forwarded = "".join(self._forwarded)
+        if not text.startswith(forwarded):
             raise CallFailed("the pieces of an answer do not match its whole text")
-        self._tell(text[len(heard) :])
+        self._send(text[len(forwarded) :])
 
-    def _tell(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         if text:
-            self._heard.append(text)
+            self._forwarded.append(text)
             self._on_text(text)
 
 
 async def stream_text(
     opened: "Awaitable[anthropic.AsyncStream[Any] | openai.AsyncStream[Any]]",
-    written: StreamedBody,
+    body: StreamedBody,
     host: str,
     timeout_s: float,
     mapped: Callable[[Exception], Exception],
@@ -246,20 +250,22 @@ async def stream_text(
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + MAX_STREAM_FACTOR * timeout_s
-    begun = heard = False
+    started = has_text = False
 
     def failure(error: Exception) -> Exception:
-        return _after_work(error if isinstance(error, CallFailed) else mapped(error), begun=begun, heard=heard)
+        return _after_work(
+            error if isinstance(error, CallFailed) else mapped(error), started=started, has_text=has_text
+        )
 
     stream = await attempt(opened, timeout_s, mapped)
     try:
         events = _bodies(stream)
         while (
-            piece := await attempt(_next(events, written), min(timeout_s, deadline - loop.time()), failure)
+            piece := await attempt(_next(events, body), min(timeout_s, deadline - loop.time()), failure)
         ) is not None:
-            begun, heard = True, heard or bool(piece)
+            started, has_text = True, has_text or bool(piece)
             yield piece
-        if not written.whole:
+        if not body.is_complete:
             raise failure(TransientFailure(f"{host} broke off its answer"))
     finally:
         await stream.close()
@@ -278,12 +284,12 @@ async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]"
         raise ValueError("no event")
 
 
-async def _next(events: AsyncIterator[dict[str, Any]], written: StreamedBody) -> str | None:
+async def _next(events: AsyncIterator[dict[str, Any]], body: StreamedBody) -> str | None:
     event = await anext(events, None)
-    return None if event is None else written.take(event)
+    return None if event is None else body.take(event)
 
 
-def _after_work(failure: Exception, *, begun: bool, heard: bool) -> Exception:
+def _after_work(failure: Exception, *, started: bool, has_text: bool) -> Exception:
     """Convert a failure that occurred after the service began to answer.
 
     The call is not free, and it is not retried once text was forwarded.
@@ -291,7 +297,7 @@ def _after_work(failure: Exception, *, begun: bool, heard: bool) -> Exception:
     An error that would end all calls becomes a `CallFailed`, because only that class counts the usage. The next call
     raises the error again.
     """
-    if heard or (begun and not isinstance(failure, CallFailed)):
+    if has_text or (started and not isinstance(failure, CallFailed)):
         usage = failure.usage if isinstance(failure, CallFailed) else None
         return CallFailed(f"the answer broke off: {failure}", usage)
     if isinstance(failure, CallFailed):

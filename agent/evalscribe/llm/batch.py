@@ -48,9 +48,9 @@ class BatchPacing(Frozen):
     failures: int = 8
     """Maximum consecutive failures of calls to the service."""
 
-    def wait(self, times: int, asked: float | None = None) -> float:
+    def wait(self, times: int, requested_s: float | None = None) -> float:
         """Return the seconds to wait after `times` attempts. `asked`: seconds that the service asks to wait."""
-        return min(self.longest_poll_s, max(asked or 0.0, self.poll_s * 1.5 ** min(times, 20)))
+        return min(self.longest_poll_s, max(requested_s or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
 
 class BatchDelivery:
@@ -71,27 +71,27 @@ class BatchDelivery:
         """
         for failures in count(1):
             try:
-                found: str | None = await self._api.create(params)
+                batch_id: str | None = await self._api.create(params)
             except (SubmissionUncertain, TransientFailure) as error:
                 await self._pause(error, failures)
-                found = await self._found(intent) if isinstance(error, SubmissionUncertain) else None
+                batch_id = await self._find_batch(intent) if isinstance(error, SubmissionUncertain) else None
             except (CallFailed, EvalscribeError):
                 self._intents.drop(intent.id)
                 raise
-            if found:
-                self._intents.submitted(intent.id, found)
-                return found
+            if batch_id:
+                self._intents.submitted(intent.id, batch_id)
+                return batch_id
         raise AssertionError("the last attempt returns or raises")
 
     async def recovered(self, intent: BatchIntent) -> str | None:
         """Return the id of the batch that another process sent for an intent; drop an intent that was never sent."""
         while True:
-            with self._intents.claim(intent.id) as mine:
-                now = self._intents.of(intent.keys[0])
-                if now is None or now.id != intent.id or now.batch_id:
-                    return now.batch_id if now and now.id == intent.id else None
-                if mine:
-                    return await self._looked_for(now)
+            with self._intents.claim(intent.id) as is_claimed:
+                current = self._intents.of(intent.keys[0])
+                if current is None or current.id != intent.id or current.batch_id:
+                    return current.batch_id if current and current.id == intent.id else None
+                if is_claimed:
+                    return await self._find_or_drop(current)
             await asyncio.sleep(self._pace.wait(0))
 
     async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
@@ -105,15 +105,17 @@ class BatchDelivery:
                 try:
                     missing = set(intent.keys)
                     async with aclosing(self._api.results(batch_id)) as results:
-                        async for some in results:
-                            ours = {key: some[key] for key in some.keys() & missing}
-                            missing -= ours.keys()
-                            self._intents.settle(ours)
-                            yield ours
-                    nothing: BatchOutcome = UnansweredQuestion(reason=f"{batch_id} has no result for it", charged=True)
-                    left_out = dict.fromkeys(missing, nothing)
-                    self._intents.settle(left_out)
-                    yield left_out
+                        async for chunk in results:
+                            outcomes = {key: chunk[key] for key in chunk.keys() & missing}
+                            missing -= outcomes.keys()
+                            self._intents.settle(outcomes)
+                            yield outcomes
+                    no_result: BatchOutcome = UnansweredQuestion(
+                        reason=f"{batch_id} has no result for it", charged=True
+                    )
+                    without_result = dict.fromkeys(missing, no_result)
+                    self._intents.settle(without_result)
+                    yield without_result
                     return
                 except TransientFailure as error:
                     await self._pause(error, failures)
@@ -127,29 +129,33 @@ class BatchDelivery:
                 fields=("batch",),
             ) from None
 
-    async def _looked_for(self, intent: BatchIntent) -> str | None:
-        found = await self._found(intent)
-        if found is None:
+    async def _find_or_drop(self, intent: BatchIntent) -> str | None:
+        batch_id = await self._find_batch(intent)
+        if batch_id is None:
             self._intents.drop(intent.id)
         else:
-            self._intents.submitted(intent.id, found)
-        return found
+            self._intents.submitted(intent.id, batch_id)
+        return batch_id
 
-    async def _found(self, intent: BatchIntent) -> str | None:
+    async def _find_batch(self, intent: BatchIntent) -> str | None:
         """Search for an intent's batch twice, because an interrupted submission may reach the service late."""
-        found = await self._match(intent)
-        if found is None:
+        batch_id = await self._match(intent)
+        if batch_id is None:
             await asyncio.sleep(self._pace.settle_s)
-            found = await self._match(intent)
-        return found
+            batch_id = await self._match(intent)
+        return batch_id
 
     async def _match(self, intent: BatchIntent) -> str | None:
         """Find the intent's batch among the batches without a known id, by the questions that their results name."""
-        known = self._intents.batch_ids()
-        listed = await self._patiently(lambda: self._api.since(intent.created - CLOCK_SKEW))
-        for one in listed:
-            if one.id not in known and one.size == len(intent.keys) and await self._is_of(one.id, intent):
-                return one.id
+        known_ids = self._intents.batch_ids()
+        listings = await self._patiently(lambda: self._api.since(intent.created - CLOCK_SKEW))
+        for listing in listings:
+            if (
+                listing.id not in known_ids
+                and listing.size == len(intent.keys)
+                and await self._is_of(listing.id, intent)
+            ):
+                return listing.id
         return None
 
     async def _is_of(self, batch_id: str, intent: BatchIntent) -> bool:
@@ -161,13 +167,13 @@ class BatchDelivery:
             return False
 
     async def _has_keys(self, batch_id: str, keys: frozenset[str]) -> bool:
-        seen: set[str] = set()
+        result_keys: set[str] = set()
         async with aclosing(self._api.results(batch_id)) as results:
-            async for some in results:
-                seen |= some.keys()
-                if not seen <= keys:
+            async for chunk in results:
+                result_keys |= chunk.keys()
+                if not result_keys <= keys:
                     return False
-        return seen == keys
+        return result_keys == keys
 
     async def _ended(self, batch_id: str) -> None:
         for times in count():
@@ -236,7 +242,7 @@ class BatchModel:
         self._pace = pace or BatchPacing()
         self._fresh = fresh
         self._delivery = BatchDelivery(BatchApi(adapter, price.batch() if price else None), intents, self._pace)
-        self._asked: dict[str, PendingQuestion] = {}
+        self._questions: dict[str, PendingQuestion] = {}
         self._wave: dict[str, PendingQuestion] = {}
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
@@ -253,14 +259,14 @@ class BatchModel:
         """
         params = self._adapter.params(request)
         key = question_key(params, request.rollout)
-        asked = self._asked.get(key) or self._ask(key, params)
-        asked.callers += 1
+        question = self._questions.get(key) or self._ask(key, params)
+        question.callers += 1
         try:
-            reply = self._taken(key, await asyncio.shield(asked.answer))
+            reply = self._reply_from(key, await asyncio.shield(question.answer))
         finally:
-            asked.callers -= 1
-            if not asked.callers and self._asked.get(key) is asked:
-                del self._asked[key]
+            question.callers -= 1
+            if not question.callers and self._questions.get(key) is question:
+                del self._questions[key]
                 self._wave.pop(key, None)
         if on_text and reply.text:
             on_text(reply.text)
@@ -279,17 +285,17 @@ class BatchModel:
         await self._adapter.close()
 
     def _ask(self, key: str, params: "MessageCreateParamsNonStreaming") -> PendingQuestion:
-        asked = PendingQuestion(params, asyncio.get_running_loop().create_future())
-        self._asked[key] = asked
+        question = PendingQuestion(params, asyncio.get_running_loop().create_future())
+        self._questions[key] = question
         try:
             if self._fresh:
                 self._intents.release(key)
             self._pursue(key)
         except EvalscribeError as error:
             self._answer(key, error)
-        return asked
+        return question
 
-    def _taken(self, key: str, outcome: BatchOutcome | BatchFailure) -> Reply:
+    def _reply_from(self, key: str, outcome: BatchOutcome | BatchFailure) -> Reply:
         if isinstance(outcome, Reply):
             return outcome if self._intents.take(key) else outcome.model_copy(update={"billed_before": True})
         if isinstance(outcome, UnansweredQuestion):
@@ -300,9 +306,9 @@ class BatchModel:
 
     def _pursue(self, key: str) -> None:
         """Take the answer from the store or a running batch, or add the question to the next wave."""
-        known = self._intents.outcome(key)
-        if known:
-            self._answer(key, known)
+        outcome = self._intents.outcome(key)
+        if outcome:
+            self._answer(key, outcome)
         elif key not in self._followed:
             intent = self._intents.of(key)
             if intent is None:
@@ -312,13 +318,13 @@ class BatchModel:
                 self._start(lambda: self._deliver(intent, lambda: self._delivery.recovered(intent)), intent.keys)
 
     def _answer(self, key: str, outcome: BatchOutcome | BatchFailure) -> None:
-        asked = self._asked.get(key)
-        if asked and not asked.answer.done():
-            asked.answer.set_result(outcome)
+        question = self._questions.get(key)
+        if question and not question.answer.done():
+            question.answer.set_result(outcome)
 
     def _join(self, key: str) -> None:
-        self._wave[key] = self._asked[key]
-        self._wave_bytes += len(canonical_json(self._asked[key].params).encode("utf-8", "replace"))
+        self._wave[key] = self._questions[key]
+        self._wave_bytes += len(canonical_json(self._questions[key].params).encode("utf-8", "replace"))
         if self._quiet:
             self._quiet.cancel()
         if len(self._wave) >= self._pace.most or self._wave_bytes >= self._pace.most_bytes:
@@ -350,20 +356,20 @@ class BatchModel:
         """Store the intent, then send the questions that no other process has sent."""
         intent_id = secrets.token_hex(16)
         with self._intents.claim(intent_id):
-            wanted = BatchIntent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
-            intent = self._intents.add(wanted)
+            new_intent = BatchIntent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
+            intent = self._intents.add(new_intent)
             params = {key: wave[key].params for key in intent.keys}
             for key in wave.keys() - params.keys():
                 self._pursue(key)
             if params:
                 self._followed.update(intent.keys)
-                sent = partial(self._delivery.submit, intent, params)
-                await self._guarded(lambda: self._deliver(intent, sent), intent.keys)
+                submit = partial(self._delivery.submit, intent, params)
+                await self._guarded(lambda: self._deliver(intent, submit), intent.keys)
 
-    async def _deliver(self, intent: BatchIntent, sent: Callable[[], Awaitable[str | None]]) -> None:
+    async def _deliver(self, intent: BatchIntent, get_batch_id: Callable[[], Awaitable[str | None]]) -> None:
         """Deliver the answers of an intent's batch; if there is no such batch, ask its questions again."""
         try:
-            batch_id = await sent()
+            batch_id = await get_batch_id()
             if batch_id is not None:
                 await self._read(intent, batch_id)
                 return
@@ -372,13 +378,13 @@ class BatchModel:
         finally:
             self._followed.difference_update(intent.keys)
         for key in intent.keys:
-            if key in self._asked:
+            if key in self._questions:
                 self._pursue(key)
 
     async def _read(self, intent: BatchIntent, batch_id: str) -> None:
         async with aclosing(self._delivery.outcomes(intent, batch_id)) as outcomes:
-            async for some in outcomes:
-                for key, outcome in some.items():
+            async for chunk in outcomes:
+                for key, outcome in chunk.items():
                     self._answer(key, outcome)
 
 

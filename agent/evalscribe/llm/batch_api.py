@@ -63,7 +63,7 @@ class BatchApi:
 
         try:
             batch = await self._adapter.client().messages.batches.create(
-                requests=[{"custom_id": key, "params": one} for key, one in params.items()],
+                requests=[{"custom_id": key, "params": question} for key, question in params.items()],
                 timeout=Timeout(READ_S, connect=CONNECT_S),
             )
             return _id(batch)
@@ -79,7 +79,7 @@ class BatchApi:
         """Return whether the batch has ended. Raises `BatchGone`, `TransientFailure`, or `EvalscribeError`."""
         from anthropic import Timeout
 
-        async with self._asked():
+        async with self._mapped_errors():
             batch = await self._adapter.client().messages.batches.retrieve(
                 quote(batch_id, safe=""), timeout=Timeout(READ_S, connect=CONNECT_S)
             )
@@ -95,7 +95,7 @@ class BatchApi:
 
         some: dict[str, BatchOutcome] = {}
         size = 0
-        async with self._asked():
+        async with self._mapped_errors():
             # The service's own results address is not used: the key is sent only to the configured host.
             lines = await self._adapter.client().get(
                 f"/v1/messages/batches/{quote(batch_id, safe='')}/results",
@@ -119,20 +119,20 @@ class BatchApi:
         """Return batches created at this moment or later, oldest first."""
         from anthropic import Timeout
 
-        found: list[BatchListing] = []
-        async with self._asked():
+        listings: list[BatchListing] = []
+        async with self._mapped_errors():
             batches = self._adapter.client().messages.batches
             async for batch in batches.list(limit=PAGE, timeout=Timeout(READ_S, connect=CONNECT_S)):
-                listed = _listed(batch)
-                if listed.created < moment:
+                listing = _listing(batch)
+                if listing.created < moment:
                     break
-                if len(found) == MAX_LISTED:
+                if len(listings) == MAX_LISTED:
                     raise UnavailableError(f"{self._adapter.host} lists more than {MAX_LISTED:,} batches")
-                found.append(listed)
-        return found[::-1]
+                listings.append(listing)
+        return listings[::-1]
 
     @asynccontextmanager
-    async def _asked(self) -> AsyncIterator[None]:
+    async def _mapped_errors(self) -> AsyncIterator[None]:
         """Map errors of requests that cost nothing: all are transient, except errors that would affect every call."""
         from anthropic import NotFoundError
 
@@ -158,19 +158,19 @@ class BatchApi:
             words = getattr(getattr(getattr(result, "error", None), "error", None), "message", None)
             return UnansweredQuestion(reason=f"{result.type}: {words}" if words else str(result.type))
         except (AttributeError, TypeError, ValueError, KeyError):
-            said = f"{self._adapter.host} put something that is not a message into the batch"
-            return UnansweredQuestion(reason=said, charged=True)
+            reason = f"{self._adapter.host} put something that is not a message into the batch"
+            return UnansweredQuestion(reason=reason, charged=True)
 
 
 def _id(batch: "MessageBatch") -> str:
     """Return the batch's id. Raises `ValueError` if the response is not a batch, for example HTML."""
-    found = getattr(batch, "id", None)
-    if not isinstance(found, str) or not found:
+    batch_id = getattr(batch, "id", None)
+    if not isinstance(batch_id, str) or not batch_id:
         raise ValueError("no batch")
-    return found
+    return batch_id
 
 
-def _listed(batch: "MessageBatch") -> BatchListing:
+def _listing(batch: "MessageBatch") -> BatchListing:
     created = cast(object, batch.created_at)
     moment = datetime.fromisoformat(created) if isinstance(created, str) else created
     if not isinstance(moment, datetime):

@@ -32,9 +32,9 @@ class Rate(Frozen):
     cache_read: float
 
     def cost(self, usage: Usage) -> float:
-        fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+        uncached = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         return (
-            max(0, fresh) * self.input
+            max(0, uncached) * self.input
             + usage.cache_write_tokens * self.cache_write
             + usage.cache_read_tokens * self.cache_read
             + usage.output_tokens * self.output
@@ -115,7 +115,7 @@ class Budget:
         self.tokens = tokens
         self.consent = consent or Consent(agreed=True)
         self._by_stage: dict[str, Usage] = {}
-        self._held = _Held()
+        self._holds = _Holds()
         self._settled = asyncio.Event()
 
     @property
@@ -135,26 +135,26 @@ class Budget:
         `ConsentError` if the model may not be called. Every call of a model uses this method.
         """
         self.consent.require(model)
-        while not self._fits(worst, self._held):
-            if not self._fits(worst, _Held()):
+        while not self._fits(worst, self._holds):
+            if not self._fits(worst, _Holds()):
                 raise BudgetExceeded(f"{self._name()} has no room for another call; run again with a larger budget")
             await self._settled.wait()
         self._by_stage.setdefault(stage, Usage())
-        self._held.add(worst)
+        self._holds.add(worst)
         try:
             yield partial(self._settle, stage)
         finally:
-            self._held.remove(worst)
+            self._holds.remove(worst)
             self._settled.set()
             self._settled = asyncio.Event()
 
     def _settle(self, stage: str, usage: Usage) -> None:
         self._by_stage[stage] = self._by_stage.get(stage, Usage()) + usage
 
-    def _fits(self, worst: Usage, held: "_Held") -> bool:
+    def _fits(self, worst: Usage, holds: "_Holds") -> bool:
         total = self.spent + worst
-        in_dollars = self.usd is None or total.cost_usd + held.usd <= self.usd
-        return in_dollars and (self.tokens is None or _tokens(total) + held.tokens <= self.tokens)
+        in_dollars = self.usd is None or total.cost_usd + holds.usd <= self.usd
+        return in_dollars and (self.tokens is None or _tokens(total) + holds.tokens <= self.tokens)
 
     def _name(self) -> str:
         dollars = [] if self.usd is None else [f"${self.usd:g}"]
@@ -162,7 +162,7 @@ class Budget:
         return f"the budget of {' and '.join(dollars + tokens)}"
 
 
-class _Held:
+class _Holds:
     """Sum of the reserved amounts, updated in constant time for any number of calls."""
 
     def __init__(self) -> None:
@@ -326,11 +326,11 @@ async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskPare
     If the worker dies before it reports the usage of a call, the call counts with its maximum cost.
     """
     async with AsyncExitStack() as dying:
-        held: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}
+        holds: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}
         numbers = count()
 
         async def bury() -> None:
-            for stack, settle, worst in held.values():
+            for stack, settle, worst in holds.values():
                 settle(worst)
                 await stack.aclose()
 
@@ -339,10 +339,10 @@ async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskPare
                 stack = AsyncExitStack()
                 settle = await stack.enter_async_context(budget.hold(question.worst, question.stage, question.model))
                 number = next(numbers)
-                held[number] = stack, settle, question.worst
+                holds[number] = stack, settle, question.worst
                 return number
             assert isinstance(question, BudgetRelease), question
-            stack, settle, _ = held.pop(question.number)
+            stack, settle, _ = holds.pop(question.number)
             if question.used is not None:
                 settle(question.used)
             await stack.aclose()

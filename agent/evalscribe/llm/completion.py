@@ -30,9 +30,9 @@ class Dialect(Frozen):
     context_tokens: int = 128_000
     """Context window that most models reach or exceed; a longer prompt returns `context_exceeded`."""
 
-    def effort(self, wanted: Effort) -> Effort:
+    def effort(self, requested: Effort) -> Effort:
         """Return the nearest effort that the service supports."""
-        return min(wanted, self.most_effort, key=EFFORTS.index)
+        return min(requested, self.most_effort, key=EFFORTS.index)
 
 
 COMPATIBLE = Dialect(context_tokens=32_768)
@@ -156,14 +156,14 @@ def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
     Raises `AttributeError`, `KeyError`, `IndexError`, `TypeError` or `ValueError` if it has another shape.
     """
     choice = body["choices"][0]
-    said = _echoable(choice["message"])
-    calls = tuple(_call(call) for call in said.get("tool_calls", ()))
+    message = _echoable(choice["message"])
+    calls = tuple(_call(call) for call in message.get("tool_calls", ()))
     return Reply(
-        text=text_of(said.get("content")) or said.get("refusal") or "",
+        text=text_of(message.get("content")) or message.get("refusal") or "",
         tool_calls=calls,
-        stop=_stop(choice["finish_reason"], said),
+        stop=_stop(choice["finish_reason"], message),
         usage=usage_of(body, price),
-        raw=said,
+        raw=message,
     )
 
 
@@ -172,34 +172,34 @@ def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
 
     Raises `TypeError` or `ValueError` if it is invalid.
     """
-    told = body.get("usage")
-    if not told:
+    reported = body.get("usage")
+    if not reported:
         return Usage()
-    prompt, total = _count(told, "prompt_tokens"), _count(told, "total_tokens")
-    details = told.get("prompt_tokens_details") or {}
+    prompt, total = _count(reported, "prompt_tokens"), _count(reported, "total_tokens")
+    details = reported.get("prompt_tokens_details") or {}
     usage = Usage(
         calls=1,
         input_tokens=prompt,
         # Some services exclude thinking tokens from the completion tokens, but not from the total.
-        output_tokens=max(_count(told, "completion_tokens"), total - prompt),
+        output_tokens=max(_count(reported, "completion_tokens"), total - prompt),
         cache_read_tokens=min(prompt, _count(details, "cached_tokens")),
         cache_write_tokens=min(prompt, _count(details, "cache_write_tokens")),
     )
-    return usage.model_copy(update={"cost_usd": _cost(told, usage, price)})
+    return usage.model_copy(update={"cost_usd": _cost(reported, usage, price)})
 
 
-def _cost(told: dict[str, Any], usage: Usage, price: Price | None) -> float:
+def _cost(reported: dict[str, Any], usage: Usage, price: Price | None) -> float:
     """Return the cost that the service billed, else the cost by our price."""
-    billed = told.get("cost")
+    billed = reported.get("cost")
     if not isinstance(billed, int | float) or billed < 0:
         return price.cost(usage) if price else 0.0
     # With the user's own vendor key, the vendor bills separately from the service.
-    upstream = (told.get("cost_details") or {}).get("upstream_inference_cost") if told.get("is_byok") else 0.0
+    upstream = (reported.get("cost_details") or {}).get("upstream_inference_cost") if reported.get("is_byok") else 0.0
     return float(billed) + float(upstream or 0.0)
 
 
-def _count(told: dict[str, Any], name: str) -> int:
-    number = told.get(name)
+def _count(reported: dict[str, Any], name: str) -> int:
+    number = reported.get(name)
     if number is None:
         return 0
     if not isinstance(number, int) or number < 0:
@@ -207,14 +207,14 @@ def _count(told: dict[str, Any], name: str) -> int:
     return number
 
 
-def _stop(reason: object, said: dict[str, Any]) -> StopReason:
+def _stop(reason: object, message: dict[str, Any]) -> StopReason:
     if not isinstance(reason, str):
         raise TypeError("no reason to stop")
-    if said.get("refusal"):
+    if message.get("refusal"):
         return "refusal"
     stop = STOPS.get(reason.lower().partition(":")[0], "unknown")
     # Some services return tool calls with the finish reason `stop`.
-    return "tool_use" if stop == "end" and said.get("tool_calls") else stop
+    return "tool_use" if stop == "end" and message.get("tool_calls") else stop
 
 
 def text_of(content: object) -> str:
@@ -238,16 +238,16 @@ def _fields(arguments: object) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _echoable(said: dict[str, Any]) -> dict[str, Any]:
+def _echoable(message: dict[str, Any]) -> dict[str, Any]:
     """Prepare an assistant's turn to be sent back: give every call an id, and remove lone surrogates."""
-    kept = {"role": "assistant", **{name: said[name] for name in ECHOED if said.get(name) is not None}}
-    kept["role"] = "assistant"
-    for number, call in enumerate(kept.get("tool_calls") or (), 1):
+    echoed = {"role": "assistant", **{name: message[name] for name in ECHOED if message.get(name) is not None}}
+    echoed["role"] = "assistant"
+    for number, call in enumerate(echoed.get("tool_calls") or (), 1):
         call["id"] = call.get("id") or f"call_{number}"
-    if not kept.get("tool_calls"):
-        kept.pop("tool_calls", None)
-        kept.setdefault("content", "")
-    cleaned: dict[str, Any] = json.loads(sendable(json.dumps(kept, ensure_ascii=False)))
+    if not echoed.get("tool_calls"):
+        echoed.pop("tool_calls", None)
+        echoed.setdefault("content", "")
+    cleaned: dict[str, Any] = json.loads(sendable(json.dumps(echoed, ensure_ascii=False)))
     return cleaned
 
 
@@ -271,7 +271,7 @@ class StreamedCompletion:
     """
 
     def __init__(self) -> None:
-        self.whole = False
+        self.is_complete = False
         self._content: list[str] = []
         self._refusal: list[str] = []
         self._calls: list[dict[str, Any]] = []
@@ -298,18 +298,18 @@ class StreamedCompletion:
         for call, arguments in zip(self._calls, self._arguments, strict=True):
             call["function"]["arguments"] = "".join(arguments)
             call.pop("index")
-        said = {
+        message = {
             **self._other,
             "content": "".join(self._content) if self._content else None,
             "refusal": "".join(self._refusal) or None,
             "tool_calls": self._calls or None,
             "reasoning_details": self._thoughts or None,
         }
-        return {"choices": [{"message": said, "finish_reason": self._stop}], "usage": self._usage}
+        return {"choices": [{"message": message, "finish_reason": self._stop}], "usage": self._usage}
 
     def _choice(self, choice: dict[str, Any]) -> str:
         self._stop = choice.get("finish_reason") or self._stop
-        self.whole = self._stop is not None
+        self.is_complete = self._stop is not None
         # A server that does not stream sends the whole message.
         delta = (choice["delta"] or {}) if "delta" in choice else dict(choice["message"])
         for call in delta.get("tool_calls") or ():

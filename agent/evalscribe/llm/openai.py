@@ -94,7 +94,7 @@ class OpenAIModel:
         try:
             if on_text and self._streams:
                 with suppress(NotStreamed):
-                    return await self._heard(request, TextForwarder(on_text))
+                    return await self._stream_reply(request, TextForwarder(on_text))
             reply = self._reply(await attempt(self._create(request), self._timeout_s, self.failure))
         except PromptTooLong:
             return Reply(text="", stop="context_exceeded", usage=Usage())
@@ -102,14 +102,16 @@ class OpenAIModel:
             on_text(reply.text)
         return reply
 
-    async def _heard(self, request: Request, hearing: TextForwarder) -> Reply:
-        written = StreamedCompletion()
-        received = stream_text(self._create(request, streamed=True), written, self.host, self._timeout_s, self.failure)
-        async with aclosing(received) as texts:
+    async def _stream_reply(self, request: Request, forwarder: TextForwarder) -> Reply:
+        completion = StreamedCompletion()
+        text_stream = stream_text(
+            self._create(request, streamed=True), completion, self.host, self._timeout_s, self.failure
+        )
+        async with aclosing(text_stream) as texts:
             async for text in texts:
-                hearing.say(text)
-        reply = self._reply(written)
-        hearing.end(reply.text)
+                forwarder.forward(text)
+        reply = self._reply(completion)
+        forwarder.end(reply.text)
         return reply
 
     def forget(self, request: Request) -> None:
@@ -161,7 +163,7 @@ class OpenAIModel:
             params |= {"stream": True, **self._counted}
         extra = dict(self._dialect.extra)
         if request.tools:
-            params["tools"] = [tool(one, strict=self._dialect.strict) for one in request.tools]
+            params["tools"] = [tool(offered, strict=self._dialect.strict) for offered in request.tools]
         if effort := self._effort(request.effort):
             params["reasoning_effort"] = effort
         if request.answer_schema is not None:
@@ -169,19 +171,21 @@ class OpenAIModel:
             extra |= self._dialect.structured
         return {**params, "extra_body": extra} if extra else params
 
-    def _effort(self, wanted: Effort | None) -> Effort | None:
+    def _effort(self, requested: Effort | None) -> Effort | None:
         """Return the effort to send; None if the model supports none. Some models support only a few levels."""
-        if wanted is None:
+        if requested is None:
             return None
-        known = self._dialect.effort(wanted)
-        return next((effort for effort in (known, *FALLBACK.get(known, ())) if effort not in self._refused), None)
+        supported = self._dialect.effort(requested)
+        return next(
+            (effort for effort in (supported, *FALLBACK.get(supported, ())) if effort not in self._refused), None
+        )
 
-    def _gives_way(self, params: dict[str, Any], said: str) -> bool:
+    def _gives_way(self, params: dict[str, Any], message: str) -> bool:
         """Adapt the parameters for all further calls after the service rejected one; return whether any was adapted.
 
         Raises `NotStreamed` if the service only accepts calls without streaming.
         """
-        words = said.lower()
+        words = message.lower()
         if "stream_options" in params and any(sign in words for sign in ("stream_options", "include_usage")):
             self._counted = {}
             return True
@@ -213,7 +217,7 @@ class OpenAIModel:
 
         if isinstance(error, CallFailed):
             return error
-        return without_key(map_openai_error(error, self._asked()), self._key)
+        return without_key(map_openai_error(error, self._target()), self._key)
 
     def _reply(self, answer: object) -> Reply:
         """Convert the answer to a `Reply`. Raises `CallFailed` if it is HTML, incomplete or has another shape."""
@@ -226,9 +230,9 @@ class OpenAIModel:
             usage = usage_of(body, self._price)
         except (AttributeError, TypeError, ValueError, KeyError, IndexError):
             raise CallFailed(f"{self.host} sent something that is not a completion") from None
-        raise without_key(map_stream_error(error, self._asked(), usage), self._key)
+        raise without_key(map_stream_error(error, self._target(), usage), self._key)
 
-    def _asked(self) -> "CallTarget":
+    def _target(self) -> "CallTarget":
 
         return CallTarget(provider=self._provider, model=self._name, host=self.host)
 

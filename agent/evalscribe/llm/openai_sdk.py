@@ -36,7 +36,7 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
     with explain_connection_errors():
         # A redirect would send the evidence to a host that nobody chose.
         connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
-    made = AsyncOpenAI(
+    client = AsyncOpenAI(
         api_key=key or NO_KEY,
         admin_api_key="",
         webhook_secret="",
@@ -45,9 +45,9 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
         http_client=connections,
     )
     # OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, which may hold a secret, would go to any host.
-    made.organization = made.project = None
-    made._custom_headers = {}
-    return made
+    client.organization = client.project = None
+    client._custom_headers = {}
+    return client
 
 
 async def _without_authorization(request: Request) -> None:
@@ -61,20 +61,20 @@ NO_STATUS = 500
 """Status used for errors without a status, so that they are retried."""
 
 
-def map_openai_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
+def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | EvalscribeError:
     """Map an error of the SDK to an exception that contains nothing of the request, such as the key."""
-    if refused := map_size_error(error, asked):
-        return refused
+    if size_error := map_size_error(error, target):
+        return size_error
     if isinstance(error, openai.APIStatusError):
-        return map_response(parse_error_response(error.body, error.status_code, error.response.headers), asked)
+        return map_response(parse_error_response(error.body, error.status_code, error.response.headers), target)
     if isinstance(error, openai.APIConnectionError | TimeoutError):
-        return map_connection_error(error, asked, late=isinstance(error, openai.APITimeoutError | TimeoutError))
+        return map_connection_error(error, target, late=isinstance(error, openai.APITimeoutError | TimeoutError))
     if isinstance(error, StreamError):
-        return map_stream_error(error.error, asked, Usage())
+        return map_stream_error(error.error, target, Usage())
     if type(error) is openai.APIError:
         # The SDK's message for an error chunk in a stream.
-        return map_stream_error(error.body, asked, Usage())
-    return unreadable_answer(error, asked)
+        return map_stream_error(error.body, target, Usage())
+    return unreadable_answer(error, target)
 
 
 def parse_error_response(body: object, status: int, headers: Mapping[str, str]) -> ErrorResponse:
@@ -83,25 +83,25 @@ def parse_error_response(body: object, status: int, headers: Mapping[str, str]) 
     Google sends a list with one error, and vLLM sends the error without an `error` object around it.
     """
     fields = _fields(body)
-    told = json.dumps(fields.get("details") or fields.get("metadata") or "", default=str)
+    details = json.dumps(fields.get("details") or fields.get("metadata") or "", default=str)
     kinds = (fields.get("code"), fields.get("type"), fields.get("status"), fields.get("param"))
-    delay = _DELAY.search(told)
+    delay = _DELAY.search(details)
     return ErrorResponse(
         status=status,
         words=one_short_line(fields.get("message")),
-        code=" ".join(str(kind) for kind in kinds if kind) + (" flagged" if "flagged_input" in told else ""),
+        code=" ".join(str(kind) for kind in kinds if kind) + (" flagged" if "flagged_input" in details else ""),
         after=_after(headers) or (float(delay[1]) if delay else None),
     )
 
 
-def map_stream_error(error: object, asked: CallTarget, usage: Usage) -> CallFailed | EvalscribeError:
+def map_stream_error(error: object, target: CallTarget, usage: Usage) -> CallFailed | EvalscribeError:
     """Map an error that arrived with status 200; its code replaces the status.
 
     The call is not free, because the service may have worked before it failed.
     """
     code = _fields(error).get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else NO_STATUS
-    failure = map_response(parse_error_response(error, status, {}), asked)
+    failure = map_response(parse_error_response(error, status, {}), target)
     if isinstance(failure, CallFailed):
         failure.usage, failure.free = usage, False
     return failure
@@ -118,10 +118,10 @@ def _fields(body: object) -> dict[str, Any]:
     if isinstance(body, list) and body:
         return _fields(body[0])
     if isinstance(body, dict):
-        within = body.get("error")
-        return _fields(within) if isinstance(within, dict | list) else _worded(body, within)
+        inner = body.get("error")
+        return _fields(inner) if isinstance(inner, dict | list) else _worded(body, inner)
     return {"message": body} if isinstance(body, str) and "<" not in body else {}
 
 
-def _worded(body: dict[str, Any], within: object) -> dict[str, Any]:
-    return {**body, "message": within} if isinstance(within, str) else body
+def _worded(body: dict[str, Any], inner: object) -> dict[str, Any]:
+    return {**body, "message": inner} if isinstance(inner, str) else body

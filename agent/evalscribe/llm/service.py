@@ -124,9 +124,11 @@ class RetryingModel:
             return
         if error.ends_all is not None:
             raise error.ends_all from None
-        asked = f", which asks to wait {error.after:.0f} s" if late and error.after else ""
+        requested_wait = f", which asks to wait {error.after:.0f} s" if late and error.after else ""
         tried = "once" if failures == 1 else f"{failures} times"
-        raise CallFailed(f"{error.reason}{asked} (tried {tried})", lost, free=error.free and not lost.calls) from None
+        raise CallFailed(
+            f"{error.reason}{requested_wait} (tried {tried})", lost, free=error.free and not lost.calls
+        ) from None
 
     async def close(self) -> None:
         await self._model.close()
@@ -185,8 +187,10 @@ class ModelService:
             raise UsageError(f"`batch` needs a model of anthropic, not {name}: leave it out", fields=("batch",))
         cost = price_of(name)
         if name not in self._adapters:
-            found = require_access(provider, name, self._access)
-            self._adapters[name] = open_adapter(provider, model, found, cost, self._timeout_s, self._context_tokens)
+            model_access = require_access(provider, name, self._access)
+            self._adapters[name] = open_adapter(
+                provider, model, model_access, cost, self._timeout_s, self._context_tokens
+            )
         budgeted = BudgetedModel(self._adapters[name], self._budget, cost, stage)
         single = RetryingModel(budgeted, self._patience, self._pauses.setdefault(provider.name, RateLimitPause()))
         return single if self._intents is None else self._in_batches(name, single, self._intents, stage)
@@ -219,27 +223,27 @@ def parse_model_name(name: str) -> tuple[Provider, str]:
 
 def require_access(provider: Provider, name: str, find: FindAccess) -> Access:
     """Return the host and key of a provider. Raises `AccessError` naming the missing variable."""
-    found = find(provider.name)
-    if found is None:
+    access = find(provider.name)
+    if access is None:
         own = f"; a server of your own needs only {provider.url_name}" if provider.compatible else ""
         raise AccessError(f"{name} needs a key: set {provider.key_name} (environment, .env.local or .env){own}")
-    return found
+    return access
 
 
 def open_adapter(
     provider: Provider,
     model: str,
-    found: Access,
+    access: Access,
     cost: Price | None,
     timeout_s: float,
     context_tokens: int | None = None,
 ) -> "AnthropicModel | OpenAIModel":
     """Open the adapter for this model. Raises `UsageError` if its package is not installed."""
-    key = found.key.get_secret_value() if found.key else ""
+    key = access.key.get_secret_value() if access.key else ""
     if provider == ANTHROPIC:
         from evalscribe.llm.anthropic import AnthropicModel
 
-        return AnthropicModel(model, key, found.url, cost, timeout_s)
+        return AnthropicModel(model, key, access.url, cost, timeout_s)
     from evalscribe.llm.openai import OpenAIModel
 
-    return OpenAIModel(model, key, provider, found.url, cost, timeout_s, context_tokens)
+    return OpenAIModel(model, key, provider, access.url, cost, timeout_s, context_tokens)

@@ -37,7 +37,7 @@ _NUMERIC = {
     "trunc": 1,
 }
 _TEXTS = {"left": 2, "reverse": 1, "right": 2, "split_part": 3, "starts_with": 2, "date_part": 2, "date_trunc": 2}
-_JSON = {name: 1 for one in ("array_length", "typeof") for name in (f"json_{one}", f"jsonb_{one}")}
+_JSON = {name: 1 for function in ("array_length", "typeof") for name in (f"json_{function}", f"jsonb_{function}")}
 _JSON |= {"to_json": 1, "to_jsonb": 1, "jsonb_exists": 2}
 _SPREAD = ("stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp", "variance")
 _LISTS = {"array_agg": 1, "json_agg": 1, "jsonb_agg": 1, "string_agg": 2}
@@ -77,8 +77,8 @@ REASONS = {
     ),
     **{
         name: f"it returns rows and belongs in FROM: FROM …, {name}(…) AS one"
-        for one in ROW_FUNCTIONS
-        for name in (one, one.replace("jsonb", "json"))
+        for function in ROW_FUNCTIONS
+        for name in (function, function.replace("jsonb", "json"))
     },
 }
 _QUERIES = (exp.Select, exp.Subquery, exp.Union, exp.Except, exp.Intersect, exp.With, exp.CTE, exp.From, exp.Join)
@@ -158,7 +158,9 @@ def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
 
 
 def _is_tree(value: object) -> bool:
-    return isinstance(value, exp.Expr) or (isinstance(value, list) and all(isinstance(one, exp.Expr) for one in value))
+    return isinstance(value, exp.Expr) or (
+        isinstance(value, list) and all(isinstance(node, exp.Expr) for node in value)
+    )
 
 
 def _unsupported(node: exp.Expr) -> str:
@@ -180,12 +182,12 @@ def _select(node: exp.Select) -> None:
         names.append(source.alias_or_name or (source.this.name if isinstance(source.this, exp.Anonymous) else ""))
     if len(names) > MOST_JOINED:
         raise query_error(node, f"at most {MOST_JOINED} tables can be joined, and {MOST_SOURCES} used in all")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise query_error(node, f"{twice} is named twice in FROM: give one of them an alias")
-    for one in node.args.get("windows") or []:
-        if one.args.get("alias") is not None:
-            raise query_error(one, "a named window must be defined in full, not by another window")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate:
+        raise query_error(node, f"{duplicate} is named twice in FROM: give one of them an alias")
+    for window in node.args.get("windows") or []:
+        if window.args.get("alias") is not None:
+            raise query_error(window, "a named window must be defined in full, not by another window")
 
 
 def _sources(node: exp.Select) -> list[exp.Expr]:
@@ -312,16 +314,23 @@ def _literal(node: exp.Literal) -> None:
 
 
 def _cast(node: exp.Cast) -> None:
-    wanted = node.args["to"]
-    name = wanted.this.name if isinstance(wanted, exp.DataType) and hasattr(wanted.this, "name") else str(wanted)
-    if name not in TYPES or wanted.args.get("nested"):
+    type_node = node.args["to"]
+    name = (
+        type_node.this.name
+        if isinstance(type_node, exp.DataType) and hasattr(type_node.this, "name")
+        else str(type_node)
+    )
+    if name not in TYPES or type_node.args.get("nested"):
         raise query_error(
             node,
-            f"type {wanted.sql('postgres')} is not available; types: text, integer, double precision, "
+            f"type {type_node.sql('postgres')} is not available; types: text, integer, double precision, "
             "numeric, boolean, jsonb, timestamp, date",
         )
-    if not all(one.name.isascii() and one.name.isdigit() and len(one.name) < 5 for one in wanted.expressions):
-        raise query_error(node, f"{wanted.sql('postgres')}: leave out the length or precision")
+    if not all(
+        parameter.name.isascii() and parameter.name.isdigit() and len(parameter.name) < 5
+        for parameter in type_node.expressions
+    ):
+        raise query_error(node, f"{type_node.sql('postgres')}: leave out the length or precision")
 
 
 def _call(node: exp.Anonymous) -> None:
@@ -335,10 +344,10 @@ def _call(node: exp.Anonymous) -> None:
         if name in REASONS:
             raise query_error(node, f"function {name} is not available: {REASONS[name]}")
         raise query_error(node, f"function {name} does not exist{nearest(name, list(functions()))}")
-    count, given = FUNCTIONS[name], len(arguments(node)[0])
-    if given != (count or given) or not given:
-        wanted = f"{count} argument{'' if count == 1 else 's'}" if count else "at least 1 argument"
-        raise query_error(node, f"{name} takes {wanted}, not {given}")
+    count, argument_count = FUNCTIONS[name], len(arguments(node)[0])
+    if argument_count != (count or argument_count) or not argument_count:
+        expected = f"{count} argument{'' if count == 1 else 's'}" if count else "at least 1 argument"
+        raise query_error(node, f"{name} takes {expected}, not {argument_count}")
     if name in ("jsonb_build_object", "json_build_object") and len(node.expressions) % 2:
         raise query_error(node, f"{name} takes alternating names and values")
     if name in ("date_trunc", "date_part"):
@@ -450,8 +459,8 @@ def _escape(node: exp.Escape) -> None:
 
 def array_keys(node: exp.Expr) -> list[str]:
     """Return the keys in `ARRAY['a', 'b']` or `'{a,b}'`."""
-    if isinstance(node, exp.Array) and all(isinstance(one, exp.Literal) for one in node.expressions):
-        return [one.name for one in node.expressions]
+    if isinstance(node, exp.Array) and all(isinstance(key, exp.Literal) for key in node.expressions):
+        return [key.name for key in node.expressions]
     if node.is_string and node.name[:1] + node.name[-1:] == "{}":
         words = node.name[1:-1].split(",") if node.name != "{}" else []
         if not any(set(word) & set('"\\{}') or word != word.strip() or not word for word in words):

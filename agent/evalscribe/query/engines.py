@@ -73,16 +73,18 @@ def for_sqlite(tree: exp.Expr) -> str:
 
 def expand_row_functions(tree: exp.Expr) -> None:
     """Write functions in FROM as `json_each`, and their columns in terms of its columns."""
-    found: list[tuple[exp.Column, Any]] = []
+    references: list[tuple[exp.Column, Any]] = []
     for scope in traverse_scope(tree):
         laterals = {
             name: source.expression
             for name, source in scope.sources.items()
             if isinstance(getattr(source, "expression", None), exp.Lateral)
         }
-        found += [(column, laterals[column.table]) for column in scope.columns if column.table in laterals]
-    for column, lateral in {id(one): (one, of) for one, of in found}.values():
-        names = [one.name for one in lateral.args["alias"].args["columns"]]
+        references += [(column, laterals[column.table]) for column in scope.columns if column.table in laterals]
+    for column, lateral in {
+        id(reference): (reference, lateral_source) for reference, lateral_source in references
+    }.values():
+        names = [identifier.name for identifier in lateral.args["alias"].args["columns"]]
         call, table = lateral.this.name, column.args["table"]
 
         def of_each(name: str, table: exp.Expr = table) -> exp.Column:
@@ -105,30 +107,32 @@ def expand_row_functions(tree: exp.Expr) -> None:
 
 def _spread_list(node: exp.Expr) -> None:
     """Rewrite `x = ANY(…)` as IN, and other comparisons as one comparison for each element of an ARRAY."""
-    found = node.expression
-    if not isinstance(found, exp.Any | exp.All):
+    quantifier = node.expression
+    if not isinstance(quantifier, exp.Any | exp.All):
         return
-    inner, every = found.this.unnest(), isinstance(found, exp.All)
-    if type(node) is (exp.NEQ if every else exp.EQ):
-        listed = (
+    inner, is_all = quantifier.this.unnest(), isinstance(quantifier, exp.All)
+    if type(node) is (exp.NEQ if is_all else exp.EQ):
+        operands = (
             {"query": exp.Subquery(this=inner)} if isinstance(inner, exp.Query) else {"expressions": inner.expressions}
         )
-        new: exp.Expr = exp.In(this=node.this, **listed)
-        node.replace(exp.Paren(this=exp.Not(this=new) if every else new))
+        new: exp.Expr = exp.In(this=node.this, **operands)
+        node.replace(exp.Paren(this=exp.Not(this=new) if is_all else new))
         return
-    each: list[exp.Expr] = [type(node)(**{**node.copy().args, "expression": one.copy()}) for one in inner.expressions]
-    node.replace(exp.Paren(this=exp.and_(*each, copy=False) if every else exp.or_(*each, copy=False)))
+    each: list[exp.Expr] = [
+        type(node)(**{**node.copy().args, "expression": element.copy()}) for element in inner.expressions
+    ]
+    node.replace(exp.Paren(this=exp.and_(*each, copy=False) if is_all else exp.or_(*each, copy=False)))
 
 
 def _name_values(values: exp.Values) -> None:
     """Name the columns of VALUES in a SELECT, because SQLite names them column1, column2 …"""
     alias = values.args["alias"]
-    shown = [
-        exp.alias_(exp.column(f"column{number}"), one.name, quoted=True)
-        for number, one in enumerate(alias.args.get("columns") or [], 1)
+    columns = [
+        exp.alias_(exp.column(f"column{number}"), identifier.name, quoted=True)
+        for number, identifier in enumerate(alias.args.get("columns") or [], 1)
     ]
     rows = exp.Values(expressions=values.expressions)
-    values.replace(exp.Subquery(this=exp.Select(expressions=shown, from_=exp.From(this=rows)), alias=alias.this))
+    values.replace(exp.Subquery(this=exp.Select(expressions=columns, from_=exp.From(this=rows)), alias=alias.this))
 
 
 class _PostgresSQL(PostgresGenerator):
@@ -190,15 +194,17 @@ class _SQLiteSQL(SQLiteGenerator):
     def has_key(self, node: exp.Expr) -> str:
         """Render `?`; SQLite's own functions suffice unless the key may be an element of an array."""
         document, steps = _chain(node.this)
-        key, named = self.sql(node, "expression"), node.expression
-        plain = isinstance(document, exp.Column) and steps is not None and named.is_string and _is_plain(named.name)
+        key, key_node = self.sql(node, "expression"), node.expression
+        plain = (
+            isinstance(document, exp.Column) and steps is not None and key_node.is_string and _is_plain(key_node.name)
+        )
         if not plain or steps is None:
             return f"json_has({self.sql(node, 'this')}, {key})"
-        whole = f"{self.sql(document)}"
-        path, inner = self.quoted(_path(steps)), self.quoted(_path([*steps, named.name]))
+        json_sql = f"{self.sql(document)}"
+        path, inner = self.quoted(_path(steps)), self.quoted(_path([*steps, key_node.name]))
         return (
-            f"(CASE WHEN json_type({whole}, {inner}) IS NOT NULL THEN 1 WHEN json_type({whole}, {path}) = 'object'"
-            f" THEN 0 ELSE json_has({whole} -> {path}, {key}) END)"
+            f"(CASE WHEN json_type({json_sql}, {inner}) IS NOT NULL THEN 1"
+            f" WHEN json_type({json_sql}, {path}) = 'object' THEN 0 ELSE json_has({json_sql} -> {path}, {key}) END)"
         )
 
     def has_keys(self, node: exp.Expr) -> str:
@@ -250,7 +256,7 @@ class _SQLiteSQL(SQLiteGenerator):
             unit = str(right.args["unit"]).lower().removesuffix("s")
             number = int(right.this.name) * (7 if unit == "week" else 1) * (1 if sign == "+" else -1)
             return f"datetime({self.sql(left)}, '{number:+} {'day' if unit == 'week' else unit}')"
-        dates = [one.is_type(exp.DType.DATE) for one in (left, right)]
+        dates = [operand.is_type(exp.DType.DATE) for operand in (left, right)]
         if all(dates):
             return f"CAST(julianday({self.sql(left)}) - julianday({self.sql(right)}) AS INTEGER)"
         if any(dates):
@@ -286,17 +292,17 @@ class _SQLiteSQL(SQLiteGenerator):
     def collected(self, node: exp.Anonymous, name: str) -> str:
         """Render an aggregate of lists; its arguments are the mode, a separator, the value and the sort keys."""
         parts, distinct, order = arguments(node)
-        ways = ["distinct"] if distinct else []
-        ways += [
-            f"{'desc' if one.args.get('desc') else 'asc'}{'-first' if one.args.get('nulls_first') else ''}"
-            for one in order
+        modes = ["distinct"] if distinct else []
+        modes += [
+            f"{'desc' if sort_key.args.get('desc') else 'asc'}{'-first' if sort_key.args.get('nulls_first') else ''}"
+            for sort_key in order
         ]
-        sorted_by = "".join(f", {self.sql(one, 'this')}" for one in order)
+        sorted_by = "".join(f", {self.sql(sort_key, 'this')}" for sort_key in order)
         if name == "string_agg":
-            return f"string_agg('{' '.join(ways)}', {self.sql(parts[1])}, {self.sql(parts[0])}{sorted_by})"
+            return f"string_agg('{' '.join(modes)}', {self.sql(parts[1])}, {self.sql(parts[0])}{sorted_by})"
         json = parts[0].is_type(exp.DType.JSONB, exp.DType.JSON, exp.DType.BOOLEAN)
         value = self.as_json(parts[0]) if json else f"json_quote({self.sql(parts[0])})"
-        return f"json_agg('{' '.join(ways)}', {value}{sorted_by})"
+        return f"json_agg('{' '.join(modes)}', {value}{sorted_by})"
 
     def percentile(self, node: exp.Expr) -> str:
         order = node.expression.expressions[0]
@@ -334,21 +340,21 @@ def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
     if isinstance(node, exp.Paren):
         return _chain(node.this)
     if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
-        added: list[str | int] | None = list(array_keys(node.expression))
-        if not all(_is_plain(str(one)) and not str(one).removeprefix("-").isdigit() for one in added or []):
+        new_steps: list[str | int] | None = list(array_keys(node.expression))
+        if not all(_is_plain(str(key)) and not str(key).removeprefix("-").isdigit() for key in new_steps or []):
             return node.this, None
     elif isinstance(node, exp.JSONExtract | exp.JSONExtractScalar):
         step = _step(node.expression)
-        added = None if step is None else [step]
+        new_steps = None if step is None else [step]
     else:
         return node, []
-    if added is None:
+    if new_steps is None:
         return node.this, None
     if isinstance(node.this.unnest(), exp.JSONExtract | exp.JSONBExtract):
-        document, before = _chain(node.this)
-        if before is not None:
-            return document, [*before, *added]
-    return node.this, added
+        document, outer_steps = _chain(node.this)
+        if outer_steps is not None:
+            return document, [*outer_steps, *new_steps]
+    return node.this, new_steps
 
 
 def _step(key: exp.Expr) -> str | int | None:

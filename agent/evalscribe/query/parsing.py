@@ -24,7 +24,7 @@ class QueryError(Exception):
         super().__init__(message)
         self.offset = offset
 
-    def told(self, sql: str) -> UsageError:
+    def as_usage_error(self, sql: str) -> UsageError:
         if self.offset is None:
             return UsageError(f"this query cannot be run: {self}")
         line, column = place(sql, self.offset)
@@ -39,7 +39,7 @@ def query_error(node: exp.Expr | None, message: str) -> QueryError:
 def offset_of(node: exp.Expr | None) -> int | None:
     """Return the offset of a part, or of the part that contains it if the parser recorded no position."""
     while node is not None:
-        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
         if starts:
             return int(min(starts))
         node = node.parent
@@ -52,12 +52,12 @@ def place(sql: str, offset: int) -> tuple[int, int]:
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
-def nearest(name: str, known: list[str]) -> str:
+def nearest(name: str, available: list[str]) -> str:
     """Return a suggestion to append to a message: similar names, or all of them if they are few."""
-    close = get_close_matches(name.lower(), known, MOST_NAMED, 0.6)
-    if close:
-        return f"; did you mean {' or '.join(close[:2])}?"
-    return f"; available: {', '.join(known)}" if 0 < len(known) <= 20 else ""
+    matches = get_close_matches(name.lower(), available, MOST_NAMED, 0.6)
+    if matches:
+        return f"; did you mean {' or '.join(matches[:2])}?"
+    return f"; available: {', '.join(available)}" if 0 < len(available) <= 20 else ""
 
 
 LONGEST = 50_000
@@ -127,7 +127,7 @@ def parse_query(sql: str) -> exp.Query:
         raise QueryError(f"it has {len(sql):,} characters; the maximum is {LONGEST:,}", None)
     if "\x00" in sql:
         raise QueryError("it contains a NUL character", sql.index("\x00"))
-    statements = [one for one in _read(sql) if one is not None]
+    statements = [statement for statement in _read(sql) if statement is not None]
     if len(statements) != 1:
         raise QueryError("give one SELECT" if not statements else "give one SELECT, not several statements", None)
     return _select(statements[0])
@@ -143,9 +143,9 @@ def _read(sql: str) -> list[exp.Expr | None]:
             f"this cannot be parsed: a quotation or comment is not closed ({_short(error)})", None
         ) from None
     except ParseError as error:
-        found = error.errors[0] if error.errors else {}
-        offset = _offset(sql, found.get("line"), found.get("col"), found.get("highlight") or "")
-        raise QueryError(_reading(str(found.get("description") or "it is not SQL")), offset) from None
+        details = error.errors[0] if error.errors else {}
+        offset = _offset(sql, details.get("line"), details.get("col"), details.get("highlight") or "")
+        raise QueryError(_readable_message(str(details.get("description") or "it is not SQL")), offset) from None
     except RecursionError:
         raise QueryError("it is nested too deeply", None) from None
 
@@ -158,12 +158,12 @@ def _no_junk(sql: str, tokens: list[Token]) -> None:
             raise QueryError("this is not a number", token.start)
 
 
-def _reading(said: str) -> str:
-    if said.startswith("only"):
-        return said
-    if "<class" in said:
+def _readable_message(message: str) -> str:
+    if message.startswith("only"):
+        return message
+    if "<class" in message:
         return "this cannot be parsed: something is missing here"
-    return "this cannot be parsed: " + said.split(" but got <Token")[0].rstrip(".")
+    return "this cannot be parsed: " + message.split(" but got <Token")[0].rstrip(".")
 
 
 def _short(error: Exception) -> str:
@@ -175,7 +175,7 @@ def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> i
     if line is None or column is None:
         return None
     lines = sql.split("\n")
-    before = sum(len(one) + 1 for one in lines[: line - 1])
+    before = sum(len(line_text) + 1 for line_text in lines[: line - 1])
     return max(0, min(len(sql), before + column - max(1, len(highlight))))
 
 

@@ -46,15 +46,15 @@ def as_python(pattern: str) -> str:
 def _parts(pattern: str) -> Iterator[str]:
     place, atom = 0, False
     while place < len(pattern):
-        found = _TOKEN.match(pattern, place)
-        if found is None:
+        match = _TOKEN.match(pattern, place)
+        if match is None:
             raise UnsupportedPattern(f"{pattern[place : place + 10]!r} is not supported")
-        text, place = found[0], found.end()
-        if found["times"] and not atom:
+        text, place = match[0], match.end()
+        if match["times"] and not atom:
             raise UnsupportedPattern(f"{text} has nothing to repeat before it")
         anchor = text in _ANCHORS or text in _PLACES
-        atom = not (found["times"] or found["open"] or anchor)
-        yield _written(text, str(found.lastgroup))
+        atom = not (match["times"] or match["open"] or anchor)
+        yield _written(text, str(match.lastgroup))
 
 
 def _written(text: str, kind: str) -> str:

@@ -65,22 +65,24 @@ def check_query(sql: str, dialect: Dialect) -> Statement:
     try:
         return _statement(sql, dialect)
     except QueryError as refused:
-        raise refused.told(sql) from None
+        raise refused.as_usage_error(sql) from None
     except RecursionError:
-        raise QueryError("it is nested too deeply", None).told(sql) from None
+        raise QueryError("it is nested too deeply", None).as_usage_error(sql) from None
 
 
 def _statement(sql: str, dialect: Dialect) -> Statement:
     tree = parse_query(sql)
     check(tree)
     _check_tables(tree)
-    for one in list(tree.find_all(exp.Bracket)):
-        one.replace(exp.JSONExtract(this=one.this, expression=one.expressions[0]))
+    for bracket in list(tree.find_all(exp.Bracket)):
+        bracket.replace(exp.JSONExtract(this=bracket.this, expression=bracket.expressions[0]))
     for select in list(tree.find_all(exp.Select)):
         _name_columns(select)
         _normalise_row_functions(select)
     _Widths(tree)
-    schema = MappingSchema({name: {one.name: one.kind for one in table.columns} for name, table in by_name().items()})
+    schema = MappingSchema(
+        {name: {column.name: column.kind for column in table.columns} for name, table in by_name().items()}
+    )
     try:
         tree = qualify(tree, dialect=Syntax, schema=schema, validate_qualify_columns=False)
     except OptimizeError as error:
@@ -92,7 +94,7 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
         expand_row_functions(tree)
     tree = annotate_types(tree, schema=schema, expression_metadata=METADATA)
     _check_types(tree)
-    columns = tuple(ResultColumn(name=one.alias_or_name, kind=_kind(one)) for one in tree.selects)
+    columns = tuple(ResultColumn(name=column.alias_or_name, kind=_kind(column)) for column in tree.selects)
     used = _own_tables(tree)
     text = for_sqlite(tree) if dialect == "sqlite" else for_postgres(tree)
     if len(text) > LONGEST:
@@ -112,10 +114,10 @@ def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
 
 
 def _check_tables(tree: exp.Query) -> None:
-    queries = [fold_name(one.args["alias"].this) for one in tree.find_all(exp.CTE)]
-    for one in tree.find_all(exp.CTE):
-        if one.alias.lower() in by_name():
-            raise query_error(one, f"{one.alias} is already a table: give the query another name")
+    queries = [fold_name(with_query.args["alias"].this) for with_query in tree.find_all(exp.CTE)]
+    for with_query in tree.find_all(exp.CTE):
+        if with_query.alias.lower() in by_name():
+            raise query_error(with_query, f"{with_query.alias} is already a table: give the query another name")
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             continue
@@ -131,11 +133,15 @@ def fold_name(identifier: exp.Expr) -> str:
 
 def _name_columns(select: exp.Select) -> None:
     """Give columns without an alias the names that Postgres would give them."""
-    shown = []
-    for one in select.expressions:
-        plain = isinstance(one, exp.Alias | exp.Column) or one.is_star
-        shown.append(one if plain else exp.alias_(one, _name(one) or _fallback(one), quoted=True, copy=False))
-    select.set("expressions", shown)
+    columns = []
+    for expression in select.expressions:
+        plain = isinstance(expression, exp.Alias | exp.Column) or expression.is_star
+        columns.append(
+            expression
+            if plain
+            else exp.alias_(expression, _name(expression) or _fallback(expression), quoted=True, copy=False)
+        )
+    select.set("expressions", columns)
 
 
 def _name(node: exp.Expr) -> str | None:
@@ -151,10 +157,10 @@ def _name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Case):
         return _name(node.args["default"]) if node.args.get("default") is not None else None
     if isinstance(node, exp.Subquery):
-        shown = node.this.selects[0] if isinstance(node.this, exp.Query) and node.this.selects else None
-        if isinstance(shown, exp.Alias):
-            return fold_name(shown.args["alias"])
-        return None if shown is None or shown.is_star else _name(shown) or _fallback(shown)
+        selected = node.this.selects[0] if isinstance(node.this, exp.Query) and node.this.selects else None
+        if isinstance(selected, exp.Alias):
+            return fold_name(selected.args["alias"])
+        return None if selected is None or selected.is_star else _name(selected) or _fallback(selected)
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
         return _FUNCTION_NAMES.get(type(node)) or node.sql_name().lower()
     return None
@@ -171,44 +177,46 @@ def _fallback(node: exp.Expr) -> str:
 
 def _normalise_row_functions(select: exp.Select) -> None:
     """Rewrite functions in FROM as LATERAL with named columns, which `qualify` understands."""
-    for values in [one for one in _sources(select) if isinstance(one, exp.Values)]:
-        given = values.args["alias"].args.get("columns") or []
+    for values in [source for source in _sources(select) if isinstance(source, exp.Values)]:
+        column_names = values.args["alias"].args.get("columns") or []
         width = len(values.expressions[0].expressions)
-        more = [exp.to_identifier(f"column{number}") for number in range(len(given) + 1, width + 1)]
-        values.args["alias"].set("columns", [*given, *more])
-    for table in [one for one in _sources(select) if isinstance(one.this, exp.Anonymous)]:
+        more = [exp.to_identifier(f"column{number}") for number in range(len(column_names) + 1, width + 1)]
+        values.args["alias"].set("columns", [*column_names, *more])
+    for table in [source for source in _sources(select) if isinstance(source.this, exp.Anonymous)]:
         name, alias = row_function(table.this.name), table.args.get("alias")
-        called = alias.this if alias is not None and alias.this is not None else exp.to_identifier(name)
-        given = list(alias.args.get("columns") or []) if alias is not None else []
-        columns = [exp.to_identifier(one) for one in ROW_FUNCTIONS[name]]
+        alias_name = alias.this if alias is not None and alias.this is not None else exp.to_identifier(name)
+        column_names = list(alias.args.get("columns") or []) if alias is not None else []
+        columns = [exp.to_identifier(column_name) for column_name in ROW_FUNCTIONS[name]]
         if table.args.get("ordinality"):
             columns.append(exp.to_identifier("ordinality"))
-        if len(given) > len(columns):
-            raise query_error(table, f"{called.name} has {len(columns)} columns, not {len(given)}")
-        if len(columns) == 1 and not given and alias is not None and name == "jsonb_object_keys":
-            given = [called.copy()]
-        columns[: len(given)] = given
+        if len(column_names) > len(columns):
+            raise query_error(table, f"{alias_name.name} has {len(columns)} columns, not {len(column_names)}")
+        if len(columns) == 1 and not column_names and alias is not None and name == "jsonb_object_keys":
+            column_names = [alias_name.copy()]
+        columns[: len(column_names)] = column_names
         if table.this.expressions[0].is_string:
             raise query_error(table.this, f"{name} takes JSON, not text")
         call = exp.Anonymous(this=name, expressions=table.this.expressions)
-        named = exp.TableAlias(this=called, columns=columns)
-        table.replace(exp.Lateral(this=call, alias=named, ordinality=table.args.get("ordinality")))
+        table_alias = exp.TableAlias(this=alias_name, columns=columns)
+        table.replace(exp.Lateral(this=call, alias=table_alias, ordinality=table.args.get("ordinality")))
         if len(columns) == 1:
-            _replace_rows(select, called, columns[0])
+            _replace_rows(select, alias_name, columns[0])
 
 
-def _replace_rows(select: exp.Select, called: exp.Identifier, column: exp.Identifier) -> None:
+def _replace_rows(select: exp.Select, alias_name: exp.Identifier, column: exp.Identifier) -> None:
     """Read the alias of a one-column function as that column, unless a table has a column with the same name."""
-    name = fold_name(called)
-    tables = [by_name()[fold_name(one.this)] for one in _sources(select) if one.name.lower() in by_name()]
-    if name == fold_name(column) or any(one.name == name for table in tables for one in table.columns):
+    name = fold_name(alias_name)
+    tables = [by_name()[fold_name(source.this)] for source in _sources(select) if source.name.lower() in by_name()]
+    if name == fold_name(column) or any(
+        table_column.name == name for table in tables for table_column in table.columns
+    ):
         return
-    for one in list(select.find_all(exp.Column)):
-        if not one.args.get("table") and not one.is_star and fold_name(one.this) == name:
-            one.set("table", called.copy())
-            one.set("this", column.copy())
-            if isinstance(one.parent, exp.Select) and one.arg_key == "expressions":
-                one.replace(exp.alias_(one.copy(), name, quoted=True))
+    for reference in list(select.find_all(exp.Column)):
+        if not reference.args.get("table") and not reference.is_star and fold_name(reference.this) == name:
+            reference.set("table", alias_name.copy())
+            reference.set("this", column.copy())
+            if isinstance(reference.parent, exp.Select) and reference.arg_key == "expressions":
+                reference.replace(exp.alias_(reference.copy(), name, quoted=True))
 
 
 def _sources(select: exp.Select) -> list[Any]:
@@ -220,20 +228,20 @@ class _Widths:
     """Counts the columns of queries before `*` is expanded, because that could take exponential memory."""
 
     def __init__(self, tree: exp.Expr) -> None:
-        self._known: dict[int, int] = {}
-        self._named: dict[str, list[exp.Expr]] = {}
-        for one in tree.find_all(exp.CTE):
-            self._named.setdefault(fold_name(one.args["alias"].this), []).append(one.this)
+        self._widths: dict[int, int] = {}
+        self._queries: dict[str, list[exp.Expr]] = {}
+        for with_query in tree.find_all(exp.CTE):
+            self._queries.setdefault(fold_name(with_query.args["alias"].this), []).append(with_query.this)
         for query in tree.find_all(exp.Select, exp.SetOperation, exp.Subquery):
             self._of(query)
 
     def _of(self, query: exp.Expr) -> int:
-        if id(query) not in self._known:
-            self._known[id(query)] = 1  # ends the recursion for a query that reads itself, refused later
-            self._known[id(query)] = width = self._count(query)
+        if id(query) not in self._widths:
+            self._widths[id(query)] = 1  # ends the recursion for a query that reads itself, refused later
+            self._widths[id(query)] = width = self._count(query)
             if width > MOST_COLUMNS:
                 raise query_error(query, f"SELECT can return at most {MOST_COLUMNS:,} columns")
-        return self._known[id(query)]
+        return self._widths[id(query)]
 
     def _count(self, query: exp.Expr) -> int:
         if isinstance(query, exp.SetOperation):
@@ -242,14 +250,16 @@ class _Widths:
             return self._of(query.this)
         if not isinstance(query, exp.Select):
             raise query_error(query, "only SELECT is allowed")
-        sources = {one.alias_or_name.lower() or str(number): one for number, one in enumerate(_sources(query))}
-        widths = {name: self._of_source(one) for name, one in sources.items()}
+        sources = {source.alias_or_name.lower() or str(number): source for number, source in enumerate(_sources(query))}
+        widths = {name: self._of_source(source) for name, source in sources.items()}
         total = 0
-        for one in query.expressions:
+        for expression in query.expressions:
             star = (
-                sum(widths.values()) if isinstance(one, exp.Star) else widths.get(getattr(one, "table", "").lower(), 1)
+                sum(widths.values())
+                if isinstance(expression, exp.Star)
+                else widths.get(getattr(expression, "table", "").lower(), 1)
             )
-            total += star if one.is_star else 1
+            total += star if expression.is_star else 1
         return total
 
     def _of_source(self, source: exp.Expr) -> int:
@@ -257,7 +267,7 @@ class _Widths:
             return self._of(source)
         if isinstance(source, exp.Table):
             name = fold_name(source.this)
-            widths = [self._of(one) for one in self._named.get(name, ())]
+            widths = [self._of(query) for query in self._queries.get(name, ())]
             return max([*widths, len(by_name()[name].columns) if name in by_name() else 1])
         return len(source.args["alias"].args["columns"])
 
@@ -267,34 +277,38 @@ def _check_columns(tree: exp.Expr) -> None:
     for row in tree.find_all(exp.TableColumn):
         raise query_error(row, f"column {row.name} does not exist")
     for scope in traverse_scope(tree):
-        known = {name: _columns(source) for name, source in scope.sources.items()}
-        aliases = {one.alias_or_name for one in getattr(scope.expression, "selects", ())}
+        columns_by_table = {name: _columns(source) for name, source in scope.sources.items()}
+        aliases = {selected.alias_or_name for selected in getattr(scope.expression, "selects", ())}
         for column in scope.columns:
             name, table = column.name, column.table
-            if table and table in known:
-                columns = known[table]
+            if table and table in columns_by_table:
+                columns = columns_by_table[table]
                 if columns is not None and name not in columns:
                     raise query_error(column, f"column {name} does not exist in {table}{nearest(name, columns)}")
             elif table:
                 if scope.is_root or not scope.is_correlated_subquery:
-                    raise query_error(column, f"FROM has no table {table}{nearest(table, list(known))}")
+                    raise query_error(column, f"FROM has no table {table}{nearest(table, list(columns_by_table))}")
             elif name not in aliases or not isinstance(
                 column.find_ancestor(exp.Group, exp.Order, exp.Select), exp.Group | exp.Order
             ):
-                having = [one for one, columns in known.items() if columns and name in columns]
-                if len(having) > 1:
+                tables_with_name = [
+                    table_name for table_name, columns in columns_by_table.items() if columns and name in columns
+                ]
+                if len(tables_with_name) > 1:
                     raise query_error(column, f"column {name} is ambiguous: write its table's name")
-                names = list(dict.fromkeys(one for columns in known.values() for one in columns or ()))
+                names = list(
+                    dict.fromkeys(column_name for columns in columns_by_table.values() for column_name in columns or ())
+                )
                 raise query_error(column, f"column {name} does not exist{nearest(name, names)}")
 
 
 def _columns(source: Any) -> list[str] | None:
     if isinstance(source, exp.Table):
         table = by_name().get(source.name)
-        return [one.name for one in table.columns] if table else None
+        return [column.name for column in table.columns] if table else None
     expression = source.expression
     if isinstance(expression, exp.UDTF):
-        return [one.name for one in expression.args["alias"].args.get("columns") or []] or None
+        return [identifier.name for identifier in expression.args["alias"].args.get("columns") or []] or None
     return list(expression.named_selects)
 
 
@@ -305,10 +319,12 @@ def _check_types(tree: exp.Expr) -> None:
                 raise query_error(node, f"a pattern needs text, but this is {_named(node.this)}: write CAST(… AS TEXT)")
             continue
         left, right = node.this, node.expression
-        temporal = [one for one in (left, right) if one.is_type(*_TIMES)]
+        temporal = [operand for operand in (left, right) if operand.is_type(*_TIMES)]
         if not temporal or isinstance(right, exp.Interval) or isinstance(node.find_ancestor(exp.Extract), exp.Extract):
             continue
-        dates = all(one.is_type(exp.DType.DATE) or one.is_type(*exp.DataType.INTEGER_TYPES) for one in (left, right))
+        dates = all(
+            operand.is_type(exp.DType.DATE) or operand.is_type(*exp.DataType.INTEGER_TYPES) for operand in (left, right)
+        )
         if not dates or (len(temporal) == 2 and isinstance(node, exp.Add)):
             raise query_error(
                 node,
@@ -337,19 +353,19 @@ def _check_size(tree: exp.Expr) -> None:
             own[select.alias_or_name] = _limited_size(_sizes(select, scope, sizes))
         for name in ("where", "group", "having", "order", "joins"):
             part = scope.expression.args.get(name)
-            for one in part if isinstance(part, list) else [part] if part is not None else []:
-                _limited_size(_sizes(one, scope, sizes))
+            for clause in part if isinstance(part, list) else [part] if part is not None else []:
+                _limited_size(_sizes(clause, scope, sizes))
 
 
 def _sizes(node: exp.Expr, scope: Scope, sizes: dict[int, dict[str, int]]) -> int:
     size = 0
-    for one in node.walk():
+    for part in node.walk():
         size += 8
-        if isinstance(one, exp.Column):
-            source = scope.sources.get(one.table)
-            size += sizes.get(id(source.expression), {}).get(one.name, 0) if isinstance(source, Scope) else 0
-        elif isinstance(one, exp.Literal):
-            size += len(one.name)
+        if isinstance(part, exp.Column):
+            source = scope.sources.get(part.table)
+            size += sizes.get(id(source.expression), {}).get(part.name, 0) if isinstance(source, Scope) else 0
+        elif isinstance(part, exp.Literal):
+            size += len(part.name)
     return size
 
 
@@ -399,17 +415,17 @@ def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
 def json_value(text: str) -> JsonValue:
     """Parse JSON from an engine. A value that was cut is no longer JSON and stays text."""
     try:
-        found: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
+        value: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
     except (ValueError, RecursionError):
         return text
-    return found
+    return value
 
 
 def _number(text: str) -> JsonValue:
     """Read `1e3` as a whole number, as Postgres does; a number that no float can hold stays text."""
     exponent = Decimal(text).as_tuple().exponent
-    whole = isinstance(exponent, int) and 0 <= exponent < 400
-    if whole:
+    is_whole = isinstance(exponent, int) and 0 <= exponent < 400
+    if is_whole:
         return int(Decimal(text))
     return number + 0.0 if isfinite(number := float(text)) else text
 

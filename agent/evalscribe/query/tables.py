@@ -35,7 +35,7 @@ class QueryTable(Frozen):
 
     def scoped(self, dialect: Dialect) -> str:
         """Return a SELECT of the table's rows in the collection `:collection_id`."""
-        parts = [f"{_source(one, dialect)} AS {one.name}" for one in self.columns]
+        parts = [f"{_source(column, dialect)} AS {column.name}" for column in self.columns]
         return f"SELECT {', '.join(parts)} FROM {_chosen(self.source, dialect)}"
 
 

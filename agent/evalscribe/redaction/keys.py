@@ -291,8 +291,8 @@ def may_begin_before(text: str, start: int) -> bool:
 def key_at(text: str, start: int) -> Key | None:
     """Return the key that begins at `start`, if any."""
     beginning = text[start : start + 3]
-    for known in (beginning, beginning[:2]):
-        for shape in _SHAPES.get(known, ()):
+    for prefix in (beginning, beginning[:2]):
+        for shape in _SHAPES.get(prefix, ()):
             if text.startswith(shape.prefix, start):
                 match = _compiled(shape.body).match(text, start + len(shape.prefix))
                 if match and not (shape.random and not looks_random(match[0])):
@@ -329,29 +329,29 @@ class KeyMatch(NamedTuple):
 def find_keys(scanned: ScannedText) -> Iterator[KeyMatch]:
     """Yield the keys in a text from left to right, including keys directly after another key."""
     text, classes, end = scanned.text, scanned.lowered.translate(_CLASSES), 0
-    at = classes.find(_RUN)
-    while at >= 0:
-        stop = classes.find(b" ", at + _SHORTEST)
+    start = classes.find(_RUN)
+    while start >= 0:
+        stop = classes.find(b" ", start + _SHORTEST)
         if stop < 0:
             stop = len(text)
-        worth = may_begin(text, at, stop) or text[at] in "_-" or text[at - 1] in _ODD
-        if worth and (found := _key_from(text, classes, at, end)):
-            yield found
-            end = found.end
+        worth = may_begin(text, start, stop) or text[start] in "_-" or text[start - 1] in _ODD
+        if worth and (key := _key_from(text, classes, start, end)):
+            yield key
+            end = key.end
             while behind := key_at(text, end):
                 yield KeyMatch(end, behind.end, behind.kind)
                 end = behind.end
-            at = classes.find(_RUN, end)
+            start = classes.find(_RUN, end)
         else:
-            at = classes.find(_RUN, stop)
+            start = classes.find(_RUN, stop)
 
 
 def redact_keys(scanned: ScannedText) -> str:
     text, pieces, end = scanned.text, [], 0
-    for found in find_keys(scanned):
-        lines = text.count("\n", found.start, found.end)
-        pieces += [text[end : found.start], f"[redacted:{found.kind}]", "\n" * lines]
-        end = found.end
+    for key in find_keys(scanned):
+        lines = text.count("\n", key.start, key.end)
+        pieces += [text[end : key.start], f"[redacted:{key.kind}]", "\n" * lines]
+        end = key.end
     return "".join([*pieces, text[end:]]) if pieces else text
 
 
@@ -360,10 +360,10 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
     start = run
     for _ in range(_SEGMENTS):
         if start == run or text[start - 1] in _ESCAPES or may_begin_before(text, start):
-            for one in _unescaped(text, start):
-                if one >= end and (key := key_at(text, one)) and key.end > run:
-                    escaped = text[one - 1 : one] == "\\" and text[one] in _ESCAPED
-                    return KeyMatch(one + escaped, key.end, key.kind)  # `\n` stays whole: this may be JSON
+            for key_start in _unescaped(text, start):
+                if key_start >= end and (key := key_at(text, key_start)) and key.end > run:
+                    escaped = text[key_start - 1 : key_start] == "\\" and text[key_start] in _ESCAPED
+                    return KeyMatch(key_start + escaped, key.end, key.kind)  # `\n` stays whole: this may be JSON
         if start <= end or text[start - 1] not in _INSIDE:
             return None
         start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1

@@ -58,22 +58,22 @@ class ScannedText:
         """Like `pattern.sub`, for a pattern that begins with one of the words in `following` (see `matches`)."""
         pieces, end = [], 0
         for match in self.matches(pattern, following):
-            if (shown := replaced(match)) != match[0]:
-                pieces += [self.text[end : match.start()], shown]
+            if (replacement := replaced(match)) != match[0]:
+                pieces += [self.text[end : match.start()], replacement]
                 end = match.end()
         return "".join([*pieces, self.text[end:]]) if pieces else self.text
 
     def _places(self, following: Following) -> list[int]:
-        lowered, found = self.lowered, []
+        lowered, positions = self.lowered, []
         for word, after in following.items():
             encoded, length = word.encode(), len(word)
-            at = lowered.find(encoded)
-            while at >= 0:
-                if not after or lowered[at + length : at + length + 1] in after:
-                    found.append(at)
-                at = lowered.find(encoded, at + 1)
-        found.sort()
-        return found
+            position = lowered.find(encoded)
+            while position >= 0:
+                if not after or lowered[position + length : position + length + 1] in after:
+                    positions.append(position)
+                position = lowered.find(encoded, position + 1)
+        positions.sort()
+        return positions
 
 
 SHORT = 48
@@ -251,11 +251,11 @@ def redact_block(scanned: ScannedText) -> str:
 
 def _block(match: re.Match[str]) -> str:
     """Replace a private key by one mark. If the code concatenates it from string literals, replace each literal."""
-    whole, body = match[0], match[2] or ""
-    if any(quote in whole for quote in "\"'`"):
+    block, body = match[0], match[2] or ""
+    if any(quote in block for quote in "\"'`"):
         start = match.start(2) - match.start() if body else 0
-        return whole[:start] + _CHUNK.sub("[redacted:private-key]", body) + whole[start + len(body) :]
-    return "[redacted:private-key]" + "\n" * whole.count("\n")
+        return block[:start] + _CHUNK.sub("[redacted:private-key]", body) + block[start + len(body) :]
+    return "[redacted:private-key]" + "\n" * block.count("\n")
 
 
 def redact_url_login(scanned: ScannedText) -> str:
@@ -308,7 +308,11 @@ def redact_cookies(scanned: ScannedText) -> str:
 def _end_of_cookies(text: str, head: re.Match[str]) -> int:
     limit = min(len(text), head.end() + _LONGEST_COOKIES)
     closing = _COOKIE_ENDS.get(head[1]) or head[2] or "\n"
-    ends = [text.find(one, head.end(), limit) for one in (closing, "\n") if closing in "\"'`\n" or one == closing]
+    ends = [
+        text.find(end_mark, head.end(), limit)
+        for end_mark in (closing, "\n")
+        if closing in "\"'`\n" or end_mark == closing
+    ]
     return min((end for end in ends if end >= 0), default=limit)
 
 

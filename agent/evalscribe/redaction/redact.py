@@ -46,18 +46,22 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
     `hints` are those of a larger text that contains this text; None if no such text was scanned.
     """
-    shown = _applied(text, _PASSES if hints is None else hints.passes)
+    redacted = _applied(text, _PASSES if hints is None else hints.passes)
     for _ in range(_ROUNDS):
-        if shown == text:
+        if redacted == text:
             break
-        text, shown = shown, _around_changes(text, shown)
-    return shown
+        text, redacted = redacted, _around_changes(text, redacted)
+    return redacted
 
 
 def _around_changes(before: str, after: str) -> str:
     """Redact again near the changed lines; the rest of the text needs no second round."""
     lines = after.split("\n")
-    changed = [n for n, (one, other) in enumerate(zip(before.split("\n"), lines, strict=True)) if one != other]
+    changed = [
+        n
+        for n, (line, redacted_line) in enumerate(zip(before.split("\n"), lines, strict=True))
+        if line != redacted_line
+    ]
     pieces, end = [], 0
     for n in changed:
         if n < end:
@@ -70,20 +74,24 @@ def _around_changes(before: str, after: str) -> str:
 
 def find_hints(text: str) -> Hints:
     scanned = ScannedText(text)
-    found = tuple(one for one in _PASSES if _is_worth(one, scanned) and one.redacted(scanned) != text)
-    return Hints(found, not scanned.words.isdisjoint(_NAMING))
+    passes = tuple(
+        redaction_pass
+        for redaction_pass in _PASSES
+        if _is_worth(redaction_pass, scanned) and redaction_pass.redacted(scanned) != text
+    )
+    return Hints(passes, not scanned.words.isdisjoint(_NAMING))
 
 
 def _applied(text: str, passes: Iterable[RedactionPass]) -> str:
     scanned = ScannedText(text)
-    for one in passes:
-        if _is_worth(one, scanned) and (shown := one.redacted(scanned)) != scanned.text:
-            scanned = ScannedText(shown)
+    for redaction_pass in passes:
+        if _is_worth(redaction_pass, scanned) and (redacted := redaction_pass.redacted(scanned)) != scanned.text:
+            scanned = ScannedText(redacted)
     return scanned.text
 
 
-def _is_worth(one: RedactionPass, scanned: ScannedText) -> bool:
-    return not one.words or not one.words.isdisjoint(scanned.words)
+def _is_worth(redaction_pass: RedactionPass, scanned: ScannedText) -> bool:
+    return not redaction_pass.words or not redaction_pass.words.isdisjoint(scanned.words)
 
 
 def _redact_colored(scanned: ScannedText) -> str:
@@ -92,9 +100,11 @@ def _redact_colored(scanned: ScannedText) -> str:
     if not patterns.COLOR_INSIDE.search(text):
         return text
     plain = patterns.COLOR.sub("", text)
-    shown = _applied(plain, _PASSES[1:])
-    lines = zip(text.split("\n"), plain.split("\n"), shown.split("\n"), strict=True)
-    return "\n".join(one if before == after else after for one, before, after in lines)
+    redacted = _applied(plain, _PASSES[1:])
+    lines = zip(text.split("\n"), plain.split("\n"), redacted.split("\n"), strict=True)
+    return "\n".join(
+        line if plain_line == redacted_line else redacted_line for line, plain_line, redacted_line in lines
+    )
 
 
 def _pass(redacted: Callable[[ScannedText], str], *words: str) -> RedactionPass:
@@ -143,10 +153,10 @@ def _redacted(value: object, hints: Hints) -> object:
 
 
 def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
-    shown = {_text(str(name), hints): _member(str(name), item, hints) for name, item in value.items()}
-    if isinstance(named := value.get("name", value.get("key")), str) and "value" in value:
-        shown["value"] = _member(named, value["value"], hints)
-    return shown
+    redacted = {_text(str(name), hints): _member(str(name), item, hints) for name, item in value.items()}
+    if isinstance(member_name := value.get("name", value.get("key")), str) and "value" in value:
+        redacted["value"] = _member(member_name, value["value"], hints)
+    return redacted
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
@@ -182,7 +192,7 @@ def safe_message(message: str, *secrets: str) -> str:
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
 
 
-def require_no_secret(said: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
+def require_no_secret(value: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
     """Raise `UsageError` if a value contains a secret. The message names it as `where` and does not quote it."""
-    if redact_json(said) != said:
+    if redact_json(value) != value:
         raise UsageError(f"{where} contains what looks like a secret, which would be stored: {instead}", fields=fields)

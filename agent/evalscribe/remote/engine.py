@@ -95,7 +95,7 @@ class WorkerQuestion(Frozen):
     """One question of the worker, as sent over the network."""
 
     number: int
-    asked: Any
+    question: Any
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,12 @@ class WorkerHost:
     async def _open(self, factory: WorkerFactory[Any, Any]) -> None:
         self._worker = await self._opened.enter_async_context(factory(self._ask))
 
-    async def _ask(self, asked: object) -> object:
+    async def _ask(self, question: object) -> object:
         number = next(self._numbers)
-        answered: asyncio.Future[WorkResult] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answered
-        await self._questions.put(WorkerQuestion(number=number, asked=asked))
-        return (await answered).result()
+        answer: asyncio.Future[WorkResult] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        await self._questions.put(WorkerQuestion(number=number, question=question))
+        return (await answer).result()
 
 
 async def capture_result(doing: Any) -> WorkResult:
@@ -211,34 +211,34 @@ class RayPool(Generic[T, R]):
         self._ready = ready
         self._factory = factory
         self._question_handler = question_handler or no_questions
-        self._lanes = concurrency
+        self._concurrency = concurrency
         self._tries = tries
         self._starting = asyncio.Lock()
-        self._stations: list[RayWorker] = []
+        self._workers: list[RayWorker] = []
 
     async def do(self, piece: T) -> R | LostWork:
         reason = ""
         for _ in range(self._tries):
-            station = await self._station()
+            worker = await self._least_busy_worker()
             try:
-                result: R = await station.do(piece)
+                result: R = await worker.do(piece)
                 return result
             except WorkerDied as error:
                 reason = " ".join(str(error).split())[:MAX_REASON]
         return LostWork(reason=f"its worker died {self._tries} times: {reason}")
 
     async def close(self) -> None:
-        await asyncio.gather(*(station.close() for station in self._stations))
+        await asyncio.gather(*(worker.close() for worker in self._workers))
 
-    async def _station(self) -> "RayWorker":
+    async def _least_busy_worker(self) -> "RayWorker":
         """Return the worker with the least work, replacing dead workers. Raises the errors of creating a worker."""
         async with self._starting:
-            self._stations = [station for station in self._stations if not station.dead]
-            wanted = min(self._lanes, await self._ready())
-            idle = [station for station in self._stations if not station.pieces]
-            if not idle and len(self._stations) < wanted:
-                self._stations.append(RayWorker(self._factory, self._question_handler))
-        return min(self._stations, key=lambda station: station.pieces)
+            self._workers = [worker for worker in self._workers if not worker.dead]
+            worker_count = min(self._concurrency, await self._ready())
+            idle = [worker for worker in self._workers if not worker.pieces]
+            if not idle and len(self._workers) < worker_count:
+                self._workers.append(RayWorker(self._factory, self._question_handler))
+        return min(self._workers, key=lambda worker: worker.pieces)
 
 
 class RayWorker:
@@ -287,8 +287,8 @@ class RayWorker:
         try:
             opened = await self._call(self._actor.open.remote(factory))
         except RuntimeError as error:
-            said = str(error).splitlines()[0]
-            raise UnavailableError(f"a worker could not start on the Ray cluster: {said}\n{VERSION_HINT}") from None
+            message = str(error).splitlines()[0]
+            raise UnavailableError(f"a worker could not start on the Ray cluster: {message}\n{VERSION_HINT}") from None
         opened.result()
 
     async def _serve(self, question_handler: QuestionHandler) -> None:
@@ -298,7 +298,7 @@ class RayWorker:
             try:
                 while True:
                     question = await self._call(self._actor.question.remote())
-                    task = asyncio.ensure_future(self._answer(question.number, ask(question.asked)))
+                    task = asyncio.ensure_future(self._answer(question.number, ask(question.question)))
                     answering.add(task)
                     task.add_done_callback(answering.discard)
             except WorkerDied:
@@ -427,9 +427,9 @@ def join_cluster(address: str | None) -> bool:
             if left:
                 ray.shutdown()
                 continue
-            said = " ".join(str(error).split())[:200]
-            where = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
-            raise UnavailableError(f"{where}: {said}") from None
+            message = " ".join(str(error).split())[:200]
+            problem = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
+            raise UnavailableError(f"{problem}: {message}") from None
     return True
 
 

@@ -58,7 +58,7 @@ class CommandSequence(NamedTuple):
 
 def recorded_commands(evidence: Evidence) -> CommandSequence | str:
     """Return the shell commands of a trial, or why they cannot be run again."""
-    transcripts = [parse_transcript(one.text) for one in evidence.of("transcript")]
+    transcripts = [parse_transcript(document.text) for document in evidence.of("transcript")]
     if not transcripts:
         return "it has neither artifacts nor a trajectory"
     cut_off = any(step.status == "failed" and step.name.endswith(ENDINGS) for step in evidence.steps)
@@ -68,14 +68,14 @@ def recorded_commands(evidence: Evidence) -> CommandSequence | str:
         texts = [_command(call) for call in (calls[:-1] if unfinished else calls)]
     except _NotReplayableError as error:
         return str(error)
-    found = tuple(text for text in texts if text is not None)
-    if not found:
+    commands = tuple(text for text in texts if text is not None)
+    if not commands:
         return "its trajectory has no shell command"
-    if any(len(text.encode()) > MAX_COMMAND or "\0" in text for text, _ in found):
+    if any(len(text.encode()) > MAX_COMMAND or "\0" in text for text, _ in commands):
         return "one of its commands is too long"
-    if any("[redacted:" in text for text, _ in found):
+    if any("[redacted:" in text for text, _ in commands):
         return "its commands have secrets, which are not stored"
-    return CommandSequence(found, cut_off, unfinished)
+    return CommandSequence(commands, cut_off, unfinished)
 
 
 class _NotReplayableError(Exception):
@@ -104,12 +104,12 @@ def _is(turn: TranscriptTurn, names: frozenset[str]) -> bool:
 
 def _command(call: TranscriptTurn) -> tuple[str, str] | None:
     """Return a call's command with its folder; None for one without a command, such as a restart."""
-    given: Mapping[str, object] = call.arguments
-    for name, value in given.items():
+    arguments: Mapping[str, object] = call.arguments
+    for name, value in arguments.items():
         if value not in (False, None, "", "false") and any(part in name.lower() for part in INTERACTIVE):
             raise _NotReplayableError(f"its shell is used interactively ({visible(name)[:40]})")
-    value = next((given[name] for name in ARGUMENTS if name in given), None)
-    if value is None and "restart" in given:
+    value = next((arguments[name] for name in ARGUMENTS if name in arguments), None)
+    if value is None and "restart" in arguments:
         return None
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         value = shlex.join(str(word) for word in value)
@@ -117,4 +117,4 @@ def _command(call: TranscriptTurn) -> tuple[str, str] | None:
         raise _NotReplayableError("a call of its shell has no command")
     if value.rstrip().endswith("&") and not value.rstrip().endswith("&&"):
         raise _NotReplayableError("it leaves a command running in the background")
-    return value, next((str(given[name]) for name in FOLDERS if isinstance(given.get(name), str)), "")
+    return value, next((str(arguments[name]) for name in FOLDERS if isinstance(arguments.get(name), str)), "")

@@ -55,23 +55,31 @@ LINTERS = ("eslint", "ruff")
 @lru_cache(32)  # each replay of a failure is compared with the stored one
 def look_of(evidence: Evidence) -> FailureLook:
     """Return how a failure looks."""
-    found = diagnose(evidence)
-    error = found.located.error if found.located else None
-    tests = frozenset(test.name for test in found.tests.failures)
-    lint = frozenset(one.code for one in found.errors if one.code and one.tool in LINTERS and one.severity == "error")
+    diagnosis = diagnose(evidence)
+    error = diagnosis.located.error if diagnosis.located else None
+    tests = frozenset(test.name for test in diagnosis.tests.failures)
+    lint = frozenset(
+        error_found.code
+        for error_found in diagnosis.errors
+        if error_found.code and error_found.tool in LINTERS and error_found.severity == "error"
+    )
     log = failed_log(evidence)
-    located = (one for one in found.errors if one.severity == "error")
-    errors = frozenset(said for one in located if (said := signature(evidence.eval.failed_step, one)))
+    errors_found = (error_found for error_found in diagnosis.errors if error_found.severity == "error")
+    errors = frozenset(
+        error_signature
+        for error_found in errors_found
+        if (error_signature := signature(evidence.eval.failed_step, error_found))
+    )
     return FailureLook(errors, tests, error, lint, log.text if log else "")
 
 
 def look_of_log(stored: Evidence, log: str) -> FailureLook:
     """Return how a replay failed whose grader printed `log`."""
     eval = stored.eval.model_copy(update={"reason": None})
-    own = first_log(stored)
-    kept = (one for one in stored.documents if one.role not in ("log", "transcript"))
-    printed = Document(role="log", path=own.path if own else "replay.log", text=log)
-    return look_of(Evidence(eval=eval, documents=(*kept, printed)))
+    stored_log = first_log(stored)
+    other_documents = (document for document in stored.documents if document.role not in ("log", "transcript"))
+    printed = Document(role="log", path=stored_log.path if stored_log else "replay.log", text=log)
+    return look_of(Evidence(eval=eval, documents=(*other_documents, printed)))
 
 
 def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
@@ -108,13 +116,13 @@ def parts_fail_alike(stored: Evidence, failed_at: Iterable[str], output: str) ->
 
 def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
     """Return the trials of the reference answer that the run's own files have, for the same version of the task."""
-    found: list[Replay] = []
+    replays: list[Replay] = []
     for answers in read_reference_runs(evidence.of("log")):
         if answers.kind != "reference answer" or answers.judged:
             continue
-        failed = [one for one in answers.trials if one.failed_at]
+        failed = [trial for trial in answers.trials if trial.failed_at]
         for trial in failed:
-            found.append(
+            replays.append(
                 Replay(
                     answer="reference",
                     passed=False,
@@ -127,8 +135,8 @@ def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
                 )
             )
         passed = Replay(answer="reference", passed=True, recorded=True, note=answers.source)
-        found += [passed] * answers.passed
-    return tuple(found)
+        replays += [passed] * answers.passed
+    return tuple(replays)
 
 
 def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None, note: str = "") -> Proof:
@@ -172,7 +180,9 @@ class _Replays:
         self._rules = RulesJudge().decide(case)
 
     def _of(self, answer: ReplayedAnswer) -> list[Replay]:
-        return [one for one in self._all if one.answer == answer and one.change is None and not one.broken]
+        return [
+            replay for replay in self._all if replay.answer == answer and replay.change is None and not replay.broken
+        ]
 
     def changed_grader(self) -> Conclusion:
         return (
@@ -187,18 +197,18 @@ class _Replays:
     def _of_reference(self) -> Conclusion | None:
         """Conclude from the reference answer alone; None if it passes every time, or was not run."""
         runs = self._of("reference")
-        passed = sum(one.passed for one in runs)
-        failed = [one for one in runs if not one.passed]
+        passed = sum(replay.passed for replay in runs)
+        failed = [replay for replay in runs if not replay.passed]
         if not failed:
             return None
         if self._needs_network(failed):
             return self._no_network()
-        if not all(one.alike for one in failed):
-            how = next(one.error for one in failed if not one.alike)
-            told = f": {quote.cut(how, 60)}" if how else ""
+        if not all(replay.alike for replay in failed):
+            other_error = next(replay.error for replay in failed if not replay.alike)
+            error_suffix = f": {quote.cut(other_error, 60)}" if other_error else ""
             return (
                 "inconclusive",
-                f"the reference answer fails in another way{told}",
+                f"the reference answer fails in another way{error_suffix}",
                 "The reference answer fails, but not as this output did, so the replay differs from the run.",
             )
         if passed and self._differs(runs):
@@ -223,16 +233,17 @@ class _Replays:
 
     def _of_correction(self) -> Conclusion | None:
         """Conclude from an expectation that its authors corrected, and that lets a failed output pass."""
-        for one in self._all:
-            if one.change == CORRECTED and one.passed and one.broken:
+        for replay in self._all:
+            if replay.change == CORRECTED and replay.passed and replay.broken:
                 return (
                     "inconclusive",
-                    f"passes with {CORRECTED}, {one.broken}",
-                    f"The stored output passes with {CORRECTED}, {one.broken}, so this proves nothing about the run.",
+                    f"passes with {CORRECTED}, {replay.broken}",
+                    f"The stored output passes with {CORRECTED}, {replay.broken}, so this proves nothing about "
+                    "the run.",
                 )
         passed, total = counted(self._all, "output", CORRECTED)
-        before = self._of("output")
-        if not total or passed < total or not before or any(one.passed for one in before):
+        unchanged = self._of("output")
+        if not total or passed < total or not unchanged or any(replay.passed for replay in unchanged):
             return None
         return (
             "fixed by change",
@@ -242,8 +253,8 @@ class _Replays:
 
     def _of_output(self) -> Conclusion | None:
         runs = self._of("output")
-        passed = sum(one.passed for one in runs)
-        failed = [one for one in runs if not one.passed]
+        passed = sum(replay.passed for replay in runs)
+        failed = [replay for replay in runs if not replay.passed]
         if not runs:
             return None
         if failed and self._needs_network(failed):
@@ -260,22 +271,24 @@ class _Replays:
                 f"flaky: the same output passes {_times(passed, runs)}",
                 "Chance decides this check.",
             )
-        if not all(one.alike for one in failed):
-            how = next(one.error for one in failed if not one.alike)
-            told = f": {quote.cut(how, 60)}" if how else ""
+        if not all(replay.alike for replay in failed):
+            detail = next(replay.error for replay in failed if not replay.alike)
+            error_suffix = f": {quote.cut(detail, 60)}" if detail else ""
             return (
                 "inconclusive",
-                f"the output fails in another way than in the run{told}",
+                f"the output fails in another way than in the run{error_suffix}",
                 "The stored output fails again, but not as in the run, so the replay differs from the run.",
             )
         if not self._of("reference"):
             unknown = f"not run: {self._note}" if self._note else "not run"
-            how = next((one.broken for one in self._all if one.answer == "reference" and one.broken), unknown)
+            detail = next(
+                (replay.broken for replay in self._all if replay.answer == "reference" and replay.broken), unknown
+            )
             return (
                 "inconclusive",
-                f"the output fails again, {_times(len(runs), runs)}; the reference was {how}",
-                f"The failure can be repeated. The reference answer was {how}. Unless it passes, the grader may be at "
-                "fault.",
+                f"the output fails again, {_times(len(runs), runs)}; the reference was {detail}",
+                f"The failure can be repeated. The reference answer was {detail}. Unless it passes, the grader may be "
+                "at fault.",
             )
         return (
             "reproduced",
@@ -285,7 +298,7 @@ class _Replays:
         )
 
     def _nothing(self) -> Conclusion:
-        broken = next((one.broken for one in self._all if one.broken), "")
+        broken = next((replay.broken for replay in self._all if replay.broken), "")
         if broken:
             return "inconclusive", broken, f"The replay was {broken}, so it says nothing about the answer."
         if self._of("reference"):
@@ -299,14 +312,14 @@ class _Replays:
 
     def _differs(self, runs: Sequence[Replay]) -> bool:
         """Return whether several recorded trials and several replays end in opposite ways, which chance seldom does."""
-        recorded = [one.passed for one in runs if one.recorded]
-        replayed = [one.passed for one in runs if not one.recorded]
+        recorded = [replay.passed for replay in runs if replay.recorded]
+        replayed = [replay.passed for replay in runs if not replay.recorded]
         several = len(recorded) > 1 and len(replayed) > 1
         return several and len({*recorded}) == len({*replayed}) == 1 and recorded[0] != replayed[0]
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
         """Return whether the failure is one of reaching a service, which no replay can in its sandbox."""
-        return self._rules.cause_kind == "infrastructure" and not all(one.recorded for one in failed)
+        return self._rules.cause_kind == "infrastructure" and not all(replay.recorded for replay in failed)
 
     def _no_network(self) -> Conclusion:
         return (
@@ -346,18 +359,20 @@ class _Replays:
 
     def _citations(self, proof: Proof) -> tuple[Citation, ...]:
         """Quote the replay that decides: its error, else the end of what it printed."""
-        decides = next((n for n, one in enumerate(proof.replays) if one.log.strip() and _decides(one, proof)), None)
-        if decides is None:
+        index = next(
+            (n for n, replay in enumerate(proof.replays) if replay.log.strip() and _decides(replay, proof)), None
+        )
+        if index is None:
             return ()
-        name = replay_log_name(proof.replays, decides)
-        document = Document(role="log", path=name, text=proof.replays[decides].log)
-        error = proof.replays[decides].error
+        name = replay_log_name(proof.replays, index)
+        document = Document(role="log", path=name, text=proof.replays[index].log)
+        error = proof.replays[index].error
         lines = document.text.rstrip().split("\n")
-        said = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
-        if error and not said and (message := error.partition(": ")[2][:COMPARED]):  # its test is named elsewhere
-            said = [n for n, line in enumerate(lines, 1) if message in line]
-        at = said[-1] if said else len(lines)
-        return (cite_lines(document, at, at),)
+        matches = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
+        if error and not matches and (message := error.partition(": ")[2][:COMPARED]):  # its test is named elsewhere
+            matches = [n for n, line in enumerate(lines, 1) if message in line]
+        line_number = matches[-1] if matches else len(lines)
+        return (cite_lines(document, line_number, line_number),)
 
 
 _CAUSES: dict[ReplayOutcome, str] = {
@@ -373,13 +388,13 @@ _FIXES: dict[ReplayOutcome, str] = {
 }
 
 
-def _decides(one: Replay, proof: Proof) -> bool:
+def _decides(replay: Replay, proof: Proof) -> bool:
     """Return whether a replay is one that the conclusion rests on."""
     if proof.outcome == "fixed by change":
-        return one.change == CORRECTED
+        return replay.change == CORRECTED
     if proof.outcome == "not reproducible":
-        return one.answer == "output"
-    return not one.passed
+        return replay.answer == "output"
+    return not replay.passed
 
 
 def _times(number: int, runs: Sequence[Replay]) -> str:

@@ -53,10 +53,10 @@ def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, M
             build.add(keyword, rest)
         except (OSError, ValueError, RecursionError) as error:
             # A name that no file can have, a file where a folder has to be, or a pattern with thousands of parts.
-            why = (error.strerror if isinstance(error, OSError) else None) or "it cannot be read"
-            raise _needs(f"has {keyword} {rest[:40]}: {why}") from None
-    folders = [Folder(one, f"/{one.name}", writable=True) for one in sorted(tree.iterdir())]
-    if other := next((one for one in folders if one.source and not one.source.is_dir()), None):
+            reason = (error.strerror if isinstance(error, OSError) else None) or "it cannot be read"
+            raise _needs(f"has {keyword} {rest[:40]}: {reason}") from None
+    folders = [Folder(path, f"/{path.name}", writable=True) for path in sorted(tree.iterdir())]
+    if other := next((folder for folder in folders if folder.source and not folder.source.is_dir()), None):
         raise _needs(f"copies to {other.inside}")
     return tuple(folders), str(build.start_in), build.environment
 
@@ -78,11 +78,11 @@ def _instructions(context: Path) -> Iterator[tuple[str, str]]:
     if any(context.glob("*.dockerignore")):
         raise NeedsImageError("its environment has a .dockerignore")
     lines = (line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
-    begun = False
+    has_from = False
     for line in re.sub(r"\\[ \t]*\n", "", "\n".join(lines)).split("\n"):
         keyword, rest = [*line.strip().split(maxsplit=1), "", ""][:2]
-        begun = begun or keyword.upper() == "FROM"
-        if not begun:
+        has_from = has_from or keyword.upper() == "FROM"
+        if not has_from:
             raise _needs("does not begin with FROM")
         yield keyword.upper(), rest.strip()
 
@@ -91,7 +91,7 @@ class _Build:
     def __init__(self, context: Path, tree: Path) -> None:
         self._context = context.resolve()
         self._tree = tree
-        self._begun = False
+        self._has_from = False
         self._sources_left, self._files_left, self._bytes_left = MAX_SOURCES, MAX_COPIED, COPIED_BYTES
         self.start_in = PurePosixPath("/")
         self.environment: dict[str, str] = {}
@@ -102,8 +102,8 @@ class _Build:
             return
         if "$" in rest or "<<" in rest:
             raise _needs(f"has variables or a script: {keyword} {rest}")
-        if keyword == "FROM" and not self._begun:
-            self._begun = True
+        if keyword == "FROM" and not self._has_from:
+            self._has_from = True
             self._from(rest)
         elif keyword == "WORKDIR" and rest:
             self.start_in = self._resolved(rest.strip("\"'"))
@@ -133,12 +133,12 @@ class _Build:
             raise _needs(f"has {keyword} {rest}")
         inside = self._resolved(target)
         to = self.path(inside)
-        found = [path for source in sources for path in self._sources(keyword, source)]
-        is_folder = target.endswith("/") or target == "." or len(found) > 1 or to.is_dir()
-        for path in found:
+        paths = [path for source in sources for path in self._sources(keyword, source)]
+        is_folder = target.endswith("/") or target == "." or len(paths) > 1 or to.is_dir()
+        for path in paths:
             if path.is_dir():
-                for one in path.rglob("*"):
-                    self._count(one)
+                for entry in path.rglob("*"):
+                    self._count(entry)
                 shutil.copytree(path, to, symlinks=True, dirs_exist_ok=True)
             else:
                 self._count(path)
@@ -163,12 +163,12 @@ class _Build:
             return [self._context]
         if "**" in pattern or "[" in pattern or "\\" in pattern:
             raise _needs(f"copies {source}, a pattern that docker reads in another way")
-        found = [] if ".." in PurePosixPath(pattern).parts else sorted(self._context.glob(pattern))
-        if not found:
+        paths = [] if ".." in PurePosixPath(pattern).parts else sorted(self._context.glob(pattern))
+        if not paths:
             raise _needs(f"copies {source}, which its environment does not have")
-        if any(not path.resolve().is_relative_to(self._context) or path.is_symlink() for path in found):
+        if any(not path.resolve().is_relative_to(self._context) or path.is_symlink() for path in paths):
             raise _needs(f"copies {source}, which is or follows a link")
-        return found
+        return paths
 
     def _resolved(self, path: str) -> PurePosixPath:
         """Return an absolute path in the image, of folders that the sandbox does not have itself."""
@@ -204,9 +204,9 @@ def _variables(text: str) -> dict[str, str]:
     words = shlex.split(text)
     if not words or "=" not in words[0]:
         name, _, value = text.partition(" ")
-        found = {name: value.strip()}
+        variables = {name: value.strip()}
     else:
-        found = dict(word.split("=", 1) for word in words if "=" in word)
-    if not all(re.fullmatch(r"[A-Za-z_]\w*", name) for name in found):
+        variables = dict(word.split("=", 1) for word in words if "=" in word)
+    if not all(re.fullmatch(r"[A-Za-z_]\w*", name) for name in variables):
         raise _needs(f"has ENV {text}")
-    return found
+    return variables

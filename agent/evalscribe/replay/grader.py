@@ -172,7 +172,7 @@ class CommandGrader:
         return {path.relative_to(folder).as_posix(): path.read_text("utf-8", "replace") for path in files}
 
     def _output(self, evidence: Evidence) -> dict[str, str]:
-        return {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
+        return {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
 
 
 @contextmanager

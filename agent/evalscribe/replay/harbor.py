@@ -82,8 +82,8 @@ class _Task(NamedTuple):
 
     def variables(self, part: str) -> dict[str, str]:
         """Return the environment of the `solution` or the `verifier`."""
-        given = {**object_of(self._table("environment").get("env")), **object_of(self._table(part).get("env"))}
-        return {**self.environment, **{name: str(value) for name, value in given.items()}}
+        variables = {**object_of(self._table("environment").get("env")), **object_of(self._table(part).get("env"))}
+        return {**self.environment, **{name: str(value) for name, value in variables.items()}}
 
     def _table(self, name: str) -> Mapping[str, object]:
         return object_of(self.config.get(name))
@@ -106,7 +106,7 @@ class HarborGrader:
         self._overrides = RunOverrides(threshold=threshold)
         self._opened = opened
         self._folders: dict[str, Path] | None = None
-        self._known: dict[Path, _Task | str] = {}
+        self._prepared_tasks: dict[Path, _Task | str] = {}
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
         task = self._task(evidence)
@@ -118,7 +118,7 @@ class HarborGrader:
         output = _output(evidence, task.start_in)
         note = output if isinstance(output, str) else ""
         if not isinstance(output, str):
-            jobs.append(self._job("output", task, list(output.content), _known_text(evidence)))
+            jobs.append(self._job("output", task, list(output.content), _printed_text(evidence)))
         same = content_id(task.checksum) == evidence.version if evidence.version else None
         return ReplayPlan(tuple(jobs), same_grader=same, note=note)
 
@@ -130,20 +130,24 @@ class HarborGrader:
         folder = self._folder(evidence)
         if folder is None:
             return f"{self._tasks.name} has no such task"
-        if folder not in self._known:
+        if folder not in self._prepared_tasks:
             try:
-                self._known[folder] = self._prepared(folder)
+                self._prepared_tasks[folder] = self._prepared(folder)
             except NeedsImageError as error:
-                self._known[folder] = f"{NOT_HERE}, because {error}"
-        return self._known[folder]
+                self._prepared_tasks[folder] = f"{NOT_HERE}, because {error}"
+        return self._prepared_tasks[folder]
 
     def _folder(self, evidence: Evidence) -> Path | None:
         if self._folders is None:
             self._folders = task_folders(self._tasks)
-        named = self._folders.get(evidence.eval.name)
-        if named is not None or evidence.version is None:
-            return named
-        by_version = (one for one in self._folders.values() if content_id(task_checksum(one)) == evidence.version)
+        folder = self._folders.get(evidence.eval.name)
+        if folder is not None or evidence.version is None:
+            return folder
+        by_version = (
+            task_folder
+            for task_folder in self._folders.values()
+            if content_id(task_checksum(task_folder)) == evidence.version
+        )
         return next(by_version, None)
 
     def _prepared(self, folder: Path) -> _Task:
@@ -167,8 +171,8 @@ class HarborGrader:
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002
         task = self._task(evidence)
         assert isinstance(task, _Task), "only such a task has jobs"
-        with ExitStack() as opened:
-            logs = _folder(opened)
+        with ExitStack() as stack:
+            logs = _folder(stack)
             for name in ("agent", "artifacts", VERIFIER_FOLDER):
                 (logs / name).mkdir()
             own_logs = Folder(logs, LOGS, writable=True)
@@ -176,23 +180,26 @@ class HarborGrader:
             assert not isinstance(output, str), "only an output that can be run has a job"
             if output is None:
                 answer = Replay(answer=job.answer, passed=False, command=SOLVE)
-                folders, seen = task.folders, Folder(task.folder / "solution", "/solution")
+                folders, input_folder = task.folders, Folder(task.folder / "solution", "/solution")
             else:
                 answer = Replay(answer=job.answer, passed=False, command=output.command, note=output.note)
-                script = _folder(opened) / "commands.sh"
+                script = _folder(stack) / "commands.sh"
                 script.write_text(output.commands.script, "utf-8")
-                folders, seen = output.added(task.folders, _folder(opened)), Folder(script, COMMANDS, writable=True)
+                folders, input_folder = (
+                    output.added(task.folders, _folder(stack)),
+                    Folder(script, COMMANDS, writable=True),
+                )
             async with open_folders(folders) as shared:
                 if answer.command:
                     done = await shared.execute(
                         shlex.split(answer.command),
-                        [own_logs, seen],
+                        [own_logs, input_folder],
                         start_in=task.start_in,
                         environment=task.variables("" if output else "solution"),
                         limits=task.limits("agent"),
                     )
-                    if why := _failed_to_answer(done, _known_text(evidence) if output else None):
-                        return answer.model_copy(update={"broken": why, "log": kept_log(done.output)})
+                    if reason := _failed_to_answer(done, _printed_text(evidence) if output else None):
+                        return answer.model_copy(update={"broken": reason, "log": kept_log(done.output)})
                 # What the answer left in /logs is not seen, so that it cannot set its own reward.
                 done = await shared.execute(
                     shlex.split(TEST),
@@ -202,7 +209,7 @@ class HarborGrader:
                     limits=task.limits("verifier"),
                     collect=[f"{LOGS}/{VERIFIER_FOLDER}/{name}" for name in LEFT],
                 )
-            return self._graded(answer, done, _folder(opened), cut_off=output is not None and output.cut_off)
+            return self._graded(answer, done, _folder(stack), cut_off=output is not None and output.cut_off)
 
     def _graded(self, answer: Replay, done: Execution, folder: Path, *, cut_off: bool) -> Replay:
         """Return what the verifier says.
@@ -241,7 +248,7 @@ class HarborGrader:
         )
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        if why := _missing_here(f"{replay.log}\n{replay.error}", _known_text(evidence)):
+        if why := _missing_here(f"{replay.log}\n{replay.error}", _printed_text(evidence)):
             return replay.model_copy(update={"broken": why})
         return replay.model_copy(update={"alike": parts_fail_alike(evidence, replay.tests, replay.log)})
 
@@ -339,7 +346,7 @@ def _output(evidence: Evidence, start_in: str) -> _Output | str:
         start_in: Folder that the verifier looks at.
     """
     below = f"{start_in.strip('/')}/"
-    collected = {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
+    collected = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
     inputs = {f"/{path}": text for path, text in collected.items() if path.startswith(below)}
     if inputs and len(collected) < MAX_FILES and not any("[redacted:" in text for text in inputs.values()):
         return _Output(inputs, CommandSequence())
@@ -347,30 +354,30 @@ def _output(evidence: Evidence, start_in: str) -> _Output | str:
     return commands if isinstance(commands, str) else _Output({}, commands)
 
 
-def _known_text(evidence: Evidence) -> str:
+def _printed_text(evidence: Evidence) -> str:
     """Return everything that the trial printed."""
     errors = (step.error for step in evidence.steps if step.error)
-    return "\n".join((*errors, *(one.text for one in evidence.of("log", "transcript"))))
+    return "\n".join((*errors, *(document.text for document in evidence.of("log", "transcript"))))
 
 
-def _failed_to_answer(done: Execution, known: str | None) -> str:
+def _failed_to_answer(done: Execution, run_output: str | None) -> str:
     """Return why an answer was not made as in the run; empty if nothing speaks against it.
 
     Args:
         done: What made the answer.
         known: What the trial printed; None for the reference answer.
     """
-    if why := broken(done):
-        return why
-    if known is not None:
-        return _missing_here(kept_log(done.output), known)
+    if reason := broken(done):
+        return reason
+    if run_output is not None:
+        return _missing_here(kept_log(done.output), run_output)
     if done.exit_code != 0:
         last = last_words(done.output)
         return f"left unfinished: solution/solve.sh ends with exit code {done.exit_code}{f': {last}' if last else ''}"
     return _missing_here(kept_log(done.output), "", files=False)
 
 
-def _missing_here(printed: str, known: str, *, files: bool = True) -> str:
+def _missing_here(printed: str, run_output: str, *, files: bool = True) -> str:
     """Return what a replay lacks that the run had, as a reason why it says nothing; empty if it lacks nothing.
 
     Args:
@@ -379,6 +386,6 @@ def _missing_here(printed: str, known: str, *, files: bool = True) -> str:
         files: Whether a missing file counts.
     """
     for match in (_FILES if files else _MISSING).finditer(printed):
-        if match[0] not in known:
+        if match[0] not in run_output:
             return f"stopped for want of something that the run had: {visible(one_line(match[0]))[:80]}"
     return ""

@@ -120,7 +120,7 @@ class CommandOutside:
 
 def _output(evidence: Evidence) -> dict[str, str] | str:
     """Return the files of a stored output, or why there is none."""
-    files = {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
+    files = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
     if not evidence.of("transcript"):
         return files or "its output is not stored"
     commands = recorded_commands(evidence)

@@ -38,10 +38,10 @@ class Replays:
     """Why nothing could be run of failures without a proof, by eval id."""
     _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(init=False, default_factory=dict)
     """By key and attempt: trials of one task share the replays of their reference answer."""
-    _lanes: asyncio.Semaphore = field(init=False)
+    _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lanes = asyncio.Semaphore(max(1, self.concurrency))
+        self._slots = asyncio.Semaphore(max(1, self.concurrency))
 
     async def prove(self, cases: Iterable[Callable[[], Failure | None]]) -> tuple[Proof, ...]:
         """Replay failures and store what that proves.
@@ -55,16 +55,16 @@ class Replays:
         Raises:
             UnavailableError: A sandbox cannot be made here.
         """
-        waiting = enumerate(cases)
-        found: dict[int, Proof] = {}
+        numbered_cases = enumerate(cases)
+        proofs: dict[int, Proof] = {}
 
         async def work() -> None:
-            for number, load in waiting:
+            for number, load in numbered_cases:
                 case = load()
                 proof = await self._proof(case) if case else None
                 if proof is not None:
                     proof = self._stored(proof)
-                    found[number] = proof
+                    proofs[number] = proof
                     self.on_proof(proof)
 
         try:
@@ -73,15 +73,15 @@ class Replays:
                     group.create_task(work())
         except BaseExceptionGroup as failed:
             raise _first(failed) from None
-        return tuple(found[number] for number in sorted(found))
+        return tuple(proofs[number] for number in sorted(proofs))
 
     def _stored(self, proof: Proof, tried: Sequence[Replay] = ()) -> Proof:
         """Store a proof with the replays of a proposed change, and with those of earlier changes."""
-        known = self.known.get(proof.eval_id)
-        earlier = known.replays if known and known.evidence == proof.evidence else ()
-        now = {None, CORRECTED, *(one.change for one in tried)}
-        kept = (one for one in earlier if one.change not in now)
-        proof = proof.model_copy(update={"replays": (*proof.replays, *kept, *tried)})
+        stored = self.known.get(proof.eval_id)
+        earlier = stored.replays if stored and stored.evidence == proof.evidence else ()
+        changes = {None, CORRECTED, *(replay.change for replay in tried)}
+        earlier_replays = (replay for replay in earlier if replay.change not in changes)
+        proof = proof.model_copy(update={"replays": (*proof.replays, *earlier_replays, *tried)})
         self.store.put_proof(self.run_id, proof)
         return proof
 
@@ -94,9 +94,9 @@ class Replays:
                 break
             replays += await self._run(evidence, job)
         note = plan.note if plan else ""
-        if all(one.broken.startswith(NEVER_STARTED) for one in replays):
-            why = next((one.broken for one in replays), note)
-            self.refused[evidence.eval.id] = why or "nothing says how it is graded"
+        if all(replay.broken.startswith(NEVER_STARTED) for replay in replays):
+            reason = next((replay.broken for replay in replays), note)
+            self.refused[evidence.eval.id] = reason or "nothing says how it is graded"
             return None
         return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True, note=note)
 
@@ -125,9 +125,9 @@ class Replays:
         times = self.repeat if self.grader.by_chance else 1
         done = await asyncio.gather(*(self._once(evidence, job, attempt) for attempt in range(1, times + 1)))
         # An output that equals the reference answer has its replays.
-        said = {"answer": job.answer, "change": job.change}
-        done = [one.model_copy(update={**said, "broken": one.broken or job.doubt}) for one in done]
-        return [one if one.passed or one.broken else self.grader.compare(evidence, one) for one in done]
+        answer_fields = {"answer": job.answer, "change": job.change}
+        done = [replay.model_copy(update={**answer_fields, "broken": replay.broken or job.doubt}) for replay in done]
+        return [replay if replay.passed or replay.broken else self.grader.compare(evidence, replay) for replay in done]
 
     async def _once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
         """Return the stored replay, else run it; another failure may be waiting for the same one."""
@@ -137,10 +137,10 @@ class Replays:
         return await self._running[key]
 
     async def _stored_or_run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
-        if not self.fresh and (known := self.store.replay(job.key, attempt)) is not None:
-            return known
+        if not self.fresh and (stored := self.store.replay(job.key, attempt)) is not None:
+            return stored
         assert self.grader is not None, "only a grader has jobs"
-        async with self._lanes:
+        async with self._slots:
             done = await self.grader.run(evidence, job, attempt)
         if not done.broken:
             self.store.put_replay(job.key, attempt, done)
@@ -149,9 +149,9 @@ class Replays:
 
 def _is_settled(replays: Sequence[Replay]) -> bool:
     """Return whether the reference answer failed, so that the output need not be run."""
-    return any(not one.passed for one in replays if one.answer == "reference" and not one.broken)
+    return any(not replay.passed for replay in replays if replay.answer == "reference" and not replay.broken)
 
 
 def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:
-    one = failed.exceptions[0]
-    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+    error = failed.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

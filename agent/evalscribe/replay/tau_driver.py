@@ -76,9 +76,9 @@ class Tau2Domain:
             self._env.sync_tools()
 
     def holds(self, assertion: dict[str, Any]) -> bool:
-        met = self._function(assertion["env_type"], assertion["func_name"])(**assertion["arguments"])
+        value = self._function(assertion["env_type"], assertion["func_name"])(**assertion["arguments"])
         self._env.sync_tools()
-        return bool(met == assertion.get("assert_value", True))
+        return bool(value == assertion.get("assert_value", True))
 
     def state(self) -> dict[str, Any]:
         toolkits = {"": self._env.tools, "user": self._user()}
@@ -142,7 +142,7 @@ def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
         field = model.model_fields.get(table)
         kinds = getattr(getattr(field, "annotation", None), "__args__", ())
         fields = getattr(kinds[-1], "model_fields", {}) if kinds else {}
-        required = [name for name, one in fields.items() if name.endswith("_id") and one.is_required()]
+        required = [name for name, field_info in fields.items() if name.endswith("_id") and field_info.is_required()]
         for name in required if isinstance(records, dict) else ():
             if not any(name in record for record in records.values()):
                 full[table] = {key: {**record, name: key} for key, record in full[table].items()}
@@ -185,14 +185,14 @@ def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristin
         if failed and number >= began and domain.writes(call):
             errors.append(f"`{call['name']}`: {answer[:MAX_SHOWN]}")
     domain.end(series)
-    found = sorted((path, as_text(old), as_text(new)) for path, old, new in changes(pristine, domain.state()))
-    held = [domain.holds(assertion) for assertion in series.get("assertions", ())]
+    differences = sorted((path, as_text(old), as_text(new)) for path, old, new in changes(pristine, domain.state()))
+    assertion_results = [domain.holds(assertion) for assertion in series.get("assertions", ())]
     return {
-        "state": hashlib.sha256(json.dumps([[path, new] for path, _, new in found]).encode()).hexdigest(),
-        "changes": {path.lstrip("."): new[:MAX_SHOWN] for path, _, new in found[:MAX_CHANGES]},
-        "changed": len(found),
+        "state": hashlib.sha256(json.dumps([[path, new] for path, _, new in differences]).encode()).hexdigest(),
+        "changes": {path.lstrip("."): new[:MAX_SHOWN] for path, _, new in differences[:MAX_CHANGES]},
+        "changed": len(differences),
         "errors": errors,
-        "assertions": held,
+        "assertions": assertion_results,
     }
 
 

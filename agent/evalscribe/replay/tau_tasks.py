@@ -78,7 +78,7 @@ def read_trajectory(record: Record) -> RecordedTrial | None:
     info = _object(record.metadata.get("info"))
     task, graded = _object(info.get("task")), _object(info.get("reward_info"))
     reward = score_number(_object(record.metadata.get("scores")).get("reward"))
-    actions = next((one for one in record.documents if (one.role, one.path) in _ACTIONS), None)
+    actions = next((document for document in record.documents if (document.role, document.path) in _ACTIONS), None)
     if actions is None or reward is None or "error" in info or len(record.transcripts) != 1:
         return None
     newer = "evaluation_criteria" in task
@@ -93,11 +93,11 @@ def read_trajectory(record: Record) -> RecordedTrial | None:
     return RecordedTrial(
         task=str(record.metadata.get("task")),
         user_id=str(task.get("user_id") or ""),
-        request=next((one.text for one in record.documents if one.role == "task"), ""),
+        request=next((document.text for document in record.documents if document.role == "task"), ""),
         newer=newer,
         calls=tuple(_calls(messages, newer)),
         replies=tuple(_replies(messages, newer)),
-        spoke=any(isinstance(one, UserMessage) for one in messages),
+        spoke=any(isinstance(message, UserMessage) for message in messages),
         ended=ended in ENDED if newer and ended is not None else bool(graded),
         expected=_expected(record.documents, actions, task, newer),
         passed=reward >= 1,
@@ -115,11 +115,11 @@ def _calls(messages: Sequence[ChatMessage], newer: bool) -> Iterator[Json]:
             for call in message.tool_calls if newer else message.tool_calls[:1]:
                 yield {"name": call.function, "arguments": call.arguments, "requestor": "assistant"}
         elif isinstance(message, UserMessage):
-            for one in map(_object, _list(message.metadata.get("tool_calls"))):
+            for user_call in map(_object, _list(message.metadata.get("tool_calls"))):
                 yield {
-                    "name": str(one.get("name")),
-                    "arguments": _object(one.get("arguments")),
-                    "requestor": str(one.get("requestor", "user")),
+                    "name": str(user_call.get("name")),
+                    "arguments": _object(user_call.get("arguments")),
+                    "requestor": str(user_call.get("requestor", "user")),
                 }
 
 
@@ -130,41 +130,45 @@ def _replies(messages: Sequence[ChatMessage], newer: bool) -> Iterator[str]:
 
 
 def _expected(documents: Sequence[Document], shown: Document, task: Json, newer: bool) -> Expectation:
-    outputs = next((one.text for one in documents if (one.role, one.path) == ("expected", "outputs.json")), "[]")
+    outputs = next(
+        (document.text for document in documents if (document.role, document.path) == ("expected", "outputs.json")),
+        "[]",
+    )
     if shown.path == "actions.json":
-        agents = [_call(one) for one in _list(_parsed(shown.text))]
+        agents = [_call(action) for action in _list(_parsed(shown.text))]
     else:
-        agents = [_call({"name": one.name, "kwargs": one.arguments}) for one in parse_calls(shown.text)]
-    said = tuple(str(one) for one in _list(_parsed(outputs)))
+        agents = [_call({"name": call.name, "kwargs": call.arguments}) for call in parse_calls(shown.text)]
+    output_texts = tuple(str(text) for text in _list(_parsed(outputs)))
     if not newer:
-        return Expectation(tuple(agents), said)
+        return Expectation(tuple(agents), output_texts)
     # Names and arguments of the agent's calls are in the document, the rest of them and the user's calls here.
-    criteria, left = _object(task.get("evaluation_criteria")), iter(agents)
-    whole = [
-        one if "name" in one else {**one, **next(left, {})} for one in map(_object, _list(criteria.get("actions")))
+    criteria, remaining = _object(task.get("evaluation_criteria")), iter(agents)
+    actions = [
+        action if "name" in action else {**action, **next(remaining, {})}
+        for action in map(_object, _list(criteria.get("actions")))
     ]
-    return _of_criteria({**criteria, "actions": cast(JsonValue, whole), "communicate_info": list(said)}, task)
+    return _of_criteria({**criteria, "actions": cast(JsonValue, actions), "communicate_info": list(output_texts)}, task)
 
 
 def _of_criteria(criteria: Json, task: Json) -> Expectation:
     """Return the expectation of a task of tau2-bench."""
     return Expectation(
-        actions=tuple(_call(one) for one in _list(criteria.get("actions"))),
-        outputs=tuple(str(one) for one in _list(criteria.get("communicate_info"))),
+        actions=tuple(_call(item) for item in _list(criteria.get("actions"))),
+        outputs=tuple(str(item) for item in _list(criteria.get("communicate_info"))),
         assertions=tuple(map(_object, _list(criteria.get("env_assertions")))),
-        judged=tuple(str(one) for one in _list(criteria.get("nl_assertions"))),
-        parts=tuple(str(one) for one in _list(criteria.get("reward_basis"))) or (DATABASE, OUTPUTS),
+        judged=tuple(str(item) for item in _list(criteria.get("nl_assertions"))),
+        parts=tuple(str(item) for item in _list(criteria.get("reward_basis"))) or (DATABASE, OUTPUTS),
         initial=task.get("initial_state"),
     )
 
 
 def _call(action: JsonValue) -> Json:
-    given = _object(action)
-    compared = given.get("compare_args")
+    fields = _object(action)
+    compared = fields.get("compare_args")
     return {
-        "name": str(given.get("name")),
-        "arguments": _object(given.get("kwargs", given.get("arguments"))),
-        "requestor": str(given.get("requestor") or "assistant"),
+        "name": str(fields.get("name")),
+        "arguments": _object(fields.get("kwargs", fields.get("arguments"))),
+        "requestor": str(fields.get("requestor") or "assistant"),
         **({"compare_args": compared} if compared is not None else {}),
     }
 
@@ -174,8 +178,8 @@ class GradedTrajectory(NamedTuple):
 
     parts: dict[str, bool]
     """Each part of the reward; a part that a model judges is as it was recorded."""
-    unsaid: tuple[str, ...]
-    uncalled: tuple[str, ...]
+    missing_outputs: tuple[str, ...]
+    missing_calls: tuple[str, ...]
     unknown: bool
     """Whether a model would have to judge a part."""
 
@@ -188,31 +192,31 @@ def grade(
     trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]
 ) -> GradedTrajectory:
     """Grade a trial as the benchmark does, given what its calls did to the database."""
-    said = [reply.lower().replace(",", "") for reply in trial.replies]
-    unsaid = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in said))
-    uncalled = tuple(
-        str(one["name"]) for one in expected.actions if not any(_is_call(one, made) for made in trial.calls)
+    replies = [reply.lower().replace(",", "") for reply in trial.replies]
+    missing_outputs = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in replies))
+    missing_calls = tuple(
+        str(action["name"]) for action in expected.actions if not any(_is_call(action, call) for call in trial.calls)
     )
     judged = (
         True if not expected.judged else trial.parts.get(JUDGED) if expected.judged == trial.expected.judged else None
     )
     results = {
         DATABASE: same_database,
-        OUTPUTS: not unsaid,
+        OUTPUTS: not missing_outputs,
         ASSERTIONS: all(assertions),
-        CALLS: not uncalled,
+        CALLS: not missing_calls,
         JUDGED: judged is not False,
     }
     parts = {part: results.get(part, True) for part in expected.parts}
     unknown = any(part not in results or (part == JUDGED and judged is None) for part in expected.parts)
-    return GradedTrajectory({"conversation": trial.ended, **parts}, unsaid, uncalled, unknown)
+    return GradedTrajectory({"conversation": trial.ended, **parts}, missing_outputs, missing_calls, unknown)
 
 
-def _is_call(expected: Json, made: Json) -> bool:
-    arguments, other = _object(expected["arguments"]), _object(made["arguments"])
+def _is_call(expected: Json, call: Json) -> bool:
+    arguments, other = _object(expected["arguments"]), _object(call["arguments"])
     names = expected.get("compare_args")
     compared = set(map(str, names)) if isinstance(names, list) else set(other)
-    return expected["name"] == made["name"] and _only(arguments, compared) == _only(other, compared)
+    return expected["name"] == call["name"] and _only(arguments, compared) == _only(other, compared)
 
 
 def _only(arguments: Json, names: set[str]) -> Json:
@@ -259,26 +263,30 @@ def read_corrections(file: Path, trials: Iterable[RecordedTrial]) -> dict[str, C
     """
     with FileReader(file) as reader:
         value = _parsed(b"".join(iter(reader.read, b"")).decode("utf-8", "replace"))
-    listed = _list(value if isinstance(value, list) else _object(value).get("tasks"))
-    tasks = [task for one in map(_object, listed) if (task := _new_task(one)) is not None]
+    task_list = _list(value if isinstance(value, list) else _object(value).get("tasks"))
+    tasks = [task for fields in map(_object, task_list) if (task := _new_task(fields)) is not None]
     if not tasks:
         raise DataError(f"{file} has no expectations: it is neither tau2-bench's tasks.json nor a list of corrections")
-    known = {trial.task: trial for trial in trials}
-    found = _matched(known, tasks)
-    if not found:
+    trials_by_task = {trial.task: trial for trial in trials}
+    matched_tasks = _matched(trials_by_task, tasks)
+    if not matched_tasks:
         raise DataError(f"{file} has none of the run's tasks")
-    corrections = {name: _correction(known[name], task) for name, task in found.items()}
-    return {name: one for name, one in corrections.items() if one.expected != known[name].expected}
+    corrections = {name: _correction(trials_by_task[name], task) for name, task in matched_tasks.items()}
+    return {
+        name: correction
+        for name, correction in corrections.items()
+        if correction.expected != trials_by_task[name].expected
+    }
 
 
 def _new_task(task: Json) -> _NewTask | None:
     if "corrected_actions" in task:
         before, expected = (
             Expectation(
-                tuple(_call(one) for one in _list(task.get(f"{when}_actions"))),
-                tuple(str(one) for one in _list(task.get(f"{when}_outputs"))),
+                tuple(_call(item) for item in _list(task.get(f"{prefix}_actions"))),
+                tuple(str(item) for item in _list(task.get(f"{prefix}_outputs"))),
             )
-            for when in ("old", "corrected")
+            for prefix in ("old", "corrected")
         )
         old, new = (None if (id := task.get(name)) is None else str(id) for name in ("old_task_id", "new_task_id"))
         return _NewTask(
@@ -309,7 +317,8 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
     if expected.initial != trial.expected.initial:
         return CorrectedExpectation(expected, "made for another state of the world")
     before, now = (
-        sorted(set(_WORD.findall(_prose(_parsed(one) or one).lower()))) for one in (trial.request, task.request)
+        sorted(set(_WORD.findall(_prose(_parsed(request) or request).lower())))
+        for request in (trial.request, task.request)
     )
     missing = [word for word in before if _says_something(word) and not get_close_matches(word, now, 1, ALIKE)]
     return CorrectedExpectation(expected, f"whose request no longer says {join_first(missing, 2)}" if missing else "")
@@ -337,18 +346,20 @@ def _prose(value: JsonValue) -> str:
 
 def _matched(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
     """Find the task of each trial: by ids where the file has the run's, else by user, request and expected calls."""
-    found: dict[str, _NewTask] = {}
+    tasks_by_trial: dict[str, _NewTask] = {}
     by_user: dict[str, list[RecordedTrial]] = {}
     for name, trial in trials.items():
-        of_id = [one for one in tasks if one.ids[trial.newer] == name and _same_user(trial, one)]
-        if len(of_id) == 1:
-            found[name] = of_id[0]
+        tasks_with_id = [task for task in tasks if task.ids[trial.newer] == name and _same_user(trial, task)]
+        if len(tasks_with_id) == 1:
+            tasks_by_trial[name] = tasks_with_id[0]
         elif not trial.newer and trial.user_id:
             by_user.setdefault(trial.user_id, []).append(trial)
-    for user_id, theirs in by_user.items():
-        named = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(user_id)}(?![A-Za-z0-9_])")
-        found |= _assigned(theirs, [one for one in tasks if one.request and named.search(one.text)])
-    return found
+    for user_id, user_trials in by_user.items():
+        user_pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(user_id)}(?![A-Za-z0-9_])")
+        tasks_by_trial |= _assigned(
+            user_trials, [task for task in tasks if task.request and user_pattern.search(task.text)]
+        )
+    return tasks_by_trial
 
 
 def _same_user(trial: RecordedTrial, task: _NewTask) -> bool:
@@ -387,11 +398,11 @@ def _similarity(trial: RecordedTrial, task: _NewTask) -> float:
     """Return how alike two tasks are, from 0 to 1: half by their words, half by their expected calls."""
     words, others = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
     same = 2 * (words & others).total() / max(1, words.total() + others.total())
-    calls, there = (
-        {json.dumps([one["name"], one["arguments"]], sort_keys=True) for one in expected.actions}
+    calls, task_calls = (
+        {json.dumps([action["name"], action["arguments"]], sort_keys=True) for action in expected.actions}
         for expected in (trial.expected, task.expected)
     )
-    return (same + (len(calls & there) / len(calls | there) if calls | there else 1)) / 2
+    return (same + (len(calls & task_calls) / len(calls | task_calls) if calls | task_calls else 1)) / 2
 
 
 def _score(value: JsonValue) -> float | None:

@@ -20,28 +20,28 @@ ORDERS = {
 
 def first(value: dict[str, str]) -> dict[str, object]:
     """It looks for `order 1042`, written so."""
-    found = re.search(r"order (\d{4})", value["question"])
-    return answered(value["question"], int(found[1]) if found else None)
+    match = re.search(r"order (\d{4})", value["question"])
+    return answered(value["question"], int(match[1]) if match else None)
 
 
 def second(value: dict[str, str]) -> dict[str, object]:
     """It takes any number of four digits for an order; of several the last."""
-    found = re.findall(r"\d{4}", value["question"])
-    return answered(value["question"], int(found[-1]) if found else None)
+    numbers = re.findall(r"\d{4}", value["question"])
+    return answered(value["question"], int(numbers[-1]) if numbers else None)
 
 
 def answered(question: str, order: int | None) -> dict[str, object]:
     """The envelope: the answer, and how it came about."""
-    asked = {"role": "user", "content": question}
+    user_message = {"role": "user", "content": question}
     if order is None:
-        words = "I am sorry, which order do you mean?"
-        return {"output": words, "messages": [asked, {"role": "assistant", "content": words}]}
+        reply = "I am sorry, which order do you mean?"
+        return {"output": reply, "messages": [user_message, {"role": "assistant", "content": reply}]}
     status = search_orders(order)
     call = {"id": "1", "function": "search_orders", "arguments": {"order": order}}
     return {
         "output": {"order": order, "status": status},
         "messages": [
-            asked,
+            user_message,
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "1", "content": status},
             {"role": "assistant", "content": f"Order {order}: {status}."},

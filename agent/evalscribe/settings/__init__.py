@@ -143,8 +143,8 @@ class Settings(Frozen):
 
         Raises `UsageError` if the address is invalid.
         """
-        found = database.store_url(self.places)
-        return found.value if found else self.store
+        store_setting = database.store_url(self.places)
+        return store_setting.value if store_setting else self.store
 
     def convex(self) -> Access:
         """The deployment and its key. Raises `AccessError` or `UsageError` with the setting to change."""
@@ -186,7 +186,7 @@ class Settings(Frozen):
 
     def describe(self) -> tuple[SettingRow, ...]:
         """Return the settings and their origins, for `doctor`."""
-        named: dict[str, SettingValue[str]] = {
+        settings: dict[str, SettingValue[str]] = {
             "judge": self._described_judge(),
             "budget": SettingValue(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
             "concurrency": _printed(self.concurrency),
@@ -203,10 +203,11 @@ class Settings(Frozen):
             ),
         }
         if self.replay_command:
-            named["replay command"] = self.replay_command
-        rows = [SettingRow(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
+            settings["replay command"] = self.replay_command
+        rows = [SettingRow(name=name, value=value.value, origin=value.origin.where) for name, value in settings.items()]
         models = (
-            _access_rows(one.title, partial(self.provider, one.name), one.key_name) for one in access.PROVIDERS.values()
+            _access_rows(provider.title, partial(self.provider, provider.name), provider.key_name)
+            for provider in access.PROVIDERS.values()
         )
         forges = _access_rows("GitHub", self.github)
         return (*rows, self._store_row(), *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
@@ -229,12 +230,14 @@ class Settings(Frozen):
 
     def _store_row(self) -> SettingRow:
         try:
-            found = database.store_url(self.places)
+            store_setting = database.store_url(self.places)
         except EvalscribeError as error:
             return SettingRow(name="store", value=error.text(flag).split("\n")[0], origin="refused")
-        if found is None:
+        if store_setting is None:
             return SettingRow(name="store", value=str(self.store), origin="beside the reports")
-        return SettingRow(name="store", value=database.without_password(found.value), origin=found.origin.where)
+        return SettingRow(
+            name="store", value=database.without_password(store_setting.value), origin=store_setting.origin.where
+        )
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
@@ -265,26 +268,28 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
 
 
 def workspace_root(cwd: Path) -> Path:
-    here = cwd.resolve()
+    folder_of_call = cwd.resolve()
     marked = (
-        folder for folder in (here, *here.parents) if (folder / CONFIG_NAME).is_file() or (folder / ".git").exists()
+        folder
+        for folder in (folder_of_call, *folder_of_call.parents)
+        if (folder / CONFIG_NAME).is_file() or (folder / ".git").exists()
     )
-    return next(marked, here)
+    return next(marked, folder_of_call)
 
 
 def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> SettingsSources:
     """Return the sources, most trusted first. `--env-file` replaces every other source that could name a deployment."""
-    given = _given(options, cwd)
+    options_source = _options_source(options, cwd)
     if options.env_file:
         names = (*_OWN_NAMES, *access.PROVIDER_NAMES, *access.GITHUB_NAMES)
         files = (read_env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
         rest: SettingsSources = (*files, settings_source("environment", ENVIRONMENT, environ, names))
     else:
         rest = (settings_source("environment", ENVIRONMENT, environ, _NAMES), *_folder_files(cwd, root))
-    return (given, *rest, settings_source(CONFIG_NAME, FOLDER, config.named(), _NAMES))
+    return (options_source, *rest, settings_source(CONFIG_NAME, FOLDER, config.named(), _NAMES))
 
 
-def _given(options: Options, cwd: Path) -> SettingsSource:
+def _options_source(options: Options, cwd: Path) -> SettingsSource:
     plain = {
         "EVALSCRIBE_JUDGE": options.judge,
         "EVALSCRIBE_BUDGET": options.budget,
@@ -320,10 +325,10 @@ def _shown(path: Path, cwd: Path) -> str:
     return path.name if path.parent == cwd.resolve() else str(path)
 
 
-def _optional(found: SettingValue[str] | None) -> SettingValue[str | None]:
+def _optional(setting: SettingValue[str] | None) -> SettingValue[str | None]:
     return (
-        SettingValue[str | None](value=found.value, origin=found.origin)
-        if found
+        SettingValue[str | None](value=setting.value, origin=setting.origin)
+        if setting
         else SettingValue(value=None, origin=DEFAULT)
     )
 
@@ -331,42 +336,42 @@ def _optional(found: SettingValue[str] | None) -> SettingValue[str | None]:
 def _number(
     places: SettingsSources, name: str, kind: Callable[[str], T], default: T, least: float, most: float = float_info.max
 ) -> SettingValue[T]:
-    found = find_setting(places, name)
-    if found is None:
+    value_found = find_setting(places, name)
+    if value_found is None:
         return SettingValue(value=default, origin=DEFAULT)
     try:
-        number = kind(found.value)
-        if least <= float(found.value) <= most:
-            return SettingValue(value=number, origin=found.origin)
+        number = kind(value_found.value)
+        if least <= float(value_found.value) <= most:
+            return SettingValue(value=number, origin=value_found.origin)
     except (ValueError, OverflowError):
         pass
     setting = name.removeprefix("EVALSCRIBE_").lower().replace("_", "-")
     at_most = f", at most {most:g}" if most < float_info.max else ""
-    raise UsageError(f"{setting} ({found.origin.where}) must be a number of at least {least:g}{at_most}")
+    raise UsageError(f"{setting} ({value_found.origin.where}) must be a number of at least {least:g}{at_most}")
 
 
-def _reports(found: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:
+def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:
     """Return the reports folder. A path that the workspace's files name is relative to the workspace and must stay
     inside it, also when links are followed.
     """
-    if found is None:
-        found = SettingValue(value="reports", origin=DEFAULT)
-    inside = found.origin.trust in (FOLDER, BUILT_IN)
+    if setting is None:
+        setting = SettingValue(value="reports", origin=DEFAULT)
+    inside = setting.origin.trust in (FOLDER, BUILT_IN)
     try:
-        folder = ((root if inside else cwd) / found.value).resolve()
+        folder = ((root if inside else cwd) / setting.value).resolve()
     except (OSError, ValueError, RuntimeError):
-        raise UsageError(f"reports ({found.origin.where}) cannot be a folder") from None
+        raise UsageError(f"reports ({setting.origin.where}) cannot be a folder") from None
     if inside and not folder.is_relative_to(root):
         raise UsageError(
-            f"reports ({found.origin.where}) is outside {root}: set it with `reports`", fields=("reports",)
+            f"reports ({setting.origin.where}) is outside {root}: set it with `reports`", fields=("reports",)
         )
-    return SettingValue(value=folder, origin=found.origin)
+    return SettingValue(value=folder, origin=setting.origin)
 
 
-def _visualizer(found: SettingValue[str] | None) -> SettingValue[str | None]:
-    if found is None:
+def _visualizer(setting: SettingValue[str] | None) -> SettingValue[str | None]:
+    if setting is None:
         return SettingValue(value=None, origin=DEFAULT)
-    return SettingValue(value=access.host_url(found, "visualizer"), origin=found.origin)
+    return SettingValue(value=access.host_url(setting, "visualizer"), origin=setting.origin)
 
 
 def _printed(value: SettingValue[T], absent: str = "none") -> SettingValue[str]:
@@ -376,12 +381,12 @@ def _printed(value: SettingValue[T], absent: str = "none") -> SettingValue[str]:
 def _access_rows(vendor: str, read_access: Callable[[], Access | None], key_name: str = "") -> tuple[SettingRow, ...]:
     name = f"{vendor} key"
     try:
-        found = read_access()
+        provider_access = read_access()
     except EvalscribeError as error:
         return (SettingRow(name=name, value=error.text(flag).split("\n")[0], origin="missing or refused"),)
-    if found is None:
+    if provider_access is None:
         return (SettingRow(name=name, value="missing", origin=f"set {key_name}"),)
-    host = SettingRow(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)
-    if found.key_origin is None:
+    host = SettingRow(name=f"{vendor} host", value=provider_access.url, origin=provider_access.url_origin.where)
+    if provider_access.key_origin is None:
         return (SettingRow(name=name, value="none set", origin="default"), host)
-    return (SettingRow(name=name, value="set", origin=found.key_origin.where), host)
+    return (SettingRow(name=name, value="set", origin=provider_access.key_origin.where), host)

@@ -67,18 +67,24 @@ def full_model_name(name: str) -> str:
         return name
     dated = re.fullmatch(r"(.+?)(-\d{8})?", name)
     bare, date = (dated[1], dated[2] or "") if dated else (name, "")
-    fitting = [known for known in _known_models() if known.partition("/")[2] == bare]
-    if len(fitting) == 1:
-        return fitting[0] + date
-    if fitting:
-        raise UsageError(f"{name} is a model of several providers; use {' or '.join(one + date for one in fitting)}")
-    known = ", ".join(PROVIDERS)
-    raise UsageError(f"{name} is not a known model{did_you_mean(name)}; use PROVIDER/MODEL of {known}")
+    matches = [known_name for known_name in _known_models() if known_name.partition("/")[2] == bare]
+    if len(matches) == 1:
+        return matches[0] + date
+    if matches:
+        raise UsageError(
+            f"{name} is a model of several providers; use {' or '.join(model + date for model in matches)}"
+        )
+    providers = ", ".join(PROVIDERS)
+    raise UsageError(f"{name} is not a known model{did_you_mean(name)}; use PROVIDER/MODEL of {providers}")
 
 
 def did_you_mean(name: str) -> str:
     """Return ` (did you mean …?)` with the known model nearest to `name`, or an empty string."""
-    names = {spelling: known for known in _known_models() for spelling in (known, known.partition("/")[2])}
+    names = {
+        spelling: model_name
+        for model_name in _known_models()
+        for spelling in (model_name, model_name.partition("/")[2])
+    }
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f" (did you mean {names[near[0]]}?)" if near else ""
 
@@ -199,16 +205,16 @@ def npx_environment(places: SettingsSources) -> dict[str, str]:
 
     Raises `UsageError` if the command line names a deployment, because that cannot be passed on.
     """
-    given = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
-    if given is None:
+    command_line = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
+    if command_line is None:
         return {}
-    if given.get(DEPLOYMENT_NAME):
+    if command_line.get(DEPLOYMENT_NAME):
         raise UsageError(
             "`deployment` works only over HTTP; with `via` npx the folder or CONVEX_DEPLOY_KEY determines the "
             "deployment",
             fields=("deployment", "via"),
         )
-    key = given.get(DEPLOY_KEYS[0])
+    key = command_line.get(DEPLOY_KEYS[0])
     return {DEPLOY_KEYS[0]: key.value} if key else {}
 
 
@@ -221,9 +227,9 @@ def _convex_key(places: SettingsSources) -> _Key | None:
     """Return the key of the most trusted source; within a source a deploy key comes first, as for `npx convex`."""
     for place in places:
         for name in (*DEPLOY_KEYS, SELF_HOSTED_KEY):
-            found = place.get(name)
-            if found and found.value != _IGNORED:
-                return _checked(_Key(name=name, secret=SecretStr(found.value), place=place))
+            setting = place.get(name)
+            if setting and setting.value != _IGNORED:
+                return _checked(_Key(name=name, secret=SecretStr(setting.value), place=place))
     return None
 
 
@@ -241,8 +247,8 @@ def names_deployment(places: SettingsSources) -> bool:
 
 def _checked(key: _Key) -> _Key:
     value, where = key.secret.get_secret_value(), f"{key.name} ({key.origin.where})"
-    if said := missing_key(value):
-        raise AccessError(f"{where} says: {said}")
+    if problem := missing_key(value):
+        raise AccessError(f"{where} says: {problem}")
     if value.startswith(("project:", "preview:")):
         raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deployment's key")
     if "|" not in value or not value.isascii() or not value.isprintable():

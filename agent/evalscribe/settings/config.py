@@ -46,8 +46,8 @@ class SettingsSource(Frozen):
     settings: dict[str, SecretStr]
 
     def get(self, name: str) -> SettingValue[str] | None:
-        found = self.settings.get(name)
-        return SettingValue[str](value=found.get_secret_value(), origin=self.origin) if found else None
+        secret = self.settings.get(name)
+        return SettingValue[str](value=secret.get_secret_value(), origin=self.origin) if secret else None
 
 
 SettingsSources = tuple[SettingsSource, ...]
@@ -55,14 +55,14 @@ SettingsSources = tuple[SettingsSource, ...]
 
 def find_setting(places: SettingsSources, *names: str) -> SettingValue[str] | None:
     """Return the first value, most trusted source first, that has one of the names."""
-    return next((found for place in places for name in names if (found := place.get(name))), None)
+    return next((setting for place in places for name in names if (setting := place.get(name))), None)
 
 
 def settings_source(where: str, trust: int, settings: Mapping[str, str | None], names: Iterable[str]) -> SettingsSource:
     """Return only the named settings; an empty value counts as unset."""
-    kept = {name: (settings.get(name) or "").strip() for name in names}
+    values = {name: (settings.get(name) or "").strip() for name in names}
     origin = Origin(where=where, trust=trust)
-    return SettingsSource(origin=origin, settings={name: SecretStr(value) for name, value in kept.items() if value})
+    return SettingsSource(origin=origin, settings={name: SecretStr(value) for name, value in values.items() if value})
 
 
 def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> SettingsSource:

@@ -24,14 +24,18 @@ def store_url(places: SettingsSources) -> SettingValue[str] | None:
 
     Raises `UsageError` naming the source, never the address.
     """
-    found = find_setting(places, URL_NAME)
-    if found is None:
+    setting = find_setting(places, URL_NAME)
+    if setting is None:
         return None
-    where = f"{URL_NAME} ({found.origin.where})" if found.origin.where != _IN_GIT else f"store_url ({_IN_GIT})"
-    parts = urlsplit(_checked(found.value, where))
-    if parts.password and found.origin.where == _IN_GIT:
+    where = f"{URL_NAME} ({setting.origin.where})" if setting.origin.where != _IN_GIT else f"store_url ({_IN_GIT})"
+    parts = urlsplit(_checked(setting.value, where))
+    if parts.password and setting.origin.where == _IN_GIT:
         raise UsageError(f"{where} has a password, and that file is kept in git: set {URL_NAME} in .env.local")
-    return found if found.origin.trust > FOLDER else SettingValue(value=_on_its_own(found.value), origin=found.origin)
+    return (
+        setting
+        if setting.origin.trust > FOLDER
+        else SettingValue(value=_on_its_own(setting.value), origin=setting.origin)
+    )
 
 
 def without_password(address: str) -> str:

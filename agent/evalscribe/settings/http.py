@@ -18,10 +18,12 @@ def explain_connection_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, ImportError) as error:
-        told = [name for name in CONNECTION_NAMES if os.environ.get(name) or os.environ.get(name.lower())]
-        if not told:
+        variables = [name for name in CONNECTION_NAMES if os.environ.get(name) or os.environ.get(name.lower())]
+        if not variables:
             raise
-        raise UsageError(f"nothing can be reached with {', '.join(told)} as set in the environment: {error}") from None
+        raise UsageError(
+            f"nothing can be reached with {', '.join(variables)} as set in the environment: {error}"
+        ) from None
 
 
 MIB = 1024 * 1024
@@ -40,7 +42,7 @@ class AnswerTooLarge(httpx2.DecodingError):
 class AnswerLimits:
     """Limits in bytes, after decompression."""
 
-    whole: int
+    body: int
     """For an answer that is read as a whole, and for a single line or server-sent event."""
     lines: int = 0
     """For an answer that is read line by line."""
@@ -48,9 +50,9 @@ class AnswerLimits:
     """True to read every answer line by line; otherwise only server-sent events are."""
 
 
-MODEL_ANSWER = AnswerLimits(whole=8 * MIB, lines=32 * MIB)
+MODEL_ANSWER = AnswerLimits(body=8 * MIB, lines=32 * MIB)
 """An answer of 128,000 tokens with every character escaped has 3 MB; a stream has 150 to 500 bytes per few tokens."""
-BATCH_RESULTS = AnswerLimits(whole=8 * MIB, lines=1024 * MIB, json_lines=True)
+BATCH_RESULTS = AnswerLimits(body=8 * MIB, lines=1024 * MIB, json_lines=True)
 """For the results of a batch: a thousand answers, one per line."""
 
 
@@ -86,7 +88,7 @@ class _Limited(httpx2.AsyncByteStream):
         self._events = limits.lines > 0 and EVENTS in response.headers.get("content-type", "").lower()
         self._by_line = (self._events or limits.json_lines) and not self._is_error
         self._limits = limits
-        self._most = LARGEST_ERROR if self._is_error else limits.lines if self._by_line else limits.whole
+        self._most = LARGEST_ERROR if self._is_error else limits.lines if self._by_line else limits.body
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         # Also count bytes that decompress to nothing, such as those after the end of a gzip stream.
         raw = _Counted(response.stream, self._most)
@@ -117,23 +119,23 @@ class _Limited(httpx2.AsyncByteStream):
 
     async def _lines(self) -> AsyncGenerator[bytes]:
         """Yield whole lines only: the SDKs copy the start of a line again for each new piece of the line."""
-        begun: list[bytes] = []
-        size, event = 0, _Event(self._limits.whole)
+        pieces: list[bytes] = []
+        size, event = 0, _Event(self._limits.body)
         async with aclosing(self._parts()) as parts:
             async for part in parts:
                 end = part.rfind(b"\n") + 1
                 if end:
-                    lines = b"".join((*begun, part[:end]))
+                    lines = b"".join((*pieces, part[:end]))
                     if self._events:
                         event.add(lines)
                     yield lines
-                    begun, size, part = [], 0, part[end:]
-                begun.append(part)
+                    pieces, size, part = [], 0, part[end:]
+                pieces.append(part)
                 size += len(part)
-                if size > self._limits.whole:
-                    raise _too_large("a line", self._limits.whole)
+                if size > self._limits.body:
+                    raise _too_large("a line", self._limits.body)
         if size:
-            yield b"".join(begun)
+            yield b"".join(pieces)
 
 
 class _Event:

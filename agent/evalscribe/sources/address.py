@@ -280,10 +280,10 @@ class RunOverrides(Frozen):
             raise UsageError(f"`{fields[0]}` is for {_USED_BY[fields[0]]}; {why}", fields=fields)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def names_set(self) -> tuple[str, ...]:
         """Return the names of the overrides that the user set; the model `openai/gpt-4o` also sets the provider."""
-        given = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
-        return tuple(name for name, value in {**given, "experiment": self.experiment}.items() if value)
+        is_set = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
+        return tuple(name for name, value in {**is_set, "experiment": self.experiment}.items() if value)
 
 
 def agent_metadata(run: Run) -> dict[str, JsonValue]:

@@ -60,8 +60,8 @@ class AgentRuns(RecordFile):
                 raise DataError("no object")
             return _record(value, run, *trials.next(_name(value)))
         except DataError as error:
-            told = str(error).removeprefix(f"{IT}: ")
-            self._left_out.add(f"an agent run that cannot be read: {told}", place, lost=True)
+            reason = str(error).removeprefix(f"{IT}: ")
+            self._left_out.add(f"an agent run that cannot be read: {reason}", place, lost=True)
             return None
 
     def _values(self, left_out: Omissions) -> Iterator[_Numbered]:
@@ -90,12 +90,12 @@ class MessagesFile(AgentRuns):
     def _values(self, left_out: Omissions) -> Iterator[_Numbered]:  # noqa: ARG002
         with FileReader(self._path) as self._reader:
             text = JsonStream(self._reader, str(self._path))
-            messages = [_spoken(message) for message in text.elements()]
+            messages = [_with_known_role(message) for message in text.elements()]
             text.end()
         yield 0, {"name": re.sub(r"\.json(\.gz)?$", "", self._path.name), "messages": messages}
 
 
-def _spoken(message: object) -> object:
+def _with_known_role(message: object) -> object:
     """Replace an unknown role: `human` by `user`, any other by `assistant`, with the old role in the content."""
     if not isinstance(message, dict) or message.get("role") in (*ROLES, "developer"):
         return message
@@ -148,16 +148,19 @@ def _name(value: Mapping[str, object]) -> str:
 
 def _model(value: Mapping[str, object]) -> str | None:
     metadata = value.get("metadata")
-    told = metadata.get("agent") if isinstance(metadata, dict) else None
-    model = told.get("model_name") if isinstance(told, dict) else None
-    model = model if isinstance(model, str) and model else _speaker(value)
+    agent = metadata.get("agent") if isinstance(metadata, dict) else None
+    model = agent.get("model_name") if isinstance(agent, dict) else None
+    model = model if isinstance(model, str) and model else _message_model(value)
     return records.safe_text(model) if model else None
 
 
-def _speaker(value: Mapping[str, object]) -> str | None:
+def _message_model(value: Mapping[str, object]) -> str | None:
     messages = value.get("messages")
-    said = [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
-    return next((one["model"] for one in said if isinstance(one.get("model"), str) and one["model"]), None)
+    dict_messages = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+    return next(
+        (message["model"] for message in dict_messages if isinstance(message.get("model"), str) and message["model"]),
+        None,
+    )
 
 
 def _is_unique(id: object) -> bool:

@@ -222,34 +222,36 @@ class ClaudeCodeReader(EvalReader):
         sub_agents: Sequence[tuple[str | None, list[object]]],
         place: str,
     ) -> SourceEval:
-        whole = _Conversation([line for part in parts for line in part.lines])
-        messages = whole.messages
-        asked = next((object_of(one) for one in messages if object_of(one).get("role") == "user"), {})
-        cwd = whole.first("cwd")
+        conversation = _Conversation([line for part in parts for line in part.lines])
+        messages = conversation.messages
+        first_user_message = next(
+            (object_of(message) for message in messages if object_of(message).get("role") == "user"), {}
+        )
+        cwd = conversation.first("cwd")
         project = (PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)).name
-        times = sorted(whole.times)
+        times = sorted(conversation.times)
         return SourceEval(
             run=SourceRun(
-                key=f"{whole.model}\0{project}",
-                provider="anthropic" if (whole.model or "").startswith("claude") else None,
-                model=whole.model,
+                key=f"{conversation.model}\0{project}",
+                provider="anthropic" if (conversation.model or "").startswith("claude") else None,
+                model=conversation.model,
                 experiment=project or "default",
             ),
             name=name,
             status="incomplete",
             reason="a session has no verdict",
             place=place,
-            documents=(Document(role="task", path="task", text=_text(asked.get("content"))),),
+            documents=(Document(role="task", path="task", text=_text(first_user_message.get("content"))),),
             conversations=[(None, messages), *sub_agents],
             metadata={
-                "sessions": sorted({text_of(line.get("sessionId")) for line in whole.lines} - {""}),
-                "git_branch": whole.first("gitBranch"),
-                "version": whole.first("version"),
+                "sessions": sorted({text_of(line.get("sessionId")) for line in conversation.lines} - {""}),
+                "git_branch": conversation.first("gitBranch"),
+                "version": conversation.first("version"),
             },
             started_at=times[0] if times else None,
             ended_at=times[-1] if times else None,
-            input_tokens=whole.tokens(*_USAGE),
-            output_tokens=whole.tokens("output_tokens"),
+            input_tokens=conversation.tokens(*_USAGE),
+            output_tokens=conversation.tokens("output_tokens"),
         )
 
 

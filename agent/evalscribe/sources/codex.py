@@ -143,7 +143,7 @@ class _Session:
     def eval(self, name: str) -> SourceEval:
         cwd = text_of(self.meta.get("cwd"))
         project = (PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)).name
-        asked = (_said(one.get("content")) for one in self.messages if one["role"] == "user")
+        user_texts = (_content_text(message.get("content")) for message in self.messages if message["role"] == "user")
         return SourceEval(
             run=SourceRun(
                 provider=text_of(self.meta.get("model_provider")) or None,
@@ -155,7 +155,9 @@ class _Session:
             reason="a session has no verdict",
             place=name,
             documents=(
-                Document(role="task", path="task", text=next((t for t in asked if not t.startswith(_CONTEXT)), "")),
+                Document(
+                    role="task", path="task", text=next((t for t in user_texts if not t.startswith(_CONTEXT)), "")
+                ),
             ),
             conversations=[(None, self.messages)],
             metadata={"session": self.meta, "token_usage": self.usage},
@@ -166,7 +168,7 @@ class _Session:
         )
 
 
-def _said(content: object) -> str:
+def _content_text(content: object) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(text_of(part.get("text")) for part in dicts(content))

@@ -287,7 +287,7 @@ class ConvexHttp:
                 timeout=httpx2.Timeout(patience.read, connect=patience.connect, pool=None),
                 headers={"Authorization": f"Convex {self._secret}"} if key else {},
                 follow_redirects=False,
-                event_hooks={"response": [limit_answers(AnswerLimits(whole=MAX_ANSWER_BYTES))]},
+                event_hooks={"response": [limit_answers(AnswerLimits(body=MAX_ANSWER_BYTES))]},
             )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:

@@ -112,8 +112,10 @@ def _step(name: str, metric: Mapping[str, object]) -> Step:
         return Step(name=name, status="passed")
     score, threshold = figure(metric.get("score")), figure(metric.get("threshold"))
     below = "" if score is None or threshold is None else f"score {score:g}, threshold {threshold:g}"
-    said = text_of(metric.get("reason"))
-    return Step(name=name, status="failed", error=(f"{said} ({below})" if said and below else said or below) or None)
+    reason = text_of(metric.get("reason"))
+    return Step(
+        name=name, status="failed", error=(f"{reason} ({below})" if reason and below else reason or below) or None
+    )
 
 
 def _status(case: Mapping[str, object], steps: list[Step]) -> tuple[EvalStatus, str | None]:

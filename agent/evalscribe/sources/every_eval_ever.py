@@ -108,9 +108,9 @@ def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
 def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) -> SourceEval:
     """Build an eval from the lines of an instance; each line has one score."""
     first = lines[0]
-    given, metadata, usage = (object_of(first.get(name)) for name in ("input", "metadata", "token_usage"))
-    conversations = list(_conversations(first, given))
-    error = next((said for line in lines if (said := text_of(line.get("error")).strip())), None)
+    instance_input, metadata, usage = (object_of(first.get(name)) for name in ("input", "metadata", "token_usage"))
+    conversations = list(_conversations(first, instance_input))
+    error = next((message for line in lines if (message := text_of(line.get("error")).strip())), None)
     steps, scores = [], {}
     for line in lines:
         name, graded = _result(line), object_of(line.get("evaluation"))
@@ -118,14 +118,14 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
         if score is not None:
             scores[name] = score
         if isinstance(correct, bool):
-            why = None if correct else _why(line, given, score)
-            steps.append(Step(name=name, status="passed" if correct else "failed", error=why))
+            reason = None if correct else _why(line, instance_input, score)
+            steps.append(Step(name=name, status="passed" if correct else "failed", error=reason))
     status: EvalStatus = "incomplete" if not steps else "passed" if steps[0].status == "passed" else "failed"
     if error is not None:  # the converter of Inspect logs writes a score of 1 for a sample that never began
         status, steps, conversations = "error", [], []
     epoch = str(metadata.get("epoch") or "")
     category = text_of(first.get("evaluation_name")).rpartition("/")[2]
-    references = [str(one) for one in _list(given.get("reference"))]
+    references = [str(reference) for reference in _list(instance_input.get("reference"))]
     return SourceEval(
         run=_run(first, aggregate),
         category=category,
@@ -137,7 +137,7 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
         place=f"{path.name}: {first.get('sample_id')}",
         steps=steps,
         documents=(
-            Document(role="task", path="input", text=_task(given)),
+            Document(role="task", path="input", text=_task(instance_input)),
             *expected_documents(references),
             Document(role="log", path=FILTERS_LOG, text="\n".join(_extracted(lines, metadata))),
             Document(role="log", path="error", text=error or ""),
@@ -167,13 +167,13 @@ def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _task(given: Mapping[str, object]) -> str:
-    choices = [str(one) for one in _list(given.get("choices"))]
-    asked = text_of(given.get("formatted")) or text_of(given.get("raw"))
-    if not choices or all(one in asked for one in choices):
-        return asked
-    lettered = (f"{chr(ord('A') + n) if n < 26 else n + 1}) {one}" for n, one in enumerate(choices))
-    return "\n".join([asked, "", *lettered])
+def _task(instance_input: Mapping[str, object]) -> str:
+    choices = [str(choice) for choice in _list(instance_input.get("choices"))]
+    question = text_of(instance_input.get("formatted")) or text_of(instance_input.get("raw"))
+    if not choices or all(choice in question for choice in choices):
+        return question
+    lettered = (f"{chr(ord('A') + n) if n < 26 else n + 1}) {choice}" for n, choice in enumerate(choices))
+    return "\n".join([question, "", *lettered])
 
 
 def _conversations(line: Line, given: Mapping[str, object]) -> Iterator[tuple[str | None, list[object]]]:

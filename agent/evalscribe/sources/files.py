@@ -162,16 +162,18 @@ def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
         for end in ends:
             number += 1
             held += end
-            yield from _told(number, held, too_long or len(held) > MAX_LINE_BYTES, ended=True)
+            yield from _decoded_line(number, held, too_long or len(held) > MAX_LINE_BYTES, ended=True)
             held, too_long = bytearray(), False
         held += rest
         if len(held) > MAX_LINE_BYTES:
             held, too_long = bytearray(), True
-    yield from _told(number + 1, held, too_long, ended=False)
+    yield from _decoded_line(number + 1, held, too_long, ended=False)
 
 
-def _told(number: int, held: bytearray, too_long: bool, *, ended: bool) -> Iterator[tuple[int, str | None, bool]]:
-    line = bytes(held)
+def _decoded_line(
+    number: int, content: bytearray, too_long: bool, *, ended: bool
+) -> Iterator[tuple[int, str | None, bool]]:
+    line = bytes(content)
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
     if too_long:

@@ -292,15 +292,15 @@ class HarborReader(EvalReader):
         tests = dicts(object_of(ctrf.get("results")).get("tests"))
         if len(tests) > MAX_TESTS:
             self._omit(f"a test after the first {MAX_TESTS} of a verifier", number=len(tests) - MAX_TESTS)
-        found = []
+        steps = []
         for test in tests[:MAX_TESTS]:
             outcome = text_of(test.get("status"))
             status = outcome if outcome in ("passed", "failed") else "skipped"
-            said = text_of(test.get("message")) or telling_line(text_of(test.get("trace")))
+            message = text_of(test.get("message")) or telling_line(text_of(test.get("trace")))
             name = f"{prefix}{text_of(test.get('name')).rpartition('::')[2] or 'unnamed'}"
-            error = (said or "failed") if status == "failed" else None
-            found.append(Step.model_validate({"name": name, "status": status, "error": error}))
-        return found
+            error = (message or "failed") if status == "failed" else None
+            steps.append(Step.model_validate({"name": name, "status": status, "error": error}))
+        return steps
 
     def _whole_verifier(
         self, name: str, rewards: Mapping[str, float], tests: Sequence[Step], output: str

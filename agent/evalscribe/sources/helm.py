@@ -264,15 +264,15 @@ def _choices(
     references = _references(object_of(states[0].get("instance")))
     right = {text for text, correct in references if correct}
     if separate:
-        found = []
+        choices = []
         for state in states:
-            at = count(state.get("reference_index"))
-            text = references[at][0] if at is not None and at < len(references) else ""
-            found.append((f"{_likelihood(state):g}", text, _marks(state is answered, text in right)))
-        return found
+            index = count(state.get("reference_index"))
+            text = references[index][0] if index is not None and index < len(references) else ""
+            choices.append((f"{_likelihood(state):g}", text, _marks(state is answered, text in right)))
+        return choices
     mapping = object_of(answered.get("output_mapping"))
-    said = texts[0].strip() if texts else ""
-    return [(letter, text_of(text), _marks(letter == said, text in right)) for letter, text in mapping.items()]
+    first_text = texts[0].strip() if texts else ""
+    return [(letter, text_of(text), _marks(letter == first_text, text in right)) for letter, text in mapping.items()]
 
 
 def _marks(chosen: bool, target: bool) -> str:
@@ -294,20 +294,20 @@ def _settings(request: Mapping[str, object], own: Mapping[str, float]) -> str:
 
 
 def _why(metric: str, value: float, texts: Sequence[str], choices: Sequence[_Choice], right: Sequence[str]) -> str:
-    said = texts[0].strip() if texts else ""
+    answer = texts[0].strip() if texts else ""
     if choices:
-        chosen = next((text for _, text, what in choices if "chosen" in what), None)
-        target = next((text for _, text, what in choices if "target" in what), "")
+        chosen = next((text for _, text, marks in choices if "chosen" in marks), None)
+        target = next((text for _, text, marks in choices if "target" in marks), "")
         if chosen is not None:
             return f"chose {cut(one_line(chosen), 100)!r}, the target is {cut(one_line(target), 100)!r}"
-        return f"no answer was extracted: {cut(one_line(said), 60)!r} is none of the choices"
-    if not said:
+        return f"no answer was extracted: {cut(one_line(answer), 60)!r} is none of the choices"
+    if not answer:
         return "the answer is empty"
     if value > 0 or not right:
         return f"{metric} {value:g}"
     target = cut(one_line(right[0]), 100)
-    short = len(said) <= 200 and "\n" not in said
-    return f"answered {said!r}, the target is {target!r}" if short else f"the answer is not {target!r}"
+    short = len(answer) <= 200 and "\n" not in answer
+    return f"answered {answer!r}, the target is {target!r}" if short else f"the answer is not {target!r}"
 
 
 def _recognise(start: FileStart, _: RunOverrides) -> str | None:

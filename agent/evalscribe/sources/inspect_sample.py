@@ -52,27 +52,34 @@ def agent_conversations(
         messages: Messages of the sample.
         left_out: Counts what is omitted.
     """
-    known = _marks_of(messages)
-    found: dict[str, list[InspectConversation]] = {}
-    kept = 0
+    main_marks = _marks_of(messages)
+    conversations: dict[str, list[InspectConversation]] = {}
+    conversation_count = 0
     for event, span, name in _calls(events):
         answer = _answer(event)
-        if not answer or (marks := _marks(answer)) & known:
+        if not answer or (marks := _marks(answer)) & main_marks:
             continue
-        if (asked := _asked(event, pool)) is None:
+        if (input_messages := _input_messages(event, pool)) is None:
             left_out.add(_TOO_MANY)
             continue
-        new = InspectConversation(name, [*asked, answer], marks)
-        told, before = found.setdefault(span, []), _marks_of(asked)
-        continued = next((n for n in reversed(range(len(told))) if told[n].marks & before), None)
+        new = InspectConversation(name, [*input_messages, answer], marks)
+        span_conversations, before = conversations.setdefault(span, []), _marks_of(input_messages)
+        continued = next(
+            (n for n in reversed(range(len(span_conversations))) if span_conversations[n].marks & before), None
+        )
         if continued is not None:
-            told[continued] = new
-        elif kept < MAX_CONVERSATIONS:
-            told.append(new)
-            kept += 1
+            span_conversations[continued] = new
+        elif conversation_count < MAX_CONVERSATIONS:
+            span_conversations.append(new)
+            conversation_count += 1
         else:
             left_out.add(_TOO_MANY)
-    return list(_bounded((one for told in found.values() for one in told), left_out))
+    return list(
+        _bounded(
+            (conversation for span_conversations in conversations.values() for conversation in span_conversations),
+            left_out,
+        )
+    )
 
 
 def _bounded(found: Iterable[InspectConversation], left_out: Omissions) -> Iterator[InspectConversation]:
@@ -124,11 +131,11 @@ def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
         id = spans[id].parent
 
 
-def _asked(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
+def _input_messages(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
     """Return the messages of a model call; None if there are too many."""
-    given = event.get("input")
+    messages = event.get("input")
     with suppress(DataError):
-        return given if isinstance(given, list) and given else pool_messages(event.get("input_refs"), pool)
+        return messages if isinstance(messages, list) and messages else pool_messages(event.get("input_refs"), pool)
     return None
 
 
@@ -147,15 +154,15 @@ def _marks_of(messages: Sequence[object]) -> frozenset[str]:
 def _marks(message: Mapping[str, object]) -> frozenset[str]:
     """Return marks by which copies of a message are matched: its id and the ids of its tool calls, else its content."""
     calls = message.get("tool_calls")
-    named = [message, *(calls if isinstance(calls, list) else [])]
-    ids = {str(one["id"]) for one in named if isinstance(one, Mapping) and one.get("id")}
-    said = {key: message.get(key) for key in ("role", "content")}
-    return frozenset(ids or {canonical_json(said)})
+    objects = [message, *(calls if isinstance(calls, list) else [])]
+    ids = {str(part["id"]) for part in objects if isinstance(part, Mapping) and part.get("id")}
+    content = {key: message.get(key) for key in ("role", "content")}
+    return frozenset(ids or {canonical_json(content)})
 
 
 _TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
 """Kinds of events rendered in full. Of all other kinds, only errors are rendered."""
-_UNTOLD = (
+_UNRENDERED_FIELDS = (
     "timestamp",
     "completed",
     "working_start",
@@ -200,7 +207,7 @@ def _lines(event: object, left_out: Omissions) -> Iterator[str]:
     if kind in _TELLING:
         if isinstance(error := event.get("error"), dict) and error.keys() & set(_TRACES):
             event = {**event, "error": _short(error)}
-        yield f"{kind}: {_event_json({key: value for key, value in event.items() if key not in _UNTOLD})}"
+        yield f"{kind}: {_event_json({key: value for key, value in event.items() if key not in _UNRENDERED_FIELDS})}"
         return
     if error := event.get("error"):
         yield f"{kind}: {_event_json({'error': _short(error)})}"
@@ -300,15 +307,15 @@ def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omis
     """Parse a sample into a record. Raises `DataError` if it is invalid."""
     events = _list(_of(raw, "transcript").get("events") if "transcript" in raw else raw.get("events"))
     attachments = {**_of(_of(raw, "transcript"), "content"), **_of(raw, "attachments")}
-    said = render_events(events, left_out)
-    spoken = agent_conversations(
+    rendered_events = render_events(events, left_out)
+    conversations = agent_conversations(
         events, _list(_of(raw, "events_data").get("messages")), _list(raw.get("messages")), left_out
     )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
     for field in ("events_data", "timelines"):
         plain.pop(field, None)  # this field repeats the events
-    agents = [{"name": one.name, "messages": one.messages} for one in spoken]
-    sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": said, "agents": agents}))
+    agents = [{"name": conversation.name, "messages": conversation.messages} for conversation in conversations]
+    sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": rendered_events, "agents": agents}))
     assert isinstance(sample, dict)
     return _record(sample, place, left_out)
 
@@ -320,12 +327,12 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
     uuid = sample.get("uuid")
     eval_id = uuid if isinstance(uuid, str) and uuid.isprintable() and 16 <= len(uuid) <= 80 else None
     eval_id = eval_id or records.eval_id(place.run_id, name, place.trial)
-    spoken = records.build_transcript(f"{eval_id}-0", _list(sample.get("messages")), left_out, place.name)
-    others = [
+    main_transcript = records.build_transcript(f"{eval_id}-0", _list(sample.get("messages")), left_out, place.name)
+    agent_transcripts = [
         records.build_transcript(
-            f"{eval_id}-{n}", _list(one["messages"]), left_out, place.name, records.safe_name(one["name"])
+            f"{eval_id}-{n}", _list(agent["messages"]), left_out, place.name, records.safe_name(agent["name"])
         )
-        for n, one in enumerate(map(_of, agents), 1)
+        for n, agent in enumerate(map(_of, agents), 1)
     ]
     steps = _steps(sample, scores)
     status = _status(sample, scores, left_out)
@@ -343,10 +350,12 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
             reason=_invalid(sample) or _reason(sample, scores, status, failed),
         ),
         metadata=_metadata(sample, scores, place, left_out),
-        transcripts=tuple(one for one in (spoken, *others) if one.messages),
+        transcripts=tuple(transcript for transcript in (main_transcript, *agent_transcripts) if transcript.messages),
         steps=steps,
-        documents=tuple(_documents(sample, scores, events, spoken.messages[-1].content if spoken.messages else "")),
-        missing=() if spoken.messages else ("the sample has no messages",),
+        documents=tuple(
+            _documents(sample, scores, events, main_transcript.messages[-1].content if main_transcript.messages else "")
+        ),
+        missing=() if main_transcript.messages else ("the sample has no messages",),
     )
 
 
@@ -415,9 +424,9 @@ def _invalid(sample: Sample) -> str | None:
     """Describe who invalidated the sample, and why; None if nobody did."""
     if not sample.get("invalidation"):
         return None
-    told = _of(sample, "invalidation")
-    by, why = (records.safe_name(told[key]) if told.get(key) else "" for key in ("author", "reason"))
-    return "it was declared invalid" + (f" by {by}" if by else "") + (f": {why}" if why else "")
+    invalidation = _of(sample, "invalidation")
+    by, reason = (records.safe_name(invalidation[key]) if invalidation.get(key) else "" for key in ("author", "reason"))
+    return "it was declared invalid" + (f" by {by}" if by else "") + (f": {reason}" if reason else "")
 
 
 def _failed(steps: tuple[Step, ...]) -> Step | None:
@@ -430,29 +439,38 @@ def _reason(sample: Sample, scores: Mapping[str, Sample], status: EvalStatus, fa
         return _error(sample)
     if failed:
         return failed.error
-    told = (_of(score, "metadata").get("unscored_reason") for score in scores.values())
-    return next((f"unscored: {records.safe_name(why)}" for why in told if why and status == "incomplete"), None)
+    reasons = (_of(score, "metadata").get("unscored_reason") for score in scores.values())
+    return next(
+        (f"unscored: {records.safe_name(reason)}" for reason in reasons if reason and status == "incomplete"), None
+    )
 
 
 def _limit(sample: Sample) -> str | None:
     limit = sample.get("limit")
     if not limit:
         return None
-    told = _of(sample, "limit")
-    reason, most = told.get("reason"), told.get("limit", "the run")
+    limit_fields = _of(sample, "limit")
+    reason, most = limit_fields.get("reason"), limit_fields.get("limit", "the run")
     most = f"{most:g}" if isinstance(most, float) else most
-    return f"the {told.get('type', limit)} limit of {most} was reached" + (
+    return f"the {limit_fields.get('type', limit)} limit of {most} was reached" + (
         f": {records.safe_name(reason)}" if reason else ""
     )
 
 
 def _scored(score: Sample, sample: Sample) -> str:
     answer, target = score.get("answer"), sample.get("target")
-    told = f"scored {_text(score.get('value'))}"
-    why = score.get("reason") or _of(score, "metadata").get("reason")
+    score_text = f"scored {_text(score.get('value'))}"
+    explanation = score.get("reason") or _of(score, "metadata").get("reason")
     answered = f", answered {cut(records.safe_name(answer), 160)!r}" if answer else ""
-    because = f" because {cut(records.safe_name(why), 200)}" if isinstance(why, str) and why else ""
-    return told + because + answered + (f", expected {cut(records.safe_name(_text(target)), 160)!r}" if target else "")
+    explanation_text = (
+        f" because {cut(records.safe_name(explanation), 200)}" if isinstance(explanation, str) and explanation else ""
+    )
+    return (
+        score_text
+        + explanation_text
+        + answered
+        + (f", expected {cut(records.safe_name(_text(target)), 160)!r}" if target else "")
+    )
 
 
 def _error(sample: Sample) -> str:
@@ -470,9 +488,9 @@ def _metadata(
         if key == "output":
             value = _without_last(value, _list(sample.get("messages")))
         elif key == "error":
-            value = _told(value)
+            value = _unshown_parts(value)
         elif key == "error_retries":
-            value = [_told(one) for one in _list(value)]
+            value = [_unshown_parts(one) for one in _list(value)]
         if len(_json(value)) > MAX_FIELD:
             left_out.add(f"the field `{key[:40]}` of a sample, which is too long", place.name)
         else:
@@ -488,7 +506,7 @@ def _metadata(
     }
 
 
-def _told(error: JsonValue) -> JsonValue:
+def _unshown_parts(error: JsonValue) -> JsonValue:
     """Return the parts of an error that no document contains."""
     if not isinstance(error, dict):
         return error

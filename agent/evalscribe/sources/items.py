@@ -107,8 +107,8 @@ def render_item(item: Item) -> str:
     """Render one line without its line end; `parse_item` restores an equal item, whatever `source` it is given."""
     left_out = {name for name in ITEM_FIELDS if getattr(item, name) is None and name != "input"}
     left_out |= {name for name in _MAY_BE_EMPTY if not getattr(item, name)}
-    told = item.model_dump(mode="json", exclude=left_out)
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    fields = item.model_dump(mode="json", exclude=left_out)
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
@@ -375,7 +375,7 @@ class CsvColumns(Frozen):
     """True to parse cells that contain JSON; otherwise every cell is text."""
 
     @property
-    def asked(self) -> tuple[tuple[str, str], ...]:
+    def named_columns(self) -> tuple[tuple[str, str], ...]:
         """Return the option and the name of every column that the user named."""
         several = [("input_column", name) for name in self.input]
         several += [("metadata_column", name) for name in self.metadata]
@@ -419,7 +419,7 @@ class CsvRows(ItemFile):
     def _header(self, first: list[str]) -> list[str]:
         """Return the column names. Raises `UsageError` if a requested column is missing."""
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
-        for field, name in self._columns.asked:
+        for field, name in self._columns.named_columns:
             if names.count(name) != 1:
                 found = "occurs twice" if name in names else "does not exist"
                 raise UsageError(
@@ -513,8 +513,8 @@ def csv_rows(
             return
         except csv.Error as error:
             if not began:
-                raise DataError(f"{place(first)}: {_told(error)}") from None
-            refuse(first, _told(error))
+                raise DataError(f"{place(first)}: {_csv_problem(error)}") from None
+            refuse(first, _csv_problem(error))
             continue
         if cells:
             began = True
@@ -529,7 +529,7 @@ def _row(header: list[str], cells: list[str]) -> _Row:
     return dict(zip(header, cells, strict=True))
 
 
-def _told(error: csv.Error) -> str:
+def _csv_problem(error: csv.Error) -> str:
     if "new-line character" in str(error):
         return "not CSV: a carriage return outside quotes; save the file with the line ends of Unix or Windows"
     unclosed = "unexpected end" in str(error) or "field limit" in str(error)

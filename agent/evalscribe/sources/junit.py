@@ -143,12 +143,12 @@ def _failed(case: JUnitCase) -> JUnitCase:
     return case._replace(parts=(*case.parts, JUnitElement("failure", {"message": _RUN_AGAIN}, "")))
 
 
-def parse_cases(told: Iterator[StartTag | EndTag], left_out: Omissions) -> Iterator[JUnitCase]:
+def parse_cases(tags: Iterator[StartTag | EndTag], left_out: Omissions) -> Iterator[JUnitCase]:
     """Yield the test cases of a document, from all suites."""
     open_: list[StartTag] = []
     suites: list[dict[str, JsonValue]] = [{}]
     case: JUnitCase | None = None
-    for event in told:
+    for event in tags:
         if isinstance(event, StartTag):
             open_.append(event)
             if event.tag == "testsuite":
@@ -243,19 +243,19 @@ def _texts(value: dict[str, str]) -> dict[str, str]:
 def _reason(verdict: JUnitElement) -> str:
     message = verdict.attributes.get("message", "")
     if not message or message.strip(" .:!").lower() in _STOCK:
-        told = (line.strip() for line in verdict.text.splitlines())
-        message = next((line for line in told if line and not line.startswith(("===", "---"))), message)
+        lines = (line.strip() for line in verdict.text.splitlines())
+        message = next((line for line in lines if line and not line.startswith(("===", "---"))), message)
     return message or verdict.attributes.get("type") or verdict.tag
 
 
 def _metadata(case: JUnitCase, status: EvalStatus, task: str) -> dict[str, JsonValue]:
     scored = {"passed": 1.0 if status == "passed" else 0.0} if status in ("passed", "failed") else {}
-    told: dict[str, JsonValue] = {
+    part_attributes: dict[str, JsonValue] = {
         part.tag: dict(part.attributes) for part in case.parts if part.attributes and part.tag in _TEXTS
     }
     return {
         **case.attributes,
-        **told,
+        **part_attributes,
         **({"properties": dict(case.properties)} if case.properties else {}),
         "suite": dict(case.suite),
         "task": task,

@@ -212,42 +212,46 @@ def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
     if text.startswith("[{") and '"role"' in text:
         with suppress(DataError):
             messages = dicts(decode_json(text))
-            if messages and all("role" in one for one in messages):
-                said = "\n\n".join(text_of(one.get("content")) for one in messages)
-                return said, [{"role": one["role"], "content": one.get("content") or ""} for one in messages]
+            if messages and all("role" in message for message in messages):
+                prompt_text = "\n\n".join(text_of(message.get("content")) for message in messages)
+                return prompt_text, [
+                    {"role": message["role"], "content": message.get("content") or ""} for message in messages
+                ]
     return text, [{"role": "user", "content": text}]
 
 
 def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides: RunOverrides) -> SourceEval:
     """Build an eval from the lines of a document; each line has one filter."""
     first = lines[0]
-    whole, config = results.whole, object_of(object_of(results.whole.get("configs")).get(samples.task))
+    whole_results, config = results.whole, object_of(object_of(results.whole.get("configs")).get(samples.task))
     answer = _answer(first)
     target = _target(first.get("target"), answer)
     scores: dict[str, float] = {}
     steps: list[Step] = []
-    told: list[str] = []
+    log_lines: list[str] = []
     settings = _settings(first)
     for line in lines:
-        own, said = _scored(
+        line_steps, line_text = _scored(
             line,
             answer,
             target,
-            _higher(whole, samples.task),
+            _higher(whole_results, samples.task),
             1 if overrides.threshold is None else overrides.threshold,
         )
-        for step, value in own:
+        for step, value in line_steps:
             steps.append(step)
             scores[step.name] = value
-        told.append(said)
-    definitions = {text_of(one.get("name")): one for one in dicts(config.get("filter_list"))}
-    told += [f"{name} is: {_described(definitions[name])}" for line in lines if (name := _filter(line)) in definitions]
+        log_lines.append(line_text)
+    definitions = {text_of(filter_.get("name")): filter_ for filter_ in dicts(config.get("filter_list"))}
+    log_lines += [
+        f"{name} is: {_described(definitions[name])}" for line in lines if (name := _filter(line)) in definitions
+    ]
     if settings:
-        told.append(settings)
+        log_lines.append(settings)
     status: EvalStatus = "incomplete" if not steps else "passed" if steps[0].status == "passed" else "failed"
-    version = object_of(whole.get("versions")).get(samples.task)
-    shots = object_of(whole.get("n-shot")).get(samples.task)
-    known = [f"{name} {value}" for name, value in (("version", version), ("shots", shots)) if value is not None]
+    version = object_of(whole_results.get("versions")).get(samples.task)
+    shots = object_of(whole_results.get("n-shot")).get(samples.task)
+    version_parts = [f"{name} {value}" for name, value in (("version", version), ("shots", shots)) if value is not None]
     conversations: list[tuple[str | None, list[object]]] = [
         (None if n == 0 else f"answer {n + 1}", [*answer.messages, {"role": "assistant", "content": text}])
         for n, text in enumerate(answer.texts)
@@ -258,7 +262,7 @@ def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides
         category=samples.task,
         name=str(first.get("doc_id")),
         status=status,
-        version=" ".join([*hashes, *known]) if all(hashes) else None,
+        version=" ".join([*hashes, *version_parts]) if all(hashes) else None,
         place=f"{samples.path.name}: document {first.get('doc_id')}",
         reason=None if steps else "none of its metrics gives a number for a single document",
         steps=steps,
@@ -266,7 +270,7 @@ def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides
             Document(role="task", path="input", text=answer.prompt),
             Document(role="output", path="output", text=answer.chosen or ""),
             Document(role="expected", path="expected", text=target),
-            Document(role="log", path=FILTERS_LOG, text="\n".join(told)),
+            Document(role="log", path=FILTERS_LOG, text="\n".join(log_lines)),
             Document(role="log", path=CHOICES_LOG, text=_choices(answer, target)),
         ),
         conversations=conversations,
@@ -275,9 +279,9 @@ def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides
             "doc": first.get("doc"),
             "hashes": {name: first[name] for name in ("doc_hash", "prompt_hash", "target_hash") if name in first},
             "version": version,
-            "task_hash": object_of(whole.get("task_hashes")).get(samples.task),
+            "task_hash": object_of(whole_results.get("task_hashes")).get(samples.task),
             "num_fewshot": shots,
-            "lm_eval_version": whole.get("lm_eval_version"),
+            "lm_eval_version": whole_results.get("lm_eval_version"),
         },
     )
 

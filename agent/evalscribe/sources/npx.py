@@ -86,12 +86,12 @@ def _require_convex(folder: Path) -> None:
             fields=("convex_dir",),
         )
     try:
-        said = parse_json(package.read_bytes())
+        package_json = parse_json(package.read_bytes())
     except (OSError, DataError):
         raise UsageError(
             f"{package} cannot be read: `convex_dir` must be a folder with a package.json", fields=("convex_dir",)
         ) from None
-    tables = [said.get(name) for name in _DEPENDENCIES] if isinstance(said, dict) else []
+    tables = [package_json.get(name) for name in _DEPENDENCIES] if isinstance(package_json, dict) else []
     if not any(isinstance(table, dict) and "convex" in table for table in tables):
         raise UsageError(
             f"{package} does not list `convex`: `convex_dir` must be a folder that uses it", fields=("convex_dir",)
@@ -151,15 +151,15 @@ class ConvexNpx:
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
         places = [read_env_file(path, str(path), FOLDER, names) for path in paths if env_path or path.is_file()]
-        values = {name: found.value for place in reversed(places) for name in names if (found := place.get(name))}
+        values = {name: setting.value for place in reversed(places) for name in names if (setting := place.get(name))}
         if env_path is None:
             values |= {name: self._environment[name] for name in names if name in self._environment}
         key = next((value for name in DEPLOY_KEYS if (value := values.get(name))), "")
-        if said := missing_key(key):
-            raise AccessError(f"{self.where}: {said}")
-        named = ("--env-file", str(env_path.resolve())) if env_path else ()
+        if problem := missing_key(key):
+            raise AccessError(f"{self.where}: {problem}")
+        env_options = ("--env-file", str(env_path.resolve())) if env_path else ()
         names_itself = key.startswith(("prod:", "dev:")) or bool(values.get(SELF_HOSTED_URL))
-        return named if names_itself else (*named, "--prod")
+        return env_options if names_itself else (*env_options, "--prod")
 
     async def _run(self, path: str, args: str) -> tuple[int, bytes, bytes]:
         process = await self._start(path, args)
@@ -195,18 +195,18 @@ class ConvexNpx:
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
             return FunctionFailed(message)  # thrown by the function, so the text may be anything
-        said = safe_message(message) or "no reason given"
+        safe_reason = safe_message(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
-            return refuses_access(self.where, said.removesuffix('"}'))
+            return refuses_access(self.where, safe_reason.removesuffix('"}'))
         if _LOGIN.search(message):
             return AccessError(
-                f"{self.where} is not logged in: {said}\nrun `npx convex login` there, or set CONVEX_DEPLOY_KEY"
+                f"{self.where} is not logged in: {safe_reason}\nrun `npx convex login` there, or set CONVEX_DEPLOY_KEY"
             )
         if any(sign in message for sign in _SETTING):
-            return UsageError(f"{self.where}: {said}")
+            return UsageError(f"{self.where}: {safe_reason}")
         if _NO_NETWORK.search(message):
-            return UnavailableError(f"{self.where} cannot reach the deployment: {said}\ncheck the network")
-        return FunctionFailed(said) if ran else FunctionUnavailable(said)
+            return UnavailableError(f"{self.where} cannot reach the deployment: {safe_reason}\ncheck the network")
+        return FunctionFailed(safe_reason) if ran else FunctionUnavailable(safe_reason)
 
 
 def _reason(stderr: str) -> tuple[str, bool]:

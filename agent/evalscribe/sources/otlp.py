@@ -394,22 +394,26 @@ def _evaluations(spans: Sequence[Span], logs: Sequence[Mapping[str, object]]) ->
             yield one
 
 
-def _step(name: str, one: _Evaluation, threshold: float | None) -> Step:
-    verdict = one.verdict(threshold)
+def _step(name: str, evaluation: _Evaluation, threshold: float | None) -> Step:
+    verdict = evaluation.verdict(threshold)
     if verdict is None:
-        return Step(name=name, status="skipped", error=one.error or None)
+        return Step(name=name, status="skipped", error=evaluation.error or None)
     if verdict == "passed":
         return Step(name=name, status="passed")
-    said = one.explanation or (f"label {one.label}" if one.label else "")
-    return Step(name=name, status="failed", error=said or f"score {one.score:g}" if one.score is not None else said)
+    explanation = evaluation.explanation or (f"label {evaluation.label}" if evaluation.label else "")
+    return Step(
+        name=name,
+        status="failed",
+        error=explanation or f"score {evaluation.score:g}" if evaluation.score is not None else explanation,
+    )
 
 
 def _status(
     root: Span | None, spans: Sequence[Span], verdicts: Sequence[EvalStatus | None]
 ) -> tuple[EvalStatus, str | None]:
     if root is not None and root.failed and "passed" not in verdicts:
-        told = [root.error, *(span.error for span in spans if span.failed and span.kind == "LLM")]
-        return "error", first_lines(max(told, key=len)) or f"`{root.name}` failed"
+        errors = [root.error, *(span.error for span in spans if span.failed and span.kind == "LLM")]
+        return "error", first_lines(max(errors, key=len)) or f"`{root.name}` failed"
     if "failed" in verdicts:
         return "failed", None
     if "passed" in verdicts:
@@ -419,8 +423,8 @@ def _status(
 
 def _errors(spans: Sequence[Span]) -> Document:
     """Return a log of the spans that failed. A failed tool does not make the agent's span fail."""
-    told = [f"{span.name}: {span.error}" + (f"\n{span.trace}" if span.trace else "") for span in spans if span.failed]
-    return Document(role="log", path="errors.log", text="\n".join(told))
+    lines = [f"{span.name}: {span.error}" + (f"\n{span.trace}" if span.trace else "") for span in spans if span.failed]
+    return Document(role="log", path="errors.log", text="\n".join(lines))
 
 
 def _run(root: Span | None, spans: Sequence[Span]) -> SourceRun:

@@ -58,15 +58,15 @@ class Span(NamedTuple):
     @property
     def kind(self) -> str:
         """Return the OpenInference kind; empty if the span is of no known kind."""
-        given = text_of(self.attributes.get("openinference.span.kind")).upper()
+        openinference_kind = text_of(self.attributes.get("openinference.span.kind")).upper()
         operation = _KINDS.get(text_of(self.attributes.get("gen_ai.operation.name")))
-        if given or operation:
-            return given or operation or ""
+        if openinference_kind or operation:
+            return openinference_kind or operation or ""
         for name in ("traceloop.span.kind", "llm.request.type", "langfuse.observation.type", "mlflow.spanType"):
-            told = as_text(self.attributes.get(name)).strip('"').lower()
-            if told in ("generation", "chat_model", "llm"):
+            kind_text = as_text(self.attributes.get(name)).strip('"').lower()
+            if kind_text in ("generation", "chat_model", "llm"):
                 return "LLM"
-            if kind := _OTHER_KINDS.get(told):
+            if kind := _OTHER_KINDS.get(kind_text):
                 return kind
         return "LLM" if "gen_ai.request.model" in self.attributes and "gen_ai.tool.name" not in self.attributes else ""
 
@@ -74,10 +74,14 @@ class Span(NamedTuple):
     def error(self) -> str:
         """Return why the span failed: its status message, else its exception."""
         exception = self._exception
-        said = as_text(exception.get("exception.message"))
+        exception_message = as_text(exception.get("exception.message"))
         type = as_text(exception.get("exception.type")) or as_text(self.attributes.get("error.type"))
-        whole = f"{type}: {said}" if said and type and not said.startswith(type) else said
-        return max((self.message, whole), key=len) or type
+        exception_text = (
+            f"{type}: {exception_message}"
+            if exception_message and type and not exception_message.startswith(type)
+            else exception_message
+        )
+        return max((self.message, exception_text), key=len) or type
 
     @property
     def trace(self) -> str:
@@ -113,24 +117,24 @@ def conversations(
 ) -> list[tuple[str | None, Messages]]:
     """Return the name and the messages of each agent. The main agent comes first, with None as its name."""
     agents = {span.spanId: span for span in spans if span.kind == "AGENT"}
-    told: dict[str, list[dict[str, object]]] = {}
-    for one in logs:
-        told.setdefault(text_of(one.get("spanId")), []).append(one)
+    logs_by_span: dict[str, list[dict[str, object]]] = {}
+    for log in logs:
+        logs_by_span.setdefault(text_of(log.get("spanId")), []).append(log)
     groups: dict[str, list[Span]] = {}
     for span in spans:
         groups.setdefault(_agent_of(span, agents, parents), []).append(span)
-    found: list[tuple[str | None, Messages]] = []
+    agent_conversations: list[tuple[str | None, Messages]] = []
     for agent, members in groups.items():
-        messages = _whole(agents.get(agent)) or _merged(members, told)
+        messages = _whole(agents.get(agent)) or _merged(members, logs_by_span)
         if messages:
-            name = _agent_name(agents[agent]) if agent and found else None
-            found.append((name, _with_tool_errors(messages, members)))
-    if not found:  # no model call has messages: use those of the agent or of the first span
+            name = _agent_name(agents[agent]) if agent and agent_conversations else None
+            agent_conversations.append((name, _with_tool_errors(messages, members)))
+    if not agent_conversations:  # no model call has messages: use those of the agent or of the first span
         for span in sorted(spans, key=lambda span: (span.kind not in AGENTS, len(parents[span.spanId]))):
-            given, answered = _exchange(span, told.get(span.spanId, []))
-            if given or answered:
-                return [(None, [*given, *answered])]
-    return found
+            inputs, outputs = _exchange(span, logs_by_span.get(span.spanId, []))
+            if inputs or outputs:
+                return [(None, [*inputs, *outputs])]
+    return agent_conversations
 
 
 def _agent_of(span: Span, agents: Mapping[str, Span], parents: Parents) -> str:
@@ -147,30 +151,30 @@ def _whole(agent: Span | None) -> Messages:
     return next(filter(None, given), [])
 
 
-def _merged(members: Sequence[Span], told: Mapping[str, list[dict[str, object]]]) -> Messages:
+def _merged(members: Sequence[Span], logs_by_span: Mapping[str, list[dict[str, object]]]) -> Messages:
     """Merge the model calls of an agent into one conversation: each call repeats all earlier messages."""
-    said: Messages = []
-    known: set[str] = set()
+    merged: Messages = []
+    known_keys: set[str] = set()
     for call in members:
         if call.kind != "LLM":
             continue
-        given, answered = _exchange(call, told.get(call.spanId, []))
-        if len(given) >= len(said) and _first_spoken(said) == _first_spoken(given):
-            said, known = list(given), {_key(one) for one in given}
+        inputs, outputs = _exchange(call, logs_by_span.get(call.spanId, []))
+        if len(inputs) >= len(merged) and _first_message(merged) == _first_message(inputs):
+            merged, known_keys = list(inputs), {_key(message) for message in inputs}
         else:
-            said += [one for one in given if _key(one) not in known]
-            known |= {_key(one) for one in given}
-        said += answered
-        known |= {_key(one) for one in answered}
-    return said
+            merged += [message for message in inputs if _key(message) not in known_keys]
+            known_keys |= {_key(message) for message in inputs}
+        merged += outputs
+        known_keys |= {_key(message) for message in outputs}
+    return merged
 
 
 def _key(message: Mapping[str, object]) -> str:
     return json.dumps(message, sort_keys=True)
 
 
-def _first_spoken(messages: Messages) -> dict[str, object] | None:
-    return next((one for one in messages if one["role"] != "system"), None)
+def _first_message(messages: Messages) -> dict[str, object] | None:
+    return next((message for message in messages if message["role"] != "system"), None)
 
 
 def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Messages, Messages]:
@@ -181,15 +185,15 @@ def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Message
         if event.get("name") == _DETAILS:
             attributes |= object_of(event.get("attributes"))
     system = list(_messages(attributes.get("gen_ai.system_instructions"), "system"))
-    given = _flat(attributes, _FLAT_INPUTS, "user") or _first(attributes, _INPUTS, "user")
-    answered = _flat(attributes, _FLAT_OUTPUTS, "assistant") or _first(attributes, _OUTPUTS, "assistant")
-    if not given or not answered:
-        asked, chosen = _of_events(events)
-        given, answered = given or asked, answered or chosen
-    if system and not any(one["role"] == "system" for one in given):
-        text = "\n".join(as_text(one["content"]) for one in system)
-        given = [{"role": "system", "content": text}, *given]
-    return given, answered
+    inputs = _flat(attributes, _FLAT_INPUTS, "user") or _first(attributes, _INPUTS, "user")
+    outputs = _flat(attributes, _FLAT_OUTPUTS, "assistant") or _first(attributes, _OUTPUTS, "assistant")
+    if not inputs or not outputs:
+        event_inputs, event_outputs = _of_events(events)
+        inputs, outputs = inputs or event_inputs, outputs or event_outputs
+    if system and not any(message["role"] == "system" for message in inputs):
+        text = "\n".join(as_text(message["content"]) for message in system)
+        inputs = [{"role": "system", "content": text}, *inputs]
+    return inputs, outputs
 
 
 def _first(attributes: Mapping[str, object], names: Sequence[str], role: str) -> Messages:
@@ -266,8 +270,8 @@ def _message(one: Mapping[str, object], role: str) -> Iterator[dict[str, object]
         elif kind in ("reasoning", "thinking"):
             reasoning.append(as_text(of.get("content") or of.get("thinking") or of.get("text")))
         elif of:
-            said = of.get("content", of.get("text"))
-            texts.append(as_text(said) if said is not None else f"[{kind or 'part'}]")
+            content = of.get("content", of.get("text"))
+            texts.append(as_text(content) if content is not None else f"[{kind or 'part'}]")
         else:
             texts.append(as_text(part))
     if role == "assistant":

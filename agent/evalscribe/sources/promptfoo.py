@@ -244,8 +244,10 @@ class Promptfoo(EvalReader):
         steps, scores = _steps(checks)
         if status == "failed" and not any(step.status == "failed" for step in steps):
             lowest = min(checks, key=lambda check: check.score or 0, default=None)
-            told = f"; lowest: `{lowest.name}`, {lowest.reason}" if lowest and lowest.reason else ""
-            steps.append(Step(name="threshold", status="failed", error=f"{reason or 'below the threshold'}{told}"))
+            lowest_check = f"; lowest: `{lowest.name}`, {lowest.reason}" if lowest and lowest.reason else ""
+            steps.append(
+                Step(name="threshold", status="failed", error=f"{reason or 'below the threshold'}{lowest_check}")
+            )
         finish = text_of(response.get("finishReason"))
         if status == "failed" and finish in ("length", "max_tokens"):
             steps.append(Step(name="limit", status="failed", error=f"the token limit cut the answer off ({finish})"))
@@ -332,13 +334,13 @@ class Promptfoo(EvalReader):
         """Return the description; add the prompt or the provider's label if only these distinguish columns."""
         prompts = self._prompts.get((evaluation, column.provider), {})
         labels = self._labels.get((evaluation, column._replace(label="")), ())
-        told = [text_of(self._about.get(evaluation, {}).get("config")) or "default"]
+        parts = [text_of(self._about.get(evaluation, {}).get("config")) or "default"]
         if len(prompts) > 1:
             short = len(column.prompt) <= MAX_LABEL and column.prompt
-            told.append(column.prompt if short else f"prompt {prompts.get(column.prompt, len(prompts) + 1)}")
+            parts.append(column.prompt if short else f"prompt {prompts.get(column.prompt, len(prompts) + 1)}")
         if len(labels) > 1:
-            told.append(column.label)
-        return ", ".join(told)
+            parts.append(column.label)
+        return ", ".join(parts)
 
 
 class _Check(NamedTuple):
@@ -408,9 +410,9 @@ def _steps(checks: Sequence[_Check]) -> tuple[list[Step], dict[str, float]]:
 def _status(row: Mapping[str, object], checks: Sequence[_Check]) -> tuple[EvalStatus, str | None]:
     success, code = row.get("success"), row.get("failureReason")
     graded = object_of(row.get("gradingResult"))
-    said = as_text(row.get("error")) or as_text(object_of(row.get("response")).get("error"))
-    if code == ERROR or (code != 1 and success is not True and not graded and said):
-        return "error", first_lines(said) or "the provider failed and does not say why"
+    message = as_text(row.get("error")) or as_text(object_of(row.get("response")).get("error"))
+    if code == ERROR or (code != 1 and success is not True and not graded and message):
+        return "error", first_lines(message) or "the provider failed and does not say why"
     if success is True:
         return "passed", None
     if success is not False:
@@ -420,7 +422,7 @@ def _status(row: Mapping[str, object], checks: Sequence[_Check]) -> tuple[EvalSt
         return "error", f"the grader `{failed[0].name}` raised: {first_lines(failed[0].reason)}"
     if failed:
         return "failed", first_lines(next(check.reason for check in failed if not check.raised)) or None
-    return "failed", first_lines(text_of(graded.get("reason")) or said) or None
+    return "failed", first_lines(text_of(graded.get("reason")) or message) or None
 
 
 def _documents(row: Mapping[str, object], test: Mapping[str, object]) -> Iterator[Document]:
@@ -444,9 +446,9 @@ def _flat(assertions: object) -> Iterator[dict[str, object]]:
 
 def _assertion(assertion: Mapping[str, object]) -> str:
     """Return an assertion as text: `contains (correct, weight 3): Nairobi`."""
-    told = [text_of(assertion.get("metric"))]
-    told += [f"{name} {value:g}" for name in ("threshold", "weight") if (value := figure(assertion.get(name)))]
-    details = ", ".join(filter(None, told))
+    details_parts = [text_of(assertion.get("metric"))]
+    details_parts += [f"{name} {value:g}" for name in ("threshold", "weight") if (value := figure(assertion.get(name)))]
+    details = ", ".join(filter(None, details_parts))
     head = f"{text_of(assertion.get('type')) or 'assertion'}{f' ({details})' if details else ''}"
     text = as_text(assertion.get("value")).strip()
     if "\n" in text:
@@ -479,22 +481,22 @@ def _chat(prompt: str) -> list[dict[str, object]] | None:
 def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list[object]:
     """Return the messages; for an attack with several turns, from the metadata of the row and the response."""
     metadata = {**object_of(row.get("metadata")), **object_of(response.get("metadata"))}
-    history = [one for one in dicts(metadata.get("redteamHistory")) if one.get("prompt") and one.get("output")]
+    history = [turn for turn in dicts(metadata.get("redteamHistory")) if turn.get("prompt") and turn.get("output")]
     if history:
         return [
-            {"role": role, "content": as_text(one[name])}
-            for one in history
+            {"role": role, "content": as_text(turn[name])}
+            for turn in history
             for role, name in (("user", "prompt"), ("assistant", "output"))
         ]
     prompt = _prompt(row)
-    said: list[object] = list(_chat(prompt) or ([{"role": "user", "content": prompt}] if prompt else []))
+    messages: list[object] = list(_chat(prompt) or ([{"role": "user", "content": prompt}] if prompt else []))
     output = response.get("output")
     if output is not None and row.get("failureReason") != ERROR:
-        calls = [one for one in dicts(output) if "function" in one]
+        calls = [call for call in dicts(output) if "function" in call]
         called = isinstance(output, list) and calls and len(calls) == len(output)
         answer = {"content": "", "tool_calls": calls} if called else {"content": as_text(output)}
-        said.append({"role": "assistant", **answer})
-    return said
+        messages.append({"role": "assistant", **answer})
+    return messages
 
 
 def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
@@ -520,21 +522,21 @@ def _csv_outputs(names: Sequence[str]) -> list[range]:
 def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range], n: int) -> dict[str, object]:
     """Return an output of a line of a CSV export as a row of a JSON file."""
     output, *_ = columns = outputs[n]
-    given = dict(zip(names[: outputs[0].start], cells, strict=False))
-    description = given.pop("Description", "")
-    own = {names[at]: cells[at] for at in columns[1:]}
+    cells_by_name = dict(zip(names[: outputs[0].start], cells, strict=False))
+    description = cells_by_name.pop("Description", "")
+    own = {names[index]: cells[index] for index in columns[1:]}
     status, reason, text = own["Status"], own["Grader Reason"], cells[output]
-    error, separator, said = text.partition(_SEPARATOR)
-    text = said if separator and error == reason else text
-    named = re.fullmatch(r"\[(.*?)\] (.*)", names[output], re.DOTALL)
-    provider, label = named.groups() if named else ("", names[output])
-    prompt = re.sub(r"\{\{ *(\w+) *\}\}", lambda found: given.get(found[1], found[0]), label)
-    variables = "\n".join(f"{name}: {value}" for name, value in given.items())
+    error, separator, output_text = text.partition(_SEPARATOR)
+    text = output_text if separator and error == reason else text
+    label_parts = re.fullmatch(r"\[(.*?)\] (.*)", names[output], re.DOTALL)
+    provider, label = label_parts.groups() if label_parts else ("", names[output])
+    prompt = re.sub(r"\{\{ *(\w+) *\}\}", lambda match: cells_by_name.get(match[1], match[0]), label)
+    variables = "\n".join(f"{name}: {value}" for name, value in cells_by_name.items())
     check = {"pass": status == "PASS", "reason": reason, "assertion": {"metric": "assertions"}}
     after = range(outputs[-1].stop, len(names))
     return {
         "promptIdx": n,
-        "vars": given,
+        "vars": cells_by_name,
         "testCase": {"description": description},
         # A CSV export contains only the prompt's label, which defaults to the template.
         "prompt": {"label": label, "raw": prompt if prompt != label else variables or label},
@@ -546,7 +548,7 @@ def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range
         "namedScores": _decoded(own["Named Scores"]),
         "gradingResult": {"reason": reason, "componentResults": [] if status == "ERROR" else [check]},
         "error": error or reason if status == "ERROR" else None,
-        "metadata": {names[at]: cells[at] for at in after if cells[at]},
+        "metadata": {names[index]: cells[index] for index in after if cells[index]},
         **{name.lower(): own[name] for name in ("Reasoning", "Comment") if own.get(name)},
     }
 
@@ -561,13 +563,13 @@ def _vars(row: Mapping[str, object]) -> dict[str, object]:
 
 def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
     """Return a digest of the test, equal in all repeats, and the possible names of the test, the shortest first."""
-    test, given = object_of(row.get("testCase")), _vars(row)
-    digest = content_id([given, test.get("assert")]).removeprefix("sha256:")
-    values = [f"{name}={as_text(value)}" for name, value in given.items()]
-    told = _short(as_text(next(iter(given.values()))) if len(given) == 1 else ", ".join(values))
-    described = text_of(test.get("description")) or text_of(row.get("description"))
-    name = described or told or _short(_prompt(row)) or "test"
-    return digest, [name, *([f"{name} ({told})"] if described and told else []), f"{name} {digest[:6]}"]
+    test, variables = object_of(row.get("testCase")), _vars(row)
+    digest = content_id([variables, test.get("assert")]).removeprefix("sha256:")
+    values = [f"{name}={as_text(value)}" for name, value in variables.items()]
+    values_text = _short(as_text(next(iter(variables.values()))) if len(variables) == 1 else ", ".join(values))
+    description = text_of(test.get("description")) or text_of(row.get("description"))
+    name = description or values_text or _short(_prompt(row)) or "test"
+    return digest, [name, *([f"{name} ({values_text})"] if description and values_text else []), f"{name} {digest[:6]}"]
 
 
 def _short(text: str) -> str:

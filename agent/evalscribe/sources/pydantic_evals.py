@@ -118,11 +118,11 @@ class PydanticEvals(EvalReader):
 
     def _failure(self, case: Mapping[str, object], place: str) -> SourceEval:
         """Return the eval of a case whose task raised, so that no evaluator ran."""
-        said, trace = text_of(case.get("error_message")), text_of(case.get("error_stacktrace"))
+        message, trace = text_of(case.get("error_message")), text_of(case.get("error_stacktrace"))
         return replace(
             self._eval(case, place),
-            reason=first_lines(said) or "the task raised an error",
-            documents=(*_documents(case), Document(role="log", path="error.log", text=trace or said)),
+            reason=first_lines(message) or "the task raised an error",
+            documents=(*_documents(case), Document(role="log", path="error.log", text=trace or message)),
             conversations=((None, [{"role": "user", "content": as_text(case.get("inputs"))}]),),
         )
 
@@ -142,11 +142,11 @@ class PydanticEvals(EvalReader):
 def _step(name: str, assertion: Mapping[str, object], case: Mapping[str, object]) -> Step:
     if assertion.get("value") is True:
         return Step(name=name, status="passed")
-    said = text_of(assertion.get("reason"))
-    if not said and object_of(assertion.get("source")).get("name") == "EqualsExpected":  # states no reason
+    reason = text_of(assertion.get("reason"))
+    if not reason and object_of(assertion.get("source")).get("name") == "EqualsExpected":  # states no reason
         output, expected = (cut(one_line(as_text(case.get(field))), 120) for field in ("output", "expected_output"))
-        said = f"expected {expected!r}, got {output!r}"
-    return Step(name=name, status="failed", error=said or f"the assertion `{name}` is false")
+        reason = f"expected {expected!r}, got {output!r}"
+    return Step(name=name, status="failed", error=reason or f"the assertion `{name}` is false")
 
 
 def _documents(case: Mapping[str, object]) -> Iterator[Document]:

@@ -67,7 +67,7 @@ class Omissions:
         if place is not None and phrase not in self._first:
             self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # places contain names from the file
 
-    def told(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class RecordFile(ABC):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        return self._left_out.told()
+        return self._left_out.counts()
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -297,7 +297,7 @@ class EvalReader(RecordFile):
                 if key not in runs and len(runs) < MAX_RUNS:
                     runs[key] = _RunTally(one.run)
                 if key in runs:
-                    runs[key].saw(one)
+                    runs[key].count_eval(one)
                     trials.count(key, one.category, one.name)
         self._finished_passes, self._left_out = 1, kept
         for tally in runs.values():
@@ -480,14 +480,14 @@ class _RunTally:
         self._sums: Counter[str] = Counter()
         self._having: Counter[str] = Counter()
 
-    def saw(self, one: SourceEval) -> None:
+    def count_eval(self, source_eval: SourceEval) -> None:
         self._evals += 1
-        if begun := iso_time(one.started_at):
-            self._begun = min(self._begun or begun, begun)
-        if ended := iso_time(one.ended_at):
-            self._ended = max(self._ended or ended, ended)
+        if started := iso_time(source_eval.started_at):
+            self._begun = min(self._begun or started, started)
+        if ended_at := iso_time(source_eval.ended_at):
+            self._ended = max(self._ended or ended_at, ended_at)
         for name in ("input_tokens", "output_tokens", "cost_usd"):
-            if (value := figure(getattr(one, name))) is not None:
+            if (value := figure(getattr(source_eval, name))) is not None:
                 self._sums[name] += value  # type: ignore[assignment]
                 self._having[name] += 1
 
@@ -617,8 +617,8 @@ def as_text(value: object) -> str:
 def first_lines(text: str) -> str:
     """Return at most three lines and 300 characters of an error, without its stack trace."""
     lines = (line.rstrip() for line in text.strip().split("\n"))
-    said = takewhile(lambda line: _TRACE.match(line) is None, lines)
-    return prose.cut("\n".join(islice(filter(None, said), 3)), 300)
+    message_lines = takewhile(lambda line: _TRACE.match(line) is None, lines)
+    return prose.cut("\n".join(islice(filter(None, message_lines), 3)), 300)
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:

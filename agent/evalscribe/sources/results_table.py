@@ -326,7 +326,7 @@ class ResultsTable(RecordFile):
 
     def _check(self, summary: _Summary, left_out: Omissions) -> None:
         if not summary.rows:
-            why = next(iter(left_out.told()), "it has no rows below its header")
+            why = next(iter(left_out.counts()), "it has no rows below its header")
             raise DataError(f"{self._path} contains no results: {why}")
         if summary.unreadable and not summary.graded:
             other = self._columns.keys() & set(_DECIDING) - {"passed"}
@@ -542,8 +542,8 @@ class ResultsTable(RecordFile):
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
             value = "" if score.value is None else f" {score.value:g}"
-            said = reason or ("" if value else f"`{self._columns['passed']}` is {self._text(row, 'passed')}")
-            text = f"{score.step}: {score.status}{value}" + (f": {one_line(said)}" if said else "")
+            detail = reason or ("" if value else f"`{self._columns['passed']}` is {self._text(row, 'passed')}")
+            text = f"{score.step}: {score.status}{value}" + (f": {one_line(detail)}" if detail else "")
             yield Document(role="log", path=SCORES_LOG, text=text)
 
 

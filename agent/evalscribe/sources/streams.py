@@ -256,8 +256,8 @@ def read_xml(reading: FileReader, where: str) -> Iterator[StartTag | EndTag]:
         handler.parser.Parse(b"", True)
     except expat.ExpatError as error:
         yield from handler.taken()
-        told = expat.ErrorString(error.code)
-        raise DataError(f"{where}: invalid XML at line {error.lineno}, column {error.offset + 1}: {told}") from None
+        message = expat.ErrorString(error.code)
+        raise DataError(f"{where}: invalid XML at line {error.lineno}, column {error.offset + 1}: {message}") from None
     yield from handler.taken()
 
 

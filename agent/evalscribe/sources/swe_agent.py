@@ -169,8 +169,8 @@ def _swe_agent(whole: Mapping[str, object], info: Mapping[str, object]) -> Attem
     history = [one for one in dicts(whole.get("history")) if not one.get("is_demo")]
     stats = object_of(info.get("model_stats"))
     by_agent: dict[str, list[Mapping[str, object]]] = {}
-    for name, spoken in groupby(history, lambda one: text_of(one.get("agent"))):
-        by_agent.setdefault(name, []).extend(spoken)
+    for name, agent_history in groupby(history, lambda one: text_of(one.get("agent"))):
+        by_agent.setdefault(name, []).extend(agent_history)
     names = list(by_agent)
     conversations: list[tuple[str | None, list[object]]] = [
         (name if n else None, list(_history(by_agent[name]))) for n, name in enumerate(names)

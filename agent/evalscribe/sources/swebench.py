@@ -562,8 +562,8 @@ def _title(test: str) -> str:
 def _no_patch(ending: Ending) -> _Verdict:
     """Return the verdict for an instance without a patch; it depends on how the agent ended."""
     if ending.broken:
-        said = f": {cut(one_line(ending.error), 400)}" if ending.error else ""
-        return _Verdict("error", f"{ending.status}{said}", scores={"resolved": 0.0})
+        detail = f": {cut(one_line(ending.error), 400)}" if ending.error else ""
+        return _Verdict("error", f"{ending.status}{detail}", scores={"resolved": 0.0})
     step = "limit" if ending.limit else "patch"
     why = f"{ending.status}: " if ending.limit or ending.unreadable else ""
     error = f"{why}no patch was submitted" if not ending.submitted else "an empty patch was submitted"
@@ -574,13 +574,13 @@ def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
     """Return the verdict if there are no test results: a bad patch, a timeout, or tests that never started."""
     scores = {"resolved": 0.0}
     if _NOT_APPLIED in log or _NOT_APPLIED in output:
-        said = (log if _NOT_APPLIED in log else output).split(_NOT_APPLIED, 1)[1]
-        why = _GIT_ERROR.search(said)
-        error = f"the patch does not apply{f': {cut(one_line(why[0]), 300)}' if why else ''}"
+        after_sign = (log if _NOT_APPLIED in log else output).split(_NOT_APPLIED, 1)[1]
+        git_error = _GIT_ERROR.search(after_sign)
+        error = f"the patch does not apply{f': {cut(one_line(git_error[0]), 300)}' if git_error else ''}"
         return _Verdict("failed", None, [Step(name="patch", status="failed", error=error)], scores)
     steps = [Step(name="patch", status="passed")]
-    if late := _LATE.search(output[-500:]) or _LATE.search(log[-5000:]):
-        error = f"tests timed out after {late[1]} s"
+    if timeout := _LATE.search(output[-500:]) or _LATE.search(log[-5000:]):
+        error = f"tests timed out after {timeout[1]} s"
         return _Verdict("failed", None, [*steps, Step(name="tests", status="failed", error=error)], scores)
     if graded or (output and not log):
         error = f"no test was counted{f': {sign}' if sign else ''}"

@@ -108,18 +108,18 @@ def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step,
     if reward is None or "error" in info or "traceback" in info:
         return ()
     task, graded = _named(info.get("task")), _named(info.get("reward_info"))
-    told = _named(graded.get("info"))
-    note = None if graded.get("reward_breakdown") else told.get("note")
+    reward_info = _named(graded.get("info"))
+    note = None if graded.get("reward_breakdown") else reward_info.get("note")
     if reward < 1 and "reward_info" in info and (note or not graded):
         error = (f"{cut(safe_name(note), MAX_SHOWN)}: " if note else "") + _unfinished(messages)
         return (Step(name="conversation", status="failed", error=error),)
-    found = []
+    steps = []
     if (actions := task.get("actions")) is not None:
-        found.append(_actions_step(_list(actions), messages, reward, score_number(told.get("r_actions"))))
+        steps.append(_actions_step(_list(actions), messages, reward, score_number(reward_info.get("r_actions"))))
     if outputs := _list(task.get("outputs")):
-        found.append(_outputs(outputs, messages, reward, _named(told.get("outputs"))))
-    found += _assertions(graded)
-    return _explained(found, reward, score_number(told.get("r_actions")))
+        steps.append(_outputs(outputs, messages, reward, _named(reward_info.get("outputs"))))
+    steps += _assertions(graded)
+    return _explained(steps, reward, score_number(reward_info.get("r_actions")))
 
 
 def _assertions(graded: _Named) -> list[Step]:
@@ -134,8 +134,8 @@ def _assertions(graded: _Named) -> list[Step]:
 
 
 def _unmet(assertions: list[JsonValue]) -> str:
-    told = json.dumps(assertions[0], ensure_ascii=False) if assertions else "not met"
-    return cut(safe_name(told), MAX_SHOWN)
+    first_assertion = json.dumps(assertions[0], ensure_ascii=False) if assertions else "not met"
+    return cut(safe_name(first_assertion), MAX_SHOWN)
 
 
 def _explained(found: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
@@ -160,13 +160,23 @@ def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward:
     """Grade the outputs: use the grader's result, else search the model's messages, ignoring commas."""
     if reward >= 1:
         return Step(name="outputs", status="passed")
-    said = "\n".join(one.content for one in messages if isinstance(one, AssistantMessage)).lower().replace(",", "")
-    unsaid = [one for text in expected if not graded.get(one := str(text), one.lower().replace(",", "") in said)]
-    if not unsaid:
+    model_text = (
+        "\n".join(output_text.content for output_text in messages if isinstance(output_text, AssistantMessage))
+        .lower()
+        .replace(",", "")
+    )
+    missing_outputs = [
+        output_text
+        for text in expected
+        if not graded.get(output_text := str(text), output_text.lower().replace(",", "") in model_text)
+    ]
+    if not missing_outputs:
         return Step(name="outputs", status="passed")
-    more = f" (and {len(unsaid) - 1} more)" if len(unsaid) > 1 else ""
+    more = f" (and {len(missing_outputs) - 1} more)" if len(missing_outputs) > 1 else ""
     return Step(
-        name="outputs", status="failed", error=f"the user was never told {cut(safe_name(unsaid[0]), MAX_SHOWN)!r}{more}"
+        name="outputs",
+        status="failed",
+        error=f"the user was never told {cut(safe_name(missing_outputs[0]), MAX_SHOWN)!r}{more}",
     )
 
 
@@ -220,7 +230,7 @@ class TauBench(RecordFile):
         with suppress(DataError):  # The second pass raises this error after the readable evals.
             for entry in self._entries():
                 if isinstance(entry, dict):
-                    known.saw(entry)
+                    known.count_entry(entry)
         run = self._run(self._finish_first_pass()).model_copy(update=known.figures)
         known.domain = self._domain() or known.domain
         yield run
@@ -276,7 +286,7 @@ class _Known:
             "cost_usd": sum(self._costs) if self._costs and len(self._costs) == self._entries else None,
         }
 
-    def saw(self, entry: Mapping[str, object]) -> None:
+    def count_entry(self, entry: Mapping[str, object]) -> None:
         self._trials[_task(entry)] += 1
         self._entries += 1
         self._times += [time for key in ("start_time", "end_time") if (time := records.iso_time(entry.get(key)))]
@@ -309,8 +319,8 @@ def _record(entry: _Entry, run: Run, known: _Known, left_out: Omissions, place: 
     eval_id = records.eval_id(run.id, name, trial)
     traj = entry.get("traj")
     messages = add_text_calls(traj) if isinstance(traj, list) else []
-    spoken = records.build_transcript(f"{eval_id}-0", messages, left_out, place)
-    steps = grading_steps(entry, spoken.messages)
+    transcript = records.build_transcript(f"{eval_id}-0", messages, left_out, place)
+    steps = grading_steps(entry, transcript.messages)
     failed = next((step for step in steps if step.status == "failed"), None)
     status = _status(entry, info)
     return Record(
@@ -326,7 +336,7 @@ def _record(entry: _Entry, run: Run, known: _Known, left_out: Omissions, place: 
             reason=_reason(status, failed, entry, info),
         ),
         metadata={**_metadata(entry, info, given, task), "agent": agent_metadata(run)},
-        transcripts=(spoken,) if spoken.messages else (),
+        transcripts=(transcript,) if transcript.messages else (),
         steps=steps,
         documents=_documents(given, info),
         missing=_missing(entry, info, given),
@@ -474,11 +484,11 @@ class Tau2Bench(TauBench):
                     tasks.update((str(task.get("id")), task) for task in map(_object, text.elements()))
                 elif name == "info":
                     self._info = _object(text.value())
-                    self._tell_left_out(name, self._info)
+                    self._count_left_out(name, self._info)
                 else:
-                    self._tell_left_out(name, text.value())
+                    self._count_left_out(name, text.value())
 
-    def _tell_left_out(self, name: str, value: object) -> None:
+    def _count_left_out(self, name: str, value: object) -> None:
         if value and self._finished_passes:
             self._left_out.add(f"the file's field `{records.safe_name(name)}`")
 
@@ -513,7 +523,7 @@ def _tau2_task(task: _Members) -> dict[str, JsonValue]:
     criteria = _object(task.get("evaluation_criteria"))
     given = criteria.get("actions")
     actions = [one for one in given if _is_agents(one)] if isinstance(given, list) else []
-    others = [one if not _is_agents(one) else _untold(one) for one in given] if isinstance(given, list) else given
+    others = [one if not _is_agents(one) else _other_fields(one) for one in given] if isinstance(given, list) else given
     return {
         **{key: value for key, value in task.items() if key not in ("user_scenario", "evaluation_criteria")},
         "instruction": task.get("user_scenario"),
@@ -531,7 +541,7 @@ def _is_agents(action: JsonValue) -> bool:
     return "name" in given and "arguments" in given and given.get("requestor", "assistant") == "assistant"
 
 
-def _untold(action: JsonValue) -> JsonValue:
+def _other_fields(action: JsonValue) -> JsonValue:
     """Return the fields of an action without `name` and `arguments`, which the expected call contains."""
     return {key: value for key, value in _object(action).items() if key not in ("name", "arguments")}
 
@@ -539,10 +549,10 @@ def _untold(action: JsonValue) -> JsonValue:
 def _reward(graded: JsonValue) -> JsonValue:
     """Copy the database part of the reward to the field that tau-bench uses."""
     parts = _object(_object(graded).get("reward_breakdown"))
-    told = _object(graded).get("info")
-    if not isinstance(graded, dict) or "DB" not in parts or not isinstance(told, dict | None):
+    reward_info = _object(graded).get("info")
+    if not isinstance(graded, dict) or "DB" not in parts or not isinstance(reward_info, dict | None):
         return graded
-    return {**graded, "info": {**(told or {}), "r_actions": parts["DB"]}}
+    return {**graded, "info": {**(reward_info or {}), "r_actions": parts["DB"]}}
 
 
 def _message(message: JsonValue) -> JsonValue:

@@ -92,10 +92,10 @@ def counts_of_status(status: str, n: int = 1) -> EvalCounts:
 
 def save_run(connection: Connection, database: Database, run: Run) -> None:
     """Save a run as described by its source, replacing an earlier description. Imported evals stay."""
-    before = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
-    recorded = before.recorded if before else _come_back(connection, run.id)
-    told = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
-    connection.execute(_PUT_RUN, _values(told, recorded))
+    previous = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
+    recorded = previous.recorded if previous else _come_back(connection, run.id)
+    stored_run = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
+    connection.execute(_PUT_RUN, _values(stored_run, recorded))
     if recorded:
         recount(connection, database, run.id)
 
@@ -154,9 +154,9 @@ def add_counts(connection: Connection, database: Database, run_id: str, recorded
 def recount(connection: Connection, database: Database, run_id: str) -> None:
     """Recompute a run's counts: from its evals if the import is complete, else from the source's counts."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
-    said = run_from_row(database, row)
-    counts = EvalCounts(passed=said.passed, failed=said.failed, total=said.total)
-    if _complete(row.recorded, said):
+    source_run = run_from_row(database, row)
+    counts = EvalCounts(passed=source_run.passed, failed=source_run.failed, total=source_run.total)
+    if _complete(row.recorded, source_run):
         passed, failed, total = connection.execute(_COUNTED, {"run_id": run_id}).one()
         counts = EvalCounts(passed=passed, failed=failed, total=total)
     _count(connection, run_id, row.recorded, counts)
@@ -202,8 +202,8 @@ def eval_values(run_id: str, eval: Eval) -> dict[str, Any]:
     }
 
 
-def _complete(recorded: int, told: Run) -> bool:
-    return 0 < recorded >= told.total
+def _complete(recorded: int, run: Run) -> bool:
+    return 0 < recorded >= run.total
 
 
 def _count(connection: Connection, run_id: str, recorded: int, counts: EvalCounts) -> None:
@@ -279,7 +279,7 @@ def save_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
     """Load human labels by run, in the order in which they were stored. Raises `DataError` for a damaged one."""
     try:
-        return tuple(_LABEL.validate_python(said) for said in connection.scalars(_LABELS))
+        return tuple(_LABEL.validate_python(body) for body in connection.scalars(_LABELS))
     except (ValidationError, ValueError) as error:
         raise database.place.damaged("labels cannot be read") from error
 

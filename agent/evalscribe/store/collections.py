@@ -241,9 +241,9 @@ def _insert_rubric(connection: Connection, collection_id: str, rubric: Rubric) -
 
 
 def _result_row(result: JudgeResult) -> dict[str, Any]:
-    said = ("agent_run_id", "rubric_id", "rubric_version", "judge", "output", "reason", "confidence")
-    named = {name: getattr(result, name) for name in said}
-    return {"kind": result.result_type.value, **named, "cost_usd": result.usage.cost_usd, "body": pack(result)}
+    names = ("agent_run_id", "rubric_id", "rubric_version", "judge", "output", "reason", "confidence")
+    values = {name: getattr(result, name) for name in names}
+    return {"kind": result.result_type.value, **values, "cost_usd": result.usage.cost_usd, "body": pack(result)}
 
 
 def _first(connection: Connection, statement: Select[Any], **values: object) -> RowMapping | None:

@@ -245,7 +245,7 @@ class Database:
                 mine = held.enter_context(self.place.claimed(name))
             yield mine
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describe an open database for `doctor`."""
         return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
 

@@ -105,16 +105,16 @@ def score_in(row: RowMapping) -> Score:
 
 def attempts_in(connection: Connection, database: Database, rows: Sequence[RowMapping]) -> list[ItemTrial]:
     """Load trials. Raises `DataError` for a damaged row."""
-    told = _bodies(connection, database, (row[name] for row in rows for name in _ITEM_TEXTS))
-    return [_attempt(database, row, told) for row in rows]
+    bodies = _bodies(connection, database, (row[name] for row in rows for name in _ITEM_TEXTS))
+    return [_attempt(database, row, bodies) for row in rows]
 
 
 def evidence_in(connection: Connection, database: Database, row: RowMapping) -> ScoreEvidence:
     """Load the evidence of a score. Raises `DataError` for a damaged row."""
-    told = _bodies(connection, database, (row[name] for name in _SCORE_TEXTS))
-    given, output, evidence = (_value(database, told, row[name]) for name in _SCORE_TEXTS)
+    bodies = _bodies(connection, database, (row[name] for name in _SCORE_TEXTS))
+    scorer_input, output, evidence = (_value(database, bodies, row[name]) for name in _SCORE_TEXTS)
     return ScoreEvidence.model_construct(
-        scorer_input=given,
+        scorer_input=scorer_input,
         scorer_output=output,
         evidence=evidence,
         metadata=row["metadata_json"],
@@ -127,22 +127,22 @@ def _bodies(connection: Connection, database: Database, digests: Iterable[str | 
     return {row.digest: database.unzip(row.body) for row in rows}
 
 
-def _attempt(database: Database, row: RowMapping, told: dict[str, bytes]) -> ItemTrial:
-    transcript = _value(database, told, row["transcript"])
+def _attempt(database: Database, row: RowMapping, bodies: dict[str, bytes]) -> ItemTrial:
+    transcript = _value(database, bodies, row["transcript"])
     return ItemTrial.model_construct(
         item=item_in(row),
-        output=_value(database, told, row["output"]),
+        output=_value(database, bodies, row["output"]),
         transcript=None if transcript is None else Transcript.model_validate(transcript),
-        state=_value(database, told, row["state"]) or {},
-        log=told[row["log"]].decode() if row["log"] in told else "",
+        state=_value(database, bodies, row["state"]) or {},
+        log=bodies[row["log"]].decode() if row["log"] in bodies else "",
     )
 
 
-def _value(database: Database, told: dict[str, bytes], digest: str | None) -> Any:
+def _value(database: Database, bodies: dict[str, bytes], digest: str | None) -> Any:
     if digest is None:
         return None
     try:
-        return json.loads(told[digest])
+        return json.loads(bodies[digest])
     except (KeyError, ValueError, RecursionError) as error:
         raise database.place.damaged(f"the text {digest} cannot be read") from error
 
@@ -396,7 +396,7 @@ class ExperimentRunStore:
 
     def scores(self, query: ScoreQuery) -> Iterator[Score]:
         statement, after = select_scores(query), {"place": 0, "repetition": 0, "number": 0}
-        for run_id in self._asked(query):
+        for run_id in self._run_ids(query):
             yield from read_pages(
                 self._database.reading, statement, PAGE, lambda _, rows: map(score_in, rows), after, run_id=run_id
             )
@@ -417,7 +417,7 @@ class ExperimentRunStore:
         for item in self.items(run_id):
             digest.update(canonical_json([item.item_key, item.repetition, item.verdict]).encode())
         for score in self.scores(ScoreQuery(run_id=run_id)):
-            said = (
+            content = (
                 score.id,
                 score.scorer,
                 score.scorer_version_id,
@@ -426,7 +426,7 @@ class ExperimentRunStore:
                 score.passed,
                 score.label,
             )
-            digest.update(canonical_json(said).encode())
+            digest.update(canonical_json(content).encode())
         return f"sha256:{digest.hexdigest()}"
 
     def contents(self, *run_ids: str) -> str:
@@ -454,7 +454,7 @@ class ExperimentRunStore:
     def close(self) -> None:
         self._database.close()
 
-    def _asked(self, query: ScoreQuery) -> tuple[str, ...]:
+    def _run_ids(self, query: ScoreQuery) -> tuple[str, ...]:
         """Return the ids of the runs that may have matching scores."""
         if query.run_item_id is not None and query.run_id is None:
             with self._database.reading() as connection:

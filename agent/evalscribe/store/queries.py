@@ -34,30 +34,30 @@ class SqliteTables:
     def select(
         self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
     ) -> QueryRows:
-        asked = {
+        request = {
             "path": str(self._path),
             "statement": statement,
             "values": dict(values),
             "most_rows": most_rows,
             "timeout_s": timeout_s,
         }
-        told = _told(asked, timeout_s + self._grace_s)
-        if "error" in told:
-            raise _error(told, timeout_s)
-        rows = tuple(map(tuple, told["rows"]))
-        return QueryRows(columns=(), rows=rows, truncated=told["truncated"])
+        answer = _process_answer(request, timeout_s + self._grace_s)
+        if "error" in answer:
+            raise _error(answer, timeout_s)
+        rows = tuple(map(tuple, answer["rows"]))
+        return QueryRows(columns=(), rows=rows, truncated=answer["truncated"])
 
     def close(self) -> None:
         """Do nothing: nothing stays open between queries."""
 
 
-def _told(asked: dict[str, Any], patience_s: float) -> dict[str, Any]:
+def _process_answer(request: dict[str, Any], patience_s: float) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if name not in _QUIET}
     command = [sys.executable, "-P", "-m", "evalscribe.store.query_process"]
     try:
-        ended = subprocess.run(
+        completed = subprocess.run(
             command,
-            input=json.dumps(asked).encode(),
+            input=json.dumps(request).encode(),
             capture_output=True,
             timeout=patience_s,
             env=environment,
@@ -65,19 +65,19 @@ def _told(asked: dict[str, Any], patience_s: float) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         return {"error": "overdue"}
-    if ended.returncode:
-        last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    if completed.returncode:
+        last = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return {"error": "unavailable", "message": f"the query's process ended: {' '.join(last)}"}
-    told: dict[str, Any] = json.loads(ended.stdout)
-    return told
+    answer: dict[str, Any] = json.loads(completed.stdout)
+    return answer
 
 
-def _error(told: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
-    if told["error"] == "overdue":
+def _error(answer: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
+    if answer["error"] == "overdue":
         return overdue(timeout_s)
-    if told["error"] == "unavailable":
-        return UnavailableError(f"{told['message']}: query less data, or fewer rows at once")
-    return UsageError(f"the query failed: {told['message']}")
+    if answer["error"] == "unavailable":
+        return UnavailableError(f"{answer['message']}: query less data, or fewer rows at once")
+    return UsageError(f"the query failed: {answer['message']}")
 
 
 def open_tables(place: Path | str) -> Tables:

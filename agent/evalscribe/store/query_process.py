@@ -295,21 +295,21 @@ def add(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def overheard() -> Iterator[list[BaseException]]:
+def collect_function_errors() -> Iterator[list[BaseException]]:
     """Collect the exceptions of our SQL functions: SQLite reports only that a function failed."""
     errors: list[BaseException] = []
 
-    def hear(told: "sys.UnraisableHookArgs") -> None:
-        if told.exc_value is not None:
-            errors.append(told.exc_value)
+    def add_error(unraisable: "sys.UnraisableHookArgs") -> None:
+        if unraisable.exc_value is not None:
+            errors.append(unraisable.exc_value)
 
-    before, sys.unraisablehook = sys.unraisablehook, hear
+    previous_hook, sys.unraisablehook = sys.unraisablehook, add_error
     sqlite3.enable_callback_tracebacks(True)
     try:
         yield errors
     finally:
         sqlite3.enable_callback_tracebacks(False)
-        sys.unraisablehook = before
+        sys.unraisablehook = previous_hook
 
 
 LONGEST_CELL = 1_000_000
@@ -358,13 +358,13 @@ def cut(text: str) -> str:
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     _bound_memory()
     try:
-        told = selected(asked)
+        answer = selected(request)
     except MemoryError:
-        told = {"error": "unavailable", "message": "the query needs too much memory"}
-    json.dump(told, sys.stdout)
+        answer = {"error": "unavailable", "message": "the query needs too much memory"}
+    json.dump(answer, sys.stdout)
 
 
 def _bound_memory() -> None:
@@ -372,23 +372,23 @@ def _bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (3 * MEMORY, 3 * MEMORY))
 
 
-def selected(asked: dict[str, Any]) -> dict[str, Any]:
+def selected(request: dict[str, Any]) -> dict[str, Any]:
     """Run a query and return `rows` and `truncated`, or `error` and `message`."""
-    with closing(_opened(Path(asked["path"]))) as connection:
-        return _selected(connection, asked)
+    with closing(_opened(Path(request["path"]))) as connection:
+        return _selected(connection, request)
 
 
-def _selected(connection: sqlite3.Connection, asked: dict[str, Any]) -> dict[str, Any]:
+def _selected(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[str, Any]:
     add(connection)
-    deadline = time.monotonic() + asked["timeout_s"]
+    deadline = time.monotonic() + request["timeout_s"]
     connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
     connection.set_authorizer(_allowed)
-    with overheard() as said:
+    with collect_function_errors() as function_errors:
         try:
-            cursor = connection.execute(asked["statement"], asked["values"])
-            return _rows(cursor, asked["most_rows"])
+            cursor = connection.execute(request["statement"], request["values"])
+            return _rows(cursor, request["most_rows"])
         except sqlite3.Error as error:
-            return _explained(error, said, overdue=time.monotonic() > deadline)
+            return _explained(error, function_errors, overdue=time.monotonic() > deadline)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -448,16 +448,16 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _explained(error: sqlite3.Error, said: list[BaseException], *, overdue: bool) -> dict[str, Any]:
+def _explained(error: sqlite3.Error, function_errors: list[BaseException], *, overdue: bool) -> dict[str, Any]:
     if overdue and "interrupted" in str(error):
         return {"error": "overdue", "message": ""}
-    if isinstance(said[0] if said else error, MemoryError) or "out of memory" in str(error):
+    if isinstance(function_errors[0] if function_errors else error, MemoryError) or "out of memory" in str(error):
         return {"error": "unavailable", "message": "the query needs too much memory"}
     if isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorname", "").startswith(
         ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_LOCKED")
     ):
         return {"error": "unavailable", "message": str(error)}
-    return {"error": "refused", "message": str(said[0] if said else error)}
+    return {"error": "refused", "message": str(function_errors[0] if function_errors else error)}
 
 
 if __name__ == "__main__":

@@ -65,9 +65,11 @@ class RecordRows:
         self.steps = [_step_row(step) for step in record.steps]
         self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
         self.documents = record.documents
-        said = [[one.role, one.path, digest_of(one.text)] for one in record.documents]
-        talks = [{**row, "messages": _hashed(row["messages"])} for row in self.transcripts]
-        self.eval["digest"] = self.digest = f"sha256:{_hashed(json.dumps([self.eval, self.steps, talks, said]))}"
+        document_digests = [[document.role, document.path, digest_of(document.text)] for document in record.documents]
+        transcript_rows = [{**row, "messages": _hashed(row["messages"])} for row in self.transcripts]
+        self.eval["digest"] = self.digest = (
+            f"sha256:{_hashed(json.dumps([self.eval, self.steps, transcript_rows, document_digests]))}"
+        )
 
 
 def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
