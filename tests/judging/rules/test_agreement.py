@@ -26,6 +26,7 @@ from support.real_runs import CURRENT
 
 OF_AGENTS = frozenset(
     {
+        "ends-too-early", "invents-an-id", "withholds-who-it-is",
         "harness-broke", "never-answers", "cut-off", "does-otherwise", "goes-round-in-circles", "refuses", "never-says",
         "answers-otherwise", "grader-says-why", "only-a-test-says",
     }
