@@ -326,7 +326,7 @@ def _beyond_chance(found: Calibration) -> tuple[str, str]:
 
 def _recall(found: Calibration, label: str) -> str:
     value, score = found.recall(label), found.score(label)
-    return NONE if value is None else f"{score.hits} of {score.truths}: {percent(value)}"
+    return NONE if value is None else f"{score.hits} of {score.expected}: {percent(value)}"
 
 
 def _number(scored: Sequence[Scored]) -> str:

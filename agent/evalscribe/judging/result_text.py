@@ -194,8 +194,8 @@ def _per_label(judges: Mapping[str, Calibration]) -> Iterator[list[str]]:
     labels = dict.fromkeys(label for found in judges.values() for label in found.labels)
     for label in labels:
         scores = [found.score(label) for found in judges.values()]
-        yield [f"recall {printable(label)}", *(_part(one.hits, one.truths, one.recall) for one in scores)]
-        yield [f"precision {printable(label)}", *(_part(one.hits, one.saids, one.precision) for one in scores)]
+        yield [f"recall {printable(label)}", *(_part(one.hits, one.expected, one.recall) for one in scores)]
+        yield [f"precision {printable(label)}", *(_part(one.hits, one.predictions, one.precision) for one in scores)]
 
 
 def _part(hits: int, number: int, value: float | None) -> str:

@@ -145,22 +145,22 @@ class LabelScore(Frozen):
     label: str
     hits: int
     """Number of subjects to which both people and the judge gave the label."""
-    truths: int
+    expected: int
     """Number of subjects to which people gave the label."""
-    saids: int
+    predictions: int
     """Number of subjects to which the judge gave the label."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def precision(self) -> float | None:
         """`None` if the judge never gave the label."""
-        return self.hits / self.saids if self.saids else None
+        return self.hits / self.predictions if self.predictions else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def recall(self) -> float | None:
         """`None` if people never gave the label."""
-        return self.hits / self.truths if self.truths else None
+        return self.hits / self.expected if self.expected else None
 
 
 class NumberAgreement(Frozen):
@@ -195,11 +195,11 @@ def tag_agreement(pairs: Sequence[tuple[Set[str], Set[str]]]) -> TagAgreement | 
     if not pairs:
         return None
     both = sum(len(truth & said) for truth, said in pairs)
-    truths, saids = (sum(map(len, side)) for side in zip(*pairs, strict=True))
+    expected, predictions = (sum(map(len, side)) for side in zip(*pairs, strict=True))
     return TagAgreement(
         jaccard=fsum(len(a & b) / len(a | b) if a | b else 1.0 for a, b in pairs) / len(pairs),
-        precision=both / saids if saids else None,
-        recall=both / truths if truths else None,
+        precision=both / predictions if predictions else None,
+        recall=both / expected if expected else None,
     )
 
 
@@ -307,8 +307,8 @@ class Calibration:
         return LabelScore(
             label=label,
             hits=self._counts[label, label],
-            truths=sum(expected == label for expected, _ in self._judged),
-            saids=sum(predicted == label for _, predicted in self._judged),
+            expected=sum(expected == label for expected, _ in self._judged),
+            predictions=sum(predicted == label for _, predicted in self._judged),
         )
 
     @property
@@ -337,7 +337,7 @@ class Calibration:
     @property
     def commonest(self) -> float | None:
         """Accuracy that a judge would have if it always gave the most common label."""
-        return max(score.truths for score in self.scores) / self.judged if self.judged else None
+        return max(score.expected for score in self.scores) / self.judged if self.judged else None
 
     @cached_property
     def kappa(self) -> Kappa | None:
