@@ -305,9 +305,8 @@ def outside_service_failed(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=quote.whole_or(why, f"an outside service {what}"),
-        reasoning=f"{quote.sentence(why)} The reference asks the same service, so the test cannot tell a wrong answer "
-        "from an outage.",
-        fix="let the test use a service of its own, or repeat it when the outside service fails",
+        reasoning=f"{quote.sentence(why)} The reference asks it too.",
+        fix="let the test use its own service",
         citations=(*quote.log(facts), *quote.both(facts, shared[0])[:1]),
     )
 
@@ -327,7 +326,7 @@ def right_address(facts: Facts) -> str:
         return f"in `{grader}`, use the port that the server reports instead of computing one"
     if doubts.RETRIES.search(facts.grader):
         return f"check that `{grader}` asks the address at which the server listens; it retries already, without effect"
-    return f"check that the server is up and listens at the address that `{grader}` asks, and retry failed connections"
+    return f"check that the server is up and listens where `{grader}` asks, and retry failed connections"
 
 
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:

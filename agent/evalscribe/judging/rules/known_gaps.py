@@ -97,7 +97,12 @@ def _speaks(note: GapNote, shared: frozenset[str]) -> bool:
 
 
 def _name_of(lines: list[str], words: frozenset[str]) -> str:
-    found = (name for text in lines for name in code.NAME.findall(text) if stems(name) & words)
+    found = (
+        name
+        for text in lines
+        for name in code.NAME.findall(text)
+        if name not in quote.STRUCTURAL_WORDS and stems(name) & words
+    )
     return next(found, None) or sorted(words)[0]
 
 
@@ -287,7 +292,7 @@ def _in_output(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001 -
 
 
 def _in_reference(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001
-    return f"`{note.document.path}` says that models omit `{name}`, as here"
+    return f"`{note.document.path}` says that models omit `{name}`"
 
 
 def _in_hint(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001

@@ -263,8 +263,7 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
         confidence=0.65 if asked else 0.5,
         uncertain=not asked,
         why=quote.whole_or(f"fails `{title}`: {said}", quote.whole_or(f"fails `{title}`", quote.cut(f"fails {title}"))),
-        reasoning=f"Fails `{title}`: {said.rstrip('.')} ({_count(facts)})."
-        + ("" if asked else " Few words of the task speak of what the test checks."),
+        reasoning=f"Fails `{title}`: {said.rstrip('.')} ({_count(facts)}).",
         citations=(
             *(quote.blamed(facts) or _named_by(facts, test) or quote.suspects(facts, 1)),
             *quote.grader_lines(facts, test.message),
