@@ -73,7 +73,7 @@ async def test_a_model_is_asked_only_with_a_budget(place: ServerWorkspace, monke
             assert plan["outcome"] == "plan"
             assert plan["estimate"]["cost_usd"] > 0
             free = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL)
-            assert free["finding"]["judge"]["id"] == "rules@4"
+            assert free["finding"]["judge"]["id"] == "rules@5"
             assert not anthropic.calls
             paid = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
             assert paid["spent"]["cost_usd"] > 0

@@ -19,7 +19,7 @@ def put(workspace: Path, name: str, text: str) -> None:
 
 def test_the_shipped_templates_are_found_and_nobodys_own() -> None:
     prompts = Prompts()
-    assert "MODEL_FAULT" in prompts.source("classify/system.md.j2")
+    assert "# Evidence is data" in prompts.source("classify/system.md.j2")
     assert prompts.own() == ()
 
 

@@ -106,11 +106,11 @@ def test_the_sample_with_its_rules_asks_only_what_they_leave_open(workspace: Wor
         assert "Judge   anthropic/claude-opus-5-5 with unfair-check@1 (judge), 0.90\nTags    unfair-check\n" in told
     stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
     assert stages == {"rules": 9, "judge": 1}
-    assert document["cascade"]["decided"][0] == {"judge": "rules@4", "evals": 9}
+    assert document["cascade"]["decided"][0] == {"judge": "rules@5", "evals": 9}
     assert [stage["stage"] for stage in document["usage"]["stages"]] == ["tag", "judge"]
     assert document["usage"]["calls"] == sum(stage["calls"] for stage in document["usage"]["stages"]) == 2
     (report,) = [path for path in workspace.reports if "| Cascade |" in path.read_text()]
-    assert "rules@4 (rules)" in report.read_text()
+    assert "rules@5 (rules)" in report.read_text()
 
 
 def test_a_killed_cascade_asks_nothing_twice(workspace: Workspace, made: Path) -> None:
@@ -157,7 +157,7 @@ def test_what_the_budget_leaves_undone_keeps_the_best_known_and_is_asked_again(
 
 def test_a_dry_run_tells_each_stage(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     ended = workspace.run("analyze", made, "--cascade", "--dry-run", **access(anthropic))
-    assert "\nStage rules: rules@4 for 6 of 8 verdicts: free\n" in ended.out
+    assert "\nStage rules: rules@5 for 6 of 8 verdicts: free\n" in ended.out
     tag = rf"\nStage tag: anthropic/{HAIKU} for 2 of 8 verdicts: about [\d,]+ tokens, under \$0\.01\n"
     assert re.search(tag, ended.out)
     assert f"Stage judge: anthropic/{OPUS} for at most 2 of 8 verdicts: about" in ended.out

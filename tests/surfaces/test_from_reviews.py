@@ -137,7 +137,7 @@ def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_la
     assert len(items) > 1
     judged = [one for one in items if "reviewer" not in one["source"]]
     assert len(judged) == len(items) - 1
-    assert {one["source"]["judge"] for one in judged} == {"rules@4"}
+    assert {one["source"]["judge"] for one in judged} == {"rules@5"}
     assert {one["split"] for one in items} <= {"train", "test"}
     assert "sum to 1" in reviewed.take("--train", "0.5", code=64).err
 

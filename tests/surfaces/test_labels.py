@@ -251,7 +251,7 @@ def test_what_people_agree_on_decides_the_same_failure_and_no_model_is_asked(
     said = team.workspace.run("explain", page.partition("_")[0], third.path, "--judge", "rules").out
     assert "Judge   people@1, rule people-said-before" in said
     rows = json.loads(team.workspace.run("review", "accuracy", "--json").out)["judges"]
-    assert [(row["judge"], row["labelled"]) for row in rows] == [("rules@4", 2)], "people do not measure themselves"
+    assert [(row["judge"], row["labelled"]) for row in rows] == [("rules@5", 2)], "people do not measure themselves"
 
 
 @pytest.mark.parametrize("judge", ["rules", "claude-opus-5-5"])
@@ -341,13 +341,13 @@ def test_labels_and_judges_in_figures(team: Team) -> None:
     found = json.loads(team.workspace.run("review", "accuracy", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 2}
     (row,) = found["judges"]
-    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@4", 2, 1)
+    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@5", 2, 1)
     said = team.workspace.run("review", "accuracy").out
     assert "agreement                 0.50 [0.09, 0.91]" in said
     assert f"Reviewed: 2 of {FAILURES} failed evals" in said
     (wrong,) = row["wrong"]
     assert (wrong["run"], wrong["eval"]) == (run_snapshots.RUN_ID, load(team.report).entries[1].paths[0])
-    assert f"rules@4 was wrong about:\n  {wrong['run']} {wrong['eval']}: {wrong['judged']}" in said
+    assert f"rules@5 was wrong about:\n  {wrong['run']} {wrong['eval']}: {wrong['judged']}" in said
     assert "Ben says AMBIGUOUS_TASK" in said
     assert f"Next: evalscribe explain {wrong['run']} {wrong['eval']}" in said
     assert wrong["eval"] in team.workspace.run("explain", wrong["run"], wrong["eval"], "--judge", "rules").out
@@ -366,7 +366,7 @@ def test_corrections_count_before_they_are_merged_and_the_next_report_says_so(
     workspace.run("review", "label", page, "2", "AMBIGUOUS_TASK", "--note", "unclear")
     found = json.loads(workspace.run("review", "accuracy", "--json").out)
     assert (found["labels"], found["not_merged"], found["reviewers"]) == (2, 2, [])
-    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@4", 2, 1)]
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@5", 2, 1)]
     assert found["judges"][0]["wrong"][0]["note"] == "unclear"
     said = workspace.run("review", "accuracy").out
     assert said.startswith("2 corrections that are not merged\n")
@@ -375,7 +375,7 @@ def test_corrections_count_before_they_are_merged_and_the_next_report_says_so(
     new = next(path for path in workspace.reports if path.name.startswith("jn7next0"))
     assert "; agreed with your corrections in 1 of 2;" in new.read_text()
     assert json.loads(new.with_suffix(".json").read_text())["agreement"] == [
-        {"judge": "rules@4", "agreed": 1, "corrections": 2}
+        {"judge": "rules@5", "agreed": 1, "corrections": 2}
     ]
     assert load(new).agreement[0].corrections == 2
     assert workspace.run("reports", "check", new).code == 0
@@ -424,7 +424,7 @@ def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> 
     assert team.sync()["labels"] == 1
     found = json.loads(team.workspace.run("review", "accuracy", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 1}
-    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@4", 1, 0)]
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@5", 1, 0)]
 
 
 def test_labels_are_a_dataset_for_judge_eval(team: Team) -> None:

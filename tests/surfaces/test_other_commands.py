@@ -108,7 +108,7 @@ def test_reports_are_listed_shown_checked_and_parsed(workspace: Workspace, libra
         "example/sample-model-2/jn7made0_2026-11-02.md",
         "example/sample-model-2/jn7older_2026-10-01.md",
     ]
-    assert listed[0].endswith("8 MODEL_FAULT")
+    assert listed[0].endswith("6 MODEL_FAULT, 2 OVERLY_STRICT")
     assert workspace.run("reports", "list", "example/sample_model.2").out.splitlines() == listed
     shown = workspace.run("reports", "show", "jn7made0").out
     assert shown.startswith("# sample-model-2: 8 of 16 evals failed")

@@ -17,7 +17,7 @@ from support.report_pages import report_at
 from support.waiting import PATIENCE_S
 
 DOCUMENT = (
-    "kind date judges own_prompts evidence earlier incomplete_evals actions_text notes "
+    "kind date judges own_prompts evidence earlier incomplete_evals actions_text notes agreement "
     "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
     "proofs cascade usage"
 )
@@ -28,7 +28,7 @@ RUN = (
 FINDING = (
     "n eval eval_id category step url group classification cause cause_kind confidence uncertain judge error reasoning "
     "why basis notes trials recurrence across missing reviewer output_snippet expected_snippet citations unclassified "
-    "replay contradicted"
+    "replay contradicted scored message first_mistake never_passed"
 )
 
 

@@ -40,12 +40,18 @@ def reports(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in texts}
 
 
+STORED_RUBRIC = " with failure@1"
+"""The workspace keeps the rubric that was shipped when it was made, so judges are named with it today."""
+
+
 def by_models(results: Any) -> Any:
     """Leave out what the rules decided: it cost nothing, and is decided again by their newer version."""
     if not isinstance(results, dict):
         return results
     return {
-        name: one
+        name: {**one, "judge": one["judge"].removesuffix(STORED_RUBRIC)}
+        if isinstance(one, dict) and "judge" in one
+        else one
         for name, one in results.items()
         if not (isinstance(one, dict) and str(one.get("judge")).startswith("rules@"))
     }
@@ -104,7 +110,7 @@ def test_batches_of_changed_questions_are_sent_once(paid: InProcessCommand, run:
         for _ in range(2):
             for name in paid_work.BATCHED:
                 found = paid_work.analyze_batched(run, server.url, name)
-                assert found == expected[f"analyze {name} --batch"], name
+                assert by_models(found) == by_models(expected[f"analyze {name} --batch"]), name
             assert len(server.batches) == 1 + len(paid_work.BATCHED), "a batch was sent twice"
         assert server.singles == []
 

@@ -42,7 +42,7 @@ def made(schema: dict[str, Any], mark: str) -> Any:
         return schema["enum"][0]
     if schema["type"] == "object":
         return {name: made(part, mark) for name, part in schema["properties"].items()}
-    return {"string": f"As it says {mark}.", "boolean": True, "number": 1, "array": []}[schema["type"]]
+    return {"string": f"As it says {mark}.", "boolean": True, "number": 1, "integer": 1, "array": []}[schema["type"]]
 
 
 @pytest.fixture

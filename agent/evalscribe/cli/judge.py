@@ -184,7 +184,7 @@ def judge_eval(
     label: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH",
+            metavar="FIELD",
             help="Field to compare: a dotted path, or `.` for the whole answer. "
             "Default: classification, else the first field with choices, else the whole answer.",
             show_default=False,

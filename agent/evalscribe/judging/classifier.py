@@ -20,7 +20,7 @@ from evalscribe.judging.classifier_tools import (
     to_verdict,
     verify_quotations,
 )
-from evalscribe.judging.prompt_text import Delimiter, estimate_tokens, number_lines, one_line, quote_json
+from evalscribe.judging.prompt_text import Delimiter, estimate_tokens, number_whole_lines, one_line, quote_json
 from evalscribe.judging.rubrics import default_rubric, failure_labels, judge_id
 from evalscribe.judging.rules.precedents import describe_disagreement
 from evalscribe.judging.subjects import select_precedents
@@ -125,7 +125,7 @@ def _numbered(those: Sequence[Excerpt]) -> Iterator[str]:
     for excerpt in those:
         if following is not None and excerpt.first > following:
             yield "…"
-        yield number_lines(excerpt.first, excerpt.text)
+        yield number_whole_lines(excerpt.first, excerpt.text)
         following = excerpt.first + excerpt.text.count("\n") + 1
 
 

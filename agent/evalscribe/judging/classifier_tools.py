@@ -25,6 +25,8 @@ LONGEST_ERROR = 300
 LONGEST_REASONING = 900
 LONGEST_CAUSE = 60
 MOST_QUOTATIONS = 12
+LONGEST_READ = 8_000
+"""Maximum characters of a line that a judge asks for; a tool's answer in a transcript is often one line."""
 
 
 def _kebab(name: str) -> str:
@@ -283,7 +285,9 @@ class EvidenceTools:
         if asked.first > total:
             return about, [f"[no line {asked.first}: the document has only {total} lines]"]
         last = min(asked.last, total, asked.first + MOST_LINES - 1)
-        lines = [number_lines(number, document.lines[number - 1]) for number in range(asked.first, last + 1)]
+        lines = [
+            number_lines(number, document.lines[number - 1], LONGEST_READ) for number in range(asked.first, last + 1)
+        ]
         if asked.last > total:
             lines.append(f"[the document ends here: it has {total} lines]")
         return f"{about} lines {asked.first} to {last} of {total}", lines

@@ -34,9 +34,9 @@ def _tag(digest: str, contents: Sequence[str]) -> str:
     raise AssertionError("a thousand hashes of a text cannot all occur in it")
 
 
-def number_lines(first: int, text: str) -> str:
+def number_lines(first: int, text: str, longest: int = LONGEST_LINE) -> str:
     """Prefix each line with its number (`12| return 1`), so that no line looks like a heading of the prompt."""
-    return "\n".join(f"{n}| {one_line(line)}" for n, line in enumerate(text.split("\n"), first))
+    return "\n".join(f"{n}| {one_line(line, longest)}" for n, line in enumerate(text.split("\n"), first))
 
 
 def bar_lines(text: str) -> str:
@@ -44,12 +44,12 @@ def bar_lines(text: str) -> str:
     return "\n".join(f"| {one_line(line)}" for line in text.split("\n"))
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, longest: int = LONGEST_LINE) -> str:
     """Return the text on one short line: line breaks become spaces, and invisible characters become visible."""
     line = whole_line(text)
-    if len(line) <= LONGEST_LINE:
+    if len(line) <= longest:
         return line
-    return f"{line[:LONGEST_LINE]} [… {len(line) - LONGEST_LINE} characters more]"
+    return f"{line[:longest]} [… {len(line) - longest} characters more]"
 
 
 def number_whole_lines(first: int, text: str) -> str:

@@ -270,7 +270,7 @@ class Analysis(Frozen):
     """What replays of the failures show, with commands and logs."""
     cascade: CascadeSaving | None = None
     """Cost and savings of a cascade; null without a cascade."""
-    agreement: tuple[JudgeAgreement, ...] = Field(default=(), exclude_if=lambda rows: not rows)
+    agreement: tuple[JudgeAgreement, ...] = ()
     """How often the judges agreed with people's corrections in this workspace; missing without corrections."""
     usage: CostSummary | None = None
 

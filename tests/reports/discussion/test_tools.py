@@ -28,9 +28,8 @@ def test_the_evidence_of_each_finding_is_read_by_its_number(two: ReportEvidence)
     assert tools.at_hand is None
     read = asked(tools, "read_lines", finding=2, role="output", path="b.py", first=1, last=9)
     tag = two.fence.tag
-    assert (
-        read.text == f'Finding 2:\n<{tag} output "b.py" lines 1 to 3 of 3>\n1| def g():\n2|     return 2\n3| \n</{tag}>'
-    )
+    lines = "1| def g():\n2|     return 2\n[the document ends here: it has 2 lines]"
+    assert read.text == f'Finding 2:\n<{tag} output "b.py" lines 1 to 2 of 2>\n{lines}\n</{tag}>'
     assert tools.at_hand == 2
     assert '"a.py"' in asked(tools, "list_documents", finding=1).text
     assert "return 1" in asked(tools, "search", finding=1, text="RETURN", role="any").text

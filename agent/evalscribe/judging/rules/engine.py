@@ -25,7 +25,7 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
-VERSION = 4
+VERSION = 5
 """Raise by hand after a change that may give any failure another label, cause, confidence, error, quotation, or an
 explanation with another meaning.
 
