@@ -461,7 +461,9 @@ def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVe
     sets = sorted({(one.name, one.dataset, one.judge, _code(one.prompt)) for one in recorded})
     return "\n".join(
         (
-            "Means per failure, in US dollars at list prices. The rules cost nothing.\n",
+            "Means per failure, in US dollars at list prices. The rules cost nothing. In recordings without a price, the "
+            "model answered through a server on this machine, which counts four characters of a request as one token and "
+            "does not measure answers.\n",
             table(head, rows),
             "Who answered, and a content id of the prompts and the rubric:\n",
             table(("recording", "data set", "judge", "prompts"), sets, numbers=False),
