@@ -677,4 +677,6 @@ def main(arguments: Sequence[str], data: Path) -> int:
 
 
 if __name__ == "__main__":
+    if not os.environ.get("EVALSCRIBE_REAL_DATA"):
+        sys.exit("accuracy.py: set EVALSCRIBE_REAL_DATA to the folder of the data")
     sys.exit(main(sys.argv[1:], Path(os.environ["EVALSCRIBE_REAL_DATA"]).resolve()))
