@@ -157,7 +157,7 @@ async def _fetch(reader: SideReader, name: str) -> Run:
         ) from None
     except AccessError as error:  # put the note first: the error has a line with advice
         raise AccessError(f"{name!r} is not a model of a collection, and {error}", fields=error.fields) from None
-    await reader.finder.gathered(choice)
+    await reader.finder.gather(choice)
     return choice.run
 
 
@@ -395,7 +395,7 @@ async def _explain(
         return _Explanation(pairs=pairs, behaviours=regressions.shared_behaviours(pairs), estimate=estimate)
     workspace.consent.require(workspace.settings.judge_name, estimate=estimate)
     explained = await explain_by_judge(workspace, judges, pairs, watcher)
-    behaviours = _merge_behaviours(explained.common, regressions.shared_behaviours(explained.apart))
+    behaviours = _merge_behaviours(explained.common, regressions.shared_behaviours(explained.ungrouped))
     return _Explanation(pairs=explained.pairs, behaviours=behaviours, judge=judge.id, estimate=estimate)
 
 
