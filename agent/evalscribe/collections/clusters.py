@@ -220,8 +220,8 @@ def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
     """Yield quoted passages: first one of each agent run, then the others."""
     passages = [passage for observation in observations for passage in observation.passages if passage.text.strip()]
     first = list({passage.agent_run_id: passage for passage in reversed(passages)}.values())[::-1]
-    chosen = [*first, *(passage for passage in passages if passage not in first)]
-    yield from chosen[:MOST_PASSAGES]
+    ordered = [*first, *(passage for passage in passages if passage not in first)]
+    yield from ordered[:MOST_PASSAGES]
 
 
 def _shares(cluster_members: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
@@ -229,12 +229,14 @@ def _shares(cluster_members: Sequence[Member], members: Mapping[str, Member]) ->
     for kind, name in _KINDS.items():
         totals = Counter(map(name, members.values()))
         if len(totals) > 1:
-            most = sorted(Counter(map(name, cluster_members)).items(), key=lambda item: (-item[1], item[0]))[
+            most_common = sorted(Counter(map(name, cluster_members)).items(), key=lambda item: (-item[1], item[0]))[
                 :MOST_SHARES
             ]
-            if kind == "trial" and 2 * most[0][1] <= len(cluster_members):
+            if kind == "trial" and 2 * most_common[0][1] <= len(cluster_members):
                 continue  # a trial number means nothing unless most runs of the cluster share it
-            yield from (ClusterShare(of=kind, name=value, agent_runs=n, among=totals[value]) for value, n in most)
+            yield from (
+                ClusterShare(of=kind, name=value, agent_runs=n, among=totals[value]) for value, n in most_common
+            )
 
 
 _KINDS = {
@@ -324,9 +326,9 @@ def _failure_text(failure: CausedFailure) -> str:
 def _describe_causes(kind: str, members: Sequence[CausedFailure]) -> str:
     """Describe a cluster, such as `3 times: returns 1 where the task asks for 2; … (kind of cause: model)`."""
     reasons = Counter(prose(failure.why or failure.error, LONGEST_ERROR).removesuffix(".") for failure in members)
-    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:MOST_ERRORS]
-    parts = [text if n == 1 else f"{n} times: {text}" for text, n in most]
-    more = [f"and {len(reasons) - len(most)} more"] if len(reasons) > len(most) else []
+    most_common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:MOST_ERRORS]
+    parts = [text if n == 1 else f"{n} times: {text}" for text, n in most_common]
+    more = [f"and {len(reasons) - len(most_common)} more"] if len(reasons) > len(most_common) else []
     unsure = sum(failure.uncertain for failure in members)
     sure = [] if not unsure else ["no rule is certain" if unsure == len(members) else f"{unsure} of them uncertain"]
     return f"{'; '.join([*parts, *more])} ({', '.join([f'kind of cause: {kind}', *sure])})"
@@ -337,9 +339,9 @@ def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) ->
     sentence = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return sentence
-    most = [f"{words(cluster.name)} ({len(cluster.agent_runs)})" for cluster in clusters[:FOREMOST]]
+    most_common = [f"{words(cluster.name)} ({len(cluster.agent_runs)})" for cluster in clusters[:FOREMOST]]
     more = f", and {pluralise(len(clusters) - FOREMOST, 'other')}" if len(clusters) > FOREMOST else ""
-    return f"{sentence} Causes shared by several: {', '.join(most)}{more}."
+    return f"{sentence} Causes shared by several: {', '.join(most_common)}{more}."
 
 
 def words(name: str) -> str:

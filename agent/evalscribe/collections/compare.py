@@ -148,8 +148,8 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
     finding = None if eval.status == "passed" else run_evals.findings.get(printed_path(eval.path))
     error = _error(run_evals, eval, finding)
     if eval.status == "error":
-        what = "the target gave no answer" if eval.failed_step == TARGET else "the harness broke"
-        return f"{what}{f': {error}' if error else ''}"
+        failure_text = "the target gave no answer" if eval.failed_step == TARGET else "the harness broke"
+        return f"{failure_text}{f': {error}' if error else ''}"
     if eval.status == "incomplete":
         return f"it never completed{f': {error}' if error else ''}"
     if finding and finding.basis == "proved" and not finding.reviewer:
@@ -466,7 +466,7 @@ def _column(
 
 def _name(side: Sequence[RunEvals], sides: Sequence[Sequence[RunEvals]]) -> str:
     """Return `provider/model`, and the run if another column has the same model."""
-    names = ["/".join(model_folder(other[0].run.provider, other[0].run.model)) for other in sides]
+    names = ["/".join(model_folder(column[0].run.provider, column[0].run.model)) for column in sides]
     name = "/".join(model_folder(side[0].run.provider, side[0].run.model))
     return f"{name} ({run_id_prefix(side[0].run.id)})" if names.count(name) > 1 else name
 

@@ -264,8 +264,8 @@ def _sides(comparison: Comparison) -> Iterator[str]:
 
 
 def _runs(side: ComparisonSide) -> str:
-    shown = ", ".join(inline.code(one_line(run)) for run in side.runs[:5])
-    return shown + (f" and {len(side.runs) - 5} more" if len(side.runs) > 5 else "")
+    names = ", ".join(inline.code(one_line(run)) for run in side.runs[:5])
+    return names + (f" and {len(side.runs) - 5} more" if len(side.runs) > 5 else "")
 
 
 def _behaviours(behaviours: Sequence[Behaviour]) -> Iterator[str]:
@@ -349,35 +349,37 @@ def _list_names(names: Sequence[str]) -> str:
     return inline.paths(one_line(name) for name in names[:MOST_NAMES]) + more
 
 
-def within_page(within: WithinRunComparison) -> str:
-    lines = [_title_within(within), "", _answer_within(within)]
-    if within.behaviours:
-        lines += ["", "## What failed trials do differently", *_behaviours_within(within)]
-    if within.pairs:
-        lines += ["", "## Failed trials", *regressed(within.pairs, trials=True)]
-    if within.without:
-        lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, within.without))}."]
-    if within.notes:
-        lines += ["", "## Limits", *(f"- {prose(note)}" for note in within.notes)]
-    return document(within.side.runs, within.side.runs, within.judge, lines, within.pairs)
+def within_page(comparison: WithinRunComparison) -> str:
+    lines = [_title_within(comparison), "", _answer_within(comparison)]
+    if comparison.behaviours:
+        lines += ["", "## What failed trials do differently", *_behaviours_within(comparison)]
+    if comparison.pairs:
+        lines += ["", "## Failed trials", *regressed(comparison.pairs, trials=True)]
+    if comparison.without:
+        lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, comparison.without))}."]
+    if comparison.notes:
+        lines += ["", "## Limits", *(f"- {prose(note)}" for note in comparison.notes)]
+    return document(comparison.side.runs, comparison.side.runs, comparison.judge, lines, comparison.pairs)
 
 
-def _title_within(within: WithinRunComparison) -> str:
-    return f"# {inline.name(within.side.name)}: {pluralise(len(within.pairs), 'failed trial')} beside one that passed"
+def _title_within(comparison: WithinRunComparison) -> str:
+    trials = pluralise(len(comparison.pairs), "failed trial")
+    return f"# {inline.name(comparison.side.name)}: {trials} beside one that passed"
 
 
-def _answer_within(within: WithinRunComparison) -> str:
-    tasks = len({pair.eval for pair in within.pairs})
-    failed = within.side.trials - within.side.passed
-    never = f"; {pluralise(len(within.without), 'eval')} never passed" if within.without else ""
+def _answer_within(comparison: WithinRunComparison) -> str:
+    tasks = len({pair.eval for pair in comparison.pairs})
+    failed = comparison.side.trials - comparison.side.passed
+    never = f"; {pluralise(len(comparison.without), 'eval')} never passed" if comparison.without else ""
     return (
-        f"**{within.side.passed} of {pluralise(within.side.trials, 'trial')} passed.** Of the {failed} failed trials, "
-        f"{len(within.pairs)} belong to {pluralise(tasks, 'eval')} that also passed{never}."
+        f"**{comparison.side.passed} of {pluralise(comparison.side.trials, 'trial')} passed.** "
+        f"Of the {failed} failed trials, {len(comparison.pairs)} belong to "
+        f"{pluralise(tasks, 'eval')} that also passed{never}."
     )
 
 
-def _behaviours_within(within: WithinRunComparison) -> Iterator[str]:
-    for behaviour in within.behaviours:
+def _behaviours_within(comparison: WithinRunComparison) -> Iterator[str]:
+    for behaviour in comparison.behaviours:
         text = f", {prose(behaviour.text)}" if behaviour.text else ""
         names = dict.fromkeys(map(one_line, behaviour.evals))
         yield f"- {inline.name(one_line(behaviour.name))}{text} ({len(behaviour.evals)}): {inline.paths(names)}"

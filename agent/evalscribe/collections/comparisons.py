@@ -62,8 +62,8 @@ class SideReader:
     async def import_runs(self, path: Path) -> tuple[Run, ...]:
         """Import a file without adding its runs to a collection, and return the runs."""
         runs = self.workspace.store.runs
-        opened = open_file(runs, path, run_overrides(self.workspace))
-        result = await import_file(runs, None, opened.records, None, self.watcher.imported)
+        file = open_file(runs, path, run_overrides(self.workspace))
+        result = await import_file(runs, None, file.records, None, self.watcher.imported)
         if result.table:
             self.watcher.say(f"{path.name}: {result.table.text}", ("map",))
         if result.stopped:
@@ -85,12 +85,12 @@ async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
 
 def runs_of_side(reader: SideReader, run: Run) -> RunEvals:
     """Read a stored run with its evals, and with the findings and error signatures of its failures."""
-    stored = reader.workspace.store.analyses.get_run(run.id) or run
-    fingerprints = _fingerprints(reader, stored) if stored.failures else ()
+    stored_run = reader.workspace.store.analyses.get_run(run.id) or run
+    fingerprints = _fingerprints(reader, stored_run) if stored_run.failures else ()
     return RunEvals(
-        run=stored,
+        run=stored_run,
         graded=reader.workspace.store.runs.graded(run.id),
-        findings=findings_of_run(reader.workspace.reports, stored),
+        findings=findings_of_run(reader.workspace.reports, stored_run),
         signatures={fingerprint.eval_id: fingerprint.signature for fingerprint in fingerprints},
         unreached=frozenset(
             fingerprint.eval_id
@@ -107,7 +107,7 @@ async def _find_runs(reader: SideReader, name: str) -> Sequence[Run]:
             raise DataError(f"{name} contains no runs")
         return runs
     with suppress(NotFoundError):  # a name such as `provider/model` is read as a folder that does not exist
-        if run := reader.finder.stored(name):
+        if run := reader.finder.find_stored(name):
             experiment_run_name(reader.workspace, run.id)  # raises for an unfinished run
             return (run,)
     if model_runs := _runs_of_model(reader, name):
@@ -178,8 +178,8 @@ def put_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[
     """
     reports = (file.name for file in library.of_model(run.provider, run.model))
     folder = choose_folder(run.provider, run.model, reports)
-    short = f"{folder}/compare_{'_'.join(map(_short, run_ids)) if len(run_ids) < 3 else _digest(run_ids)}"
-    return place_document(library, "comparison", short, f"{short}_{_digest(run_ids)}", text, partial(same_runs, text))
+    stem = f"{folder}/compare_{'_'.join(map(_short, run_ids)) if len(run_ids) < 3 else _digest(run_ids)}"
+    return place_document(library, "comparison", stem, f"{stem}_{_digest(run_ids)}", text, partial(same_runs, text))
 
 
 def _short(runs: Sequence[str]) -> str:

@@ -451,14 +451,16 @@ async def explore(
         workspace.models.open(name, "observe")
         if not dry_run:
             workspace.consent.check(name)
-    chosen = choose_collection(workspace, collection)
+    chosen_collection = choose_collection(workspace, collection)
     question = _question(question)
-    matching = select_agent_runs(workspace.tables, chosen.id, where)
+    matching = select_agent_runs(workspace.tables, chosen_collection.id, where)
     members = matching[:max_runs]
     if not members:
         suffix = " matches the condition" if where else ""
-        raise NotFoundError(f"no agent run of collection {chosen.name!r}{suffix}: there is nothing to explore")
-    watcher.say(f"{pluralise(len(members), 'agent run')} of collection {chosen.name}")
+        raise NotFoundError(
+            f"no agent run of collection {chosen_collection.name!r}{suffix}: there is nothing to explore"
+        )
+    watcher.say(f"{pluralise(len(members), 'agent run')} of collection {chosen_collection.name}")
 
     def read(member: Member) -> Record | None:
         return load_record(workspace.store.runs, workspace.store.analyses, member.run_id, member.id)
@@ -467,7 +469,7 @@ async def explore(
         if dry_run:
             return ExplorationResult(found=None)
         judge, estimate = RULES_ID, None
-        result = await explore_by_rules(workspace.tables, chosen.id, members, read, watcher)
+        result = await explore_by_rules(workspace.tables, chosen_collection.id, members, read, watcher)
     else:
         judges = open_explore_judges(workspace, name, question)
         plan = await plan_exploration(judges, members, read)
@@ -480,8 +482,8 @@ async def explore(
     unread = [run for gap in result.gaps for run in gap.agent_runs]
     exploration = Exploration(
         question=question,
-        collection=chosen.name,
-        collection_id=chosen.id,
+        collection=chosen_collection.name,
+        collection_id=chosen_collection.id,
         where=one_line(redact(clean_text(where))) if where else None,
         max_runs=max_runs,
         judge=judge,

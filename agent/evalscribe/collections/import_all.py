@@ -95,7 +95,7 @@ async def import_all(
         items = [item for path in paths for item in _import_items(workspace, path, overrides, readers, dry_run=dry_run)]
         collection_store = workspace.store.collections if workspace.has_store or not dry_run else None
         passed_over: dict[str, str] = {}
-        opened = _open_items(items, passed_over)
+        opened_items = _open_items(items, passed_over)
         target = _collection(
             collection_store.collections() if collection_store else (),
             collection,
@@ -113,8 +113,8 @@ async def import_all(
                 _pass_over(item, error, passed_over)
 
         with rare_garbage_collection():
-            await run_concurrently(opened, import_item, workspace.settings.concurrency.value if readers else 1)
-    imports = {item.name: results[item.name] for item, _ in opened if item.name in results}
+            await run_concurrently(opened_items, import_item, workspace.settings.concurrency.value if readers else 1)
+    imports = {item.name: results[item.name] for item, _ in opened_items if item.name in results}
     if not imports:
         raise DataError("\n".join(["none of the files contains runs:", *list(passed_over.values())[:3]]))
     return CollectionImport(collection=target, imports=imports, passed_over=passed_over)
@@ -129,8 +129,10 @@ def _collection(
     otherwise: str,
 ) -> Collection:
     if configured and not name and not collection_id:
-        named = next((collection for collection in collections if configured in (collection.id, collection.name)), None)
-        return named or plan_collection(collections, None, configured, otherwise)
+        existing = next(
+            (collection for collection in collections if configured in (collection.id, collection.name)), None
+        )
+        return existing or plan_collection(collections, None, configured, otherwise)
     return plan_collection(collections, name, collection_id, otherwise)
 
 
@@ -146,13 +148,13 @@ class _ImportItem:
 
 
 def _open_items(items: Sequence[_ImportItem], passed_over: dict[str, str]) -> list[tuple[_ImportItem, ImportFunction]]:
-    opened = []
+    opened_items = []
     for item in items:
         try:
-            opened.append((item, item.open()))
+            opened_items.append((item, item.open()))
         except DataError as error:
             _pass_over(item, error, passed_over)
-    return opened
+    return opened_items
 
 
 def _pass_over(item: _ImportItem, error: DataError, passed_over: dict[str, str]) -> None:

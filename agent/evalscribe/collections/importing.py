@@ -185,11 +185,11 @@ def _keep_stated_models(
             yield _update_agent(entry, *agents[entry.run_id]) if entry.run_id in agents else entry
 
 
-def _keep_stored_names(run: Run, stored: Run | None, overridden: Sequence[str]) -> Run:
-    if stored is None:
+def _keep_stored_names(run: Run, stored_run: Run | None, overridden: Sequence[str]) -> Run:
+    if stored_run is None:
         return run
-    stays = {"provider": stored.provider, "model": stored.model, "experiment": stored.experiment}
-    return run.model_copy(update={name: value for name, value in stays.items() if name not in overridden})
+    stored_names = {"provider": stored_run.provider, "model": stored_run.model, "experiment": stored_run.experiment}
+    return run.model_copy(update={name: value for name, value in stored_names.items() if name not in overridden})
 
 
 def _update_agent(record: Record, original: Run, updated: Run) -> Record:

@@ -172,14 +172,14 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
     """Find a rubric of the collection by name or id, else a shared rubric with this name."""
     if collection is None or collection == DEFAULT_COLLECTION:
         return builder.rubric(name)
-    chosen = choose_collection(workspace, collection)
+    chosen_collection = choose_collection(workspace, collection)
     try:
-        return workspace.store.collections.rubric(chosen.id, *parse_rubric_name(name))
+        return workspace.store.collections.rubric(chosen_collection.id, *parse_rubric_name(name))
     except EvalscribeError as error:
         try:
             return builder.rubric(name)
         except NotFoundError as shared:
-            raise error if workspace.store.collections.rubrics(chosen.id) else shared from None
+            raise error if workspace.store.collections.rubrics(chosen_collection.id) else shared from None
 
 
 def concurrency(workspace: Workspace) -> int:

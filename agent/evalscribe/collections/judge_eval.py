@@ -639,8 +639,8 @@ async def judge_eval(
             pending = [example.pending for example in examples]
             estimates = (
                 estimate_judging(loaded_judge, pending)
-                for loaded_judge, its in zip(loaded_judges, model_names, strict=True)
-                if its
+                for loaded_judge, called_models in zip(loaded_judges, model_names, strict=True)
+                if called_models
             )
             workspace.consent.require(*models, estimate=sum(estimates, Estimate()))
         calibrated = [

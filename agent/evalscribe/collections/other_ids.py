@@ -19,8 +19,8 @@ def describe_other_id(workspace: Workspace, requested: str) -> str | None:
     """
     for describe in (_experiment, _version, _dataset, _dataset_version, _deployment, _run_item):
         if match := describe(workspace, requested):
-            what, runs = match
-            return f"{requested} is {what}, not a run: {_advice(runs)}"
+            description, runs = match
+            return f"{requested} is {description}, not a run: {_advice(runs)}"
     return f"{requested} looks like the id of {kind}, not of a run" if (kind := kind_of(requested)) else None
 
 
@@ -40,8 +40,8 @@ def _runs_where(workspace: Workspace, belongs: "Callable[[ExperimentRun], bool]"
     return tuple(filter(belongs, workspace.store.experiment_runs.runs()))
 
 
-def _with_name(what: str, name: str, requested: str) -> str:
-    return what if name == requested else f"{what}, {name}"
+def _with_name(description: str, name: str, requested: str) -> str:
+    return description if name == requested else f"{description}, {name}"
 
 
 def _experiment(workspace: Workspace, requested: str) -> ObjectRuns:
@@ -99,6 +99,6 @@ def _run_item(workspace: Workspace, requested: str) -> ObjectRuns:
     attempt = workspace.store.experiment_runs.attempt(score.run_item_id if score else requested)
     if attempt is None:
         return None
-    what = f"a score of item {attempt.item.item_key}" if score else f"a trial of item {attempt.item.item_key}"
+    description = f"a score of item {attempt.item.item_key}" if score else f"a trial of item {attempt.item.item_key}"
     run = workspace.store.experiment_runs.run(attempt.item.run_id)
-    return what, (run,) if run else ()
+    return description, (run,) if run else ()

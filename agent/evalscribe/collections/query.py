@@ -204,8 +204,8 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
         UsageError: The query is invalid.
         UnavailableError: The query timed out.
     """
-    chosen = _CHOSEN.format(select=_select(tables, where)) if where and where.strip() else ""
-    return tuple(_pages(tables, collection_id, chosen))
+    chosen_clause = _CHOSEN.format(select=_select(tables, where)) if where and where.strip() else ""
+    return tuple(_pages(tables, collection_id, chosen_clause))
 
 
 def _select(tables: Tables, where: str) -> str:
@@ -222,10 +222,10 @@ def _select(tables: Tables, where: str) -> str:
     return query
 
 
-def _pages(tables: Tables, collection_id: str, chosen: str) -> Iterator[Member]:
+def _pages(tables: Tables, collection_id: str, chosen_clause: str) -> Iterator[Member]:
     offset, more = 0, True
     while more:
-        rows = run_query(tables, collection_id, _PAGE.format(chosen=chosen, limit=MOST_ROWS, offset=offset)).rows
+        rows = run_query(tables, collection_id, _PAGE.format(chosen=chosen_clause, limit=MOST_ROWS, offset=offset)).rows
         yield from (Member.model_validate(dict(zip(Member.model_fields, row, strict=True))) for row in rows)
         offset += len(rows)
         more = len(rows) == MOST_ROWS

@@ -310,7 +310,7 @@ async def explain_by_judge(
     """
     failed: list[JudgeResult] = []
     answers: dict[int, tuple[JudgeResult, RegressionExplanation]] = {}
-    todo = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
+    numbers = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
     done = 0
 
     async def explain_pair(number: int) -> None:
@@ -326,10 +326,10 @@ async def explain_by_judge(
                 answers[number] = result, why
                 text = f"{why.behaviour}{'  (known)' if judges.was_cached(result) else ''}"
         done += 1
-        watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {text}")
+        watcher.say(f"{done:>{len(str(len(numbers)))}}/{len(numbers)}  {pairs[number].eval}  {text}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
-    await run_concurrently(todo, explain_pair, min(judges.concurrency, len(todo) or 1))
+    await run_concurrently(numbers, explain_pair, min(judges.concurrency, len(numbers) or 1))
     if failed and not answers:
         cause = main_cause(result.failure_cause for result in failed)
         message = f"no regressed eval could be judged: {failed[0].reason}"

@@ -218,7 +218,7 @@ def find_result_set(
 
 def plan_submission(
     result_set: ResultSet,
-    stored: Sequence[Result],
+    stored_results: Sequence[Result],
     submission: RequestOptions,
     requests: Sequence[LLMRequest],
     created_at: str,
@@ -228,33 +228,34 @@ def plan_submission(
     Raises `UsageError` if the set has other requests, or answers of another schema.
     """
     digests = [_digest(submission, request) for request in requests]
-    if stored:
-        _check_same_requests(result_set, stored, submission, digests)
+    if stored_results:
+        _check_same_requests(result_set, stored_results, submission, digests)
     stored_by_digest = defaultdict[str, list[Result]](list)
-    for result in reversed(stored):
+    for result in reversed(stored_results):
         stored_by_digest[result.request].append(result)
     rows, new = list[Result](), list[Result]()
     for request, digest in zip(requests, digests, strict=True):
         if stored_by_digest[digest]:
             rows.append(stored_by_digest[digest].pop())
             continue
-        new.append(_new_result(result_set, len(stored) + len(new), request, digest, submission, created_at))
+        new.append(_new_result(result_set, len(stored_results) + len(new), request, digest, submission, created_at))
         rows.append(new[-1])
     return SubmissionPlan(rows=tuple(rows), new=tuple(new))
 
 
 def _check_same_requests(
-    result_set: ResultSet, stored: Sequence[Result], submission: RequestOptions, digests: Sequence[str]
+    result_set: ResultSet, stored_results: Sequence[Result], submission: RequestOptions, digests: Sequence[str]
 ) -> None:
     if result_set.output_schema != submission.output_schema:
         raise UsageError(
             f"result set {result_set.name!r} has answers with another output_schema.\nUse another name for the new set."
         )
-    if submission.exists_ok or [result.request for result in stored] == list(digests):
+    if submission.exists_ok or [result.request for result in stored_results] == list(digests):
         return
     raise UsageError(
-        f"result set {result_set.name!r} already has {pluralise(len(stored), 'request')}, and these {len(digests)} "
-        "differ (in prompts, metadata or model).\nUse another name, or exists_ok=True to add the missing ones."
+        f"result set {result_set.name!r} already has {pluralise(len(stored_results), 'request')}, and these "
+        f"{len(digests)} differ (in prompts, metadata or model).\n"
+        "Use another name, or exists_ok=True to add the missing ones."
     )
 
 
@@ -311,8 +312,8 @@ def result_set_named(sets: "ResultSetStore", collection: Collection, name: str) 
         return result_sets[id]
     names = [item.name for item in result_sets.values()]
     similar = [*get_close_matches(name, names, n=3, cutoff=0.5)]
-    shown = list(dict.fromkeys((*similar, *names)))
-    hint = f"result sets: {join_first(shown, MAX_SETS_NAMED)}" if names else "it has none yet"
+    suggestions = list(dict.fromkeys((*similar, *names)))
+    hint = f"result sets: {join_first(suggestions, MAX_SETS_NAMED)}" if names else "it has none yet"
     raise NotFoundError(f"result set {name!r} not found in collection {collection.name!r}; {hint}")
 
 
@@ -415,7 +416,7 @@ class _Work:
         self._questioner = questioner
         self._references = references
         self._show = show
-        self._calls = 0
+        self._sent = 0
         self._spent = Usage()
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
         """Locks by question key: a worker with the same question waits for the first worker's answer."""
@@ -446,11 +447,11 @@ class _Work:
         )
         citations = sum((result.citations for result in results), CitationCounts())
         return SubmittedRequests(
-            result_set=result_set, counts=counts, asked=self._calls, citations=citations, spent=self._spent
+            result_set=result_set, counts=counts, asked=self._sent, citations=citations, spent=self._spent
         )
 
     def _count(self, answer: RequestAnswer) -> None:
-        self._calls += answer.usage.calls > 0
+        self._sent += answer.usage.calls > 0
         self._spent += answer.usage
 
 

@@ -384,12 +384,12 @@ async def open_run(
         replays: True if failures will be replayed: then options for tasks and threshold apply to stored runs, too.
     """
     overrides = run_overrides(workspace, provider=provider, model=model)
-    stored = await _open_stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
-    if stored is not None:
-        yield stored
+    stored_source = await _open_stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
+    if stored_source is not None:
+        yield stored_source
         return
-    async with open_source(workspace, run) as fetched:
-        yield fetched
+    async with open_source(workspace, run) as source:
+        yield source
 
 
 async def _open_stored(
@@ -452,13 +452,13 @@ def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[
     paths: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # the folder has no files
         paths = run_files(path)
-    opened, reasons = [], []
+    opened_files, reasons = [], []
     for file in paths:
         try:
-            opened.append(open_file(run_store, file, overrides, str(file), in_folder=True))
+            opened_files.append(open_file(run_store, file, overrides, str(file), in_folder=True))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
-    if not opened:
+    if not opened_files:
         more = f"\nand {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
         why = (
             "".join(f"\n{one_line(reason)}" for reason in reasons[:MOST_REASONS]) + more if paths else "it has no files"
@@ -466,7 +466,7 @@ def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[
         raise NotFoundError(
             f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs: {why}"
         )
-    return tuple(opened)
+    return tuple(opened_files)
 
 
 def find_failure(run: Run, name: str) -> Eval:

@@ -143,8 +143,8 @@ class SubjectFinder:
 
     async def run(self, name: str) -> ChosenRun:
         """Find a run by address, id, or prefix of a stored id. Raises `EvalscribeError`."""
-        if stored := self.stored(name):
-            return ChosenRun(run=stored, source=self._runs.imported(stored.id))
+        if run_in_store := self.find_stored(name):
+            return ChosenRun(run=run_in_store, source=self._runs.imported(run_in_store.id))
         address = self._runs.address(name)
         runs = self._runs.source(name)
         run = await runs.run()
@@ -176,7 +176,7 @@ class SubjectFinder:
             failure = f"run {current.run.id} has no failed eval {argument!r}; as the name of a run: {error}"
             raise NotFoundError(failure, fields=error.fields) from None
 
-    def stored(self, name: str) -> Run | None:
+    def find_stored(self, name: str) -> Run | None:
         """Find a run as `stored_run` does."""
         if not (address := self._runs.address(name)).is_id:
             return None
@@ -253,11 +253,11 @@ def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubj
 
 def collection_members(workspace: Workspace, collection: str | None, where: str | None) -> dict[str, PendingSubject]:
     """Return a collection's agent runs that match a condition, by id. Raises `EvalscribeError`."""
-    chosen = choose_collection(workspace, collection)
-    members = select_agent_runs(workspace.tables, chosen.id, where)
+    chosen_collection = choose_collection(workspace, collection)
+    members = select_agent_runs(workspace.tables, chosen_collection.id, where)
     if not members:
         suffix = " matches the condition" if where else ""
-        raise NotFoundError(f"no agent run of collection {chosen.name!r}{suffix}: there is nothing to judge")
+        raise NotFoundError(f"no agent run of collection {chosen_collection.name!r}{suffix}: there is nothing to judge")
     return pending_subjects(members, workspace.store.runs, workspace.store.analyses)
 
 

@@ -106,8 +106,8 @@ class JudgeTools:
         rubric_name = self._rubric(rubric)
         collection_name = collection or self.server_workspace.collection
         if not names:
-            with self.server_workspace.collection_of(collection) as (_, chosen):
-                collection_name = chosen.id
+            with self.server_workspace.collection_of(collection) as (_, chosen_collection):
+                collection_name = chosen_collection.id
         options = request.options().model_copy(update={"fresh": fresh})
 
         async def work(progress: ProgressReporter) -> JudgeAnswer:
@@ -355,8 +355,8 @@ class ExploreTools:
         is read in batches and the question is answered; without a budget it returns the estimate.
         """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
-        with self.server_workspace.collection_of(collection) as (_, chosen):
-            collection_id = chosen.id
+        with self.server_workspace.collection_of(collection) as (_, chosen_collection):
+            collection_id = chosen_collection.id
 
         async def work(progress: ProgressReporter) -> ExploredCollection:
             async with Workspace(request.options()) as workspace:

@@ -153,7 +153,10 @@ class ExperimentRunTools:
         """
         with self.server_workspace.experiments() as workspace:
             comparison = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
-        changes = {kind: first_fitting(getattr(comparison, kind), most) for kind, most in MOST_OF_CHANGES.items()}
+        changes = {
+            kind: first_fitting(getattr(comparison, kind), max_characters)
+            for kind, max_characters in MOST_OF_CHANGES.items()
+        }
         omitted = {kind: len(getattr(comparison, kind)) - len(items) for kind, items in changes.items()}
         update = {**changes, "mismatches": comparison.mismatches[:MOST_NAMED]}
         return ComparedExperimentRuns(
@@ -256,7 +259,7 @@ def _trial_line(workspace: Workspace, trial: TrialDetail, characters: int) -> Tr
 
 
 def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
-    stored = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
+    evidence = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
     return ScoreLine(
         id=score.id,
         scorer=score.scorer,
@@ -265,7 +268,7 @@ def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
         value=score.value,
         label=score.label,
         explanation=excerpt(score.explanation, characters),
-        rests_on=None if stored is None or stored.evidence is None else excerpt(stored.evidence, characters),
+        rests_on=None if evidence is None or evidence.evidence is None else excerpt(evidence.evidence, characters),
     )
 
 

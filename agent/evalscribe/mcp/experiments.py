@@ -158,8 +158,8 @@ class ExperimentTools:
         with self.server_workspace.experiments() as workspace:
             stored_experiment = experiment_named(workspace, experiment)
             runs = workspace.store.experiment_runs.runs(stored_experiment.id)[::-1]
-            chosen, following = page_of(runs, offset, limit)
-            lines = tuple(_run_line(listed_run(workspace, run)) for run in chosen)
+            page, following = page_of(runs, offset, limit)
+            lines = tuple(_run_line(listed_run(workspace, run)) for run in page)
             details = _details(workspace, stored_experiment, version_named(workspace, stored_experiment, version))
         return details.model_copy(update={"runs": lines, "runs_total": len(runs), "next_offset": following})
 
@@ -384,8 +384,8 @@ class DatasetTools:
             return DatasetList(datasets=(), total=0, next_offset=None, next=NO_EXPERIMENT)
         with self.server_workspace.experiments() as workspace:
             datasets = tuple(list_datasets(workspace.store.datasets, search))
-        chosen, following = page_of(datasets, offset, limit)
-        lines = (DatasetLine(**summary.model_dump(exclude={"created_at"})) for summary in chosen)
+        page, following = page_of(datasets, offset, limit)
+        lines = (DatasetLine(**summary.model_dump(exclude={"created_at"})) for summary in page)
         return DatasetList(datasets=tuple(lines), total=len(datasets), next_offset=following)
 
     def get_dataset(
@@ -472,8 +472,8 @@ def _version_items(datasets: "DatasetStore", dataset: Dataset, version: str | No
     """Return the latest version, or the draft if none is published."""
     if version == DRAFT or (version is None and not datasets.versions(dataset.id)):
         return DRAFT, datasets.draft(dataset.id)
-    chosen = find_dataset_version(datasets, dataset, version or LATEST)
-    return str(chosen.number), datasets.items(chosen.id)
+    chosen_version = find_dataset_version(datasets, dataset, version or LATEST)
+    return str(chosen_version.number), datasets.items(chosen_version.id)
 
 
 def _dataset_line(item: Item, characters: int) -> DatasetItemLine:

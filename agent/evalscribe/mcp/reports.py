@@ -91,9 +91,9 @@ class ReportTools:
         """List the reports of this workspace: model, run, and the number of failures by label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
         reports = list_reports(self.server_workspace.reports(), model)
-        chosen, following = page_of(reports, offset, limit)
+        page, following = page_of(reports, offset, limit)
         lines = []
-        for report in chosen:
+        for report in page:
             analysis = report.analysis
             labels = Counter(finding.classification or "no label" for finding in analysis.findings) if analysis else {}
             facts = (
@@ -143,9 +143,9 @@ class ReportTools:
                 failures = alike_evals(workspace.reports, store, models or (), minimum)
             else:
                 raise NotFoundError("there are no stored runs to compare: call analyze on several runs first")
-        chosen, following = page_of(failures.rows, offset, limit)
+        page, following = page_of(failures.rows, offset, limit)
         return RecurringFailures(
-            rows=tuple(chosen), total=len(failures.rows), next_offset=following, notes=failures.notes
+            rows=tuple(page), total=len(failures.rows), next_offset=following, notes=failures.notes
         )
 
     def list_result_sets(
@@ -154,9 +154,9 @@ class ReportTools:
         prefix: Annotated[str | None, Field(description="Only result sets below this name; names are paths.")] = None,
     ) -> ResultSetList:
         """List result sets of SDK requests (Client.submit_llm_requests) with the progress of each."""
-        with self.server_workspace.collection_of(collection) as (workspace, chosen):
-            sets = list_result_sets(workspace.store.results, chosen, prefix)
-        return ResultSetList(collection=chosen.id, sets=tuple(ResultSetSummary.of(*entry) for entry in sets))
+        with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
+            sets = list_result_sets(workspace.store.results, chosen_collection, prefix)
+        return ResultSetList(collection=chosen_collection.id, sets=tuple(ResultSetSummary.of(*entry) for entry in sets))
 
     def get_results(
         self,
@@ -169,8 +169,8 @@ class ReportTools:
         offset: tool.Offset = 0,
     ) -> ResultList:
         """Read the results of a set: each answer with its citations and whether they were verified."""
-        with self.server_workspace.collection_of(collection) as (workspace, chosen):
-            result_set = result_set_named(workspace.store.results, chosen, name)
+        with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
+            result_set = result_set_named(workspace.store.results, chosen_collection, name)
             results = complete_results(workspace.store.results, result_set, include_incomplete=include_incomplete)
             line = ResultSetSummary.of(result_set, count_results(workspace.store.results, result_set))
         lines = [ResultLine.of(result) for result in results[offset : offset + limit]]

@@ -178,8 +178,8 @@ def first_fitting(lines: Iterable[M], most_characters: int) -> tuple[M, ...]:
 def excerpt(value: JsonValue, most_characters: int) -> str:
     """Return text unchanged and other values as JSON, cut with a note on the omitted length."""
     text = visible(value if isinstance(value, str) else canonical_json(value))
-    left = len(text) - most_characters
-    return text if left <= 0 else f"{text[:most_characters]}… [cut: {left:,} more characters]"
+    omitted = len(text) - most_characters
+    return text if omitted <= 0 else f"{text[:most_characters]}… [cut: {omitted:,} more characters]"
 
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
