@@ -254,7 +254,7 @@ Readers = WorkerPool[FilePiece, FileImport]
 class Importer:
     """A `Factory` of workers that import files. The store's address, with its password, is sent to the workers."""
 
-    place: Path | str | None
+    store_place: Path | str | None
     """Folder or address of the store; None to store nothing."""
     version: str = __version__
 
@@ -265,8 +265,8 @@ class Importer:
         with ExitStack() as stack:
             stack.enter_context(rare_garbage_collection())
             run_store, collection_store = None, None
-            if self.place is not None:
-                store = stack.enter_context(closing(open_storage(self.place)))
+            if self.store_place is not None:
+                store = stack.enter_context(closing(open_storage(self.store_place)))
                 run_store, collection_store = store.runs, store.collections
 
             async def import_one(piece: FilePiece) -> FileImport:
@@ -298,11 +298,11 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
         yield None
         return
     settings = workspace.settings
-    place = None if dry_run else settings.store_place
-    if isinstance(place, Path) and settings.ray_address.value is not None:
+    store_place = None if dry_run else settings.store_place
+    if isinstance(store_place, Path) and settings.ray_address.value is not None:
         raise UsageError("workers on other machines need a store that all of them reach: set EVALSCRIBE_STORE_URL")
     try:
-        async with engine.pool(Importer(place)) as readers:
+        async with engine.pool(Importer(store_place)) as readers:
             yield readers
     finally:
         await engine.close()

@@ -62,9 +62,9 @@ def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] 
     return next(iter(matches), None)
 
 
-def whole_run(store: "AnalysisStore", run_store: "RunStore", name: str) -> str | None:
+def imported_run_id(store: "AnalysisStore", run_store: "RunStore", name: str) -> str | None:
     """Find a run as `stored_run` does, but only among imported runs."""
-    return name if is_whole(run_store, name) else stored_run(store, name, lambda id: is_whole(run_store, id))
+    return name if is_imported(run_store, name) else stored_run(store, name, lambda id: is_imported(run_store, id))
 
 
 def analysed_run(store: "AnalysisStore", name: str) -> str:
@@ -215,7 +215,7 @@ def _import_message(file: str, result: FileImport) -> str:
     return f"{file} ({result.format}): {evals}, {result.added.new} new{left_out}"
 
 
-def is_whole(run_store: "RunStore", run_id: str) -> bool:
+def is_imported(run_store: "RunStore", run_id: str) -> bool:
     """Return whether at least one eval of the run was imported."""
     return next(run_store.records(run_id), None) is not None
 
@@ -310,7 +310,9 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     except AccessError as error:
         if address.kind != "id":
             raise
-        imported = whole_run(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
+        imported = (
+            imported_run_id(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
+        )
         if imported is None and not is_document_id(run_id):
             raise unknown_run(workspace, run_id) from None
         reason = (
@@ -405,7 +407,7 @@ async def _open_stored(
     overrides.require_used(used, f"{run} is a run")
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
-    imported = whole_run(workspace.store.analyses, workspace.store.runs, run)
+    imported = imported_run_id(workspace.store.analyses, workspace.store.runs, run)
     stored_id = experiment_run_name(workspace, imported or run) or imported
     if stored_id is None and workspace.options.via == "http" and not _can_fetch(workspace):
         stored_id = stored_run(workspace.store.analyses, run)  # a snapshot or deployment that was analysed here
@@ -432,7 +434,7 @@ def experiment_run_name(workspace: Workspace, name: str) -> str | None:
         raise UsageError(
             f"experiment run {name} has not ended; wait for it with `evalscribe experiments runs wait {run.id}`"
         )
-    if is_whole(workspace.store.runs, run.id):
+    if is_imported(workspace.store.runs, run.id):
         return run.id
     raise UsageError(f"experiment run {name} {run.state} before its first trial: {run.reason or 'no reason'}")
 

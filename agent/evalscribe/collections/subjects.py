@@ -11,7 +11,7 @@ from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import select_agent_runs
 from evalscribe.collections.runs import (
     find_failure,
-    is_whole,
+    is_imported,
     load_record,
     parse_run_address,
     source_of_run,
@@ -75,7 +75,9 @@ class ReachedSubject:
     def imported(self, run_id: str) -> RunSource | None:
         """Return a source for a run if it was imported; None if it was only analysed."""
         run_store = self._workspace.store.runs
-        return StoredSource(self._workspace.store.analyses, run_store, run_id) if is_whole(run_store, run_id) else None
+        return (
+            StoredSource(self._workspace.store.analyses, run_store, run_id) if is_imported(run_store, run_id) else None
+        )
 
 
 @dataclass(frozen=True)
