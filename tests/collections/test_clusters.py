@@ -56,7 +56,7 @@ def whole(found: Clustering, given: list[Observation]) -> None:
 async def test_what_does_not_fit_into_one_question_is_put_together_round_by_round() -> None:
     given = observations(2000)
     model = Model(by_text)
-    found = await cluster_observations(model, given, room=2000, concurrency=4)
+    found = await cluster_observations(model, given, max_tokens=2000, concurrency=4)
     whole(found, given)
     assert sorted(node.name for node in found.clusters) == [f"says-{n}" for n in range(7)]
     assert found.other == ()
@@ -77,7 +77,7 @@ async def test_many_clusters_are_clustered_until_few_are_left() -> None:
             groups.setdefault(key(number), []).append(id)
         return [{"name": f"of {len(lines)} {n}", "text": "x", "members": ids} for n, ids in groups.items()]
 
-    found = await cluster_observations(Model(answer), given, room=100_000, concurrency=1)
+    found = await cluster_observations(Model(answer), given, max_tokens=100_000, concurrency=1)
     whole(found, given)
     assert [len(node.observations) for node in found.clusters] == [40, 40, 40]
     assert found.clusters[0].parts == tuple(f"of-120-{n}" for n in range(10))
@@ -99,7 +99,7 @@ async def test_nothing_vanishes_and_nothing_is_made_up(seed: int) -> None:
             for n in (dice.randint(0, 30) for _ in range(dice.randint(0, 12)))
         ]
 
-    found = await cluster_observations(Model(answer), given, room=dice.choice([300, 1000, 50_000]), concurrency=3)
+    found = await cluster_observations(Model(answer), given, max_tokens=dice.choice([300, 1000, 50_000]), concurrency=3)
     whole(found, given)
     assert all(node.name for node in found.clusters)
     assert len({node.name for node in found.clusters if node.name != "unnamed"}) == len(
@@ -109,7 +109,7 @@ async def test_nothing_vanishes_and_nothing_is_made_up(seed: int) -> None:
 
 async def test_what_cannot_be_put_together_is_other_and_told() -> None:
     given = observations(10)
-    found = await cluster_observations(Model(lambda _: None), given, room=10_000, concurrency=1)
+    found = await cluster_observations(Model(lambda _: None), given, max_tokens=10_000, concurrency=1)
     assert found.clusters == ()
     assert [one.id for one in found.other] == [one.id for one in given]
     assert found.notes == ("10 lines of observations could not be clustered: the model refused",)

@@ -81,7 +81,7 @@ async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
     found = pending_subjects(members, cast(RunStore, archive), cast(AnalysisStore, archive))
     assert archive.read == 0, "nothing is read before its turn"
     gc.collect()
-    done = await judge_all(Brief(), tuple(found.values()), Silent(), knew=lambda _: False)  # type: ignore[arg-type]
+    done = await judge_all(Brief(), tuple(found.values()), Silent(), was_cached=lambda _: False)  # type: ignore[arg-type]
     assert archive.read == NUMBER - 1
     assert archive.peak <= 20
     (gone,) = [one for one in done if one.reason != "nothing to say"]

@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 ABOUT = ("model", "input_tokens", "output_tokens", "cost_usd", "created_at")
 
 
-def submission_dict(done: SubmittedRequests) -> dict[str, Any]:
+def submission_dict(submitted: SubmittedRequests) -> dict[str, Any]:
     """Return the result of `submit_llm_requests`."""
     return {
-        "result_set_id": done.result_set.id,
-        "name": done.result_set.name,
-        "collection_id": done.result_set.collection_id,
-        "counts": {**done.counts.model_dump(), "pending": done.counts.pending, "asked": done.asked},
-        "citations": done.citations.model_dump(mode="json"),
-        "spent": done.spent.model_dump(mode="json"),
+        "result_set_id": submitted.result_set.id,
+        "name": submitted.result_set.name,
+        "collection_id": submitted.result_set.collection_id,
+        "counts": {**submitted.counts.model_dump(), "pending": submitted.counts.pending, "asked": submitted.asked},
+        "citations": submitted.citations.model_dump(mode="json"),
+        "spent": submitted.spent.model_dump(mode="json"),
     }
 
 
-def result_set_dict(made: ResultSet, counts: ResultCounts) -> dict[str, Any]:
-    return ResultSetSummary.of(made, counts).model_dump(mode="json")
+def result_set_dict(result_set: ResultSet, counts: ResultCounts) -> dict[str, Any]:
+    return ResultSetSummary.of(result_set, counts).model_dump(mode="json")
 
 
 def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "DataFrame":
@@ -67,7 +67,7 @@ def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "Da
         raise UsageError(
             "data frames need pandas: pip install 'evalscribe[data]'; get_results returns the same as dicts"
         ) from error
-    rows = [dict(_cells(one, include_incomplete=include_incomplete)) for one in results]
+    rows = [dict(_cells(result, include_incomplete=include_incomplete)) for result in results]
     columns = dict.fromkeys(name for row in rows for name in row)
     return DataFrame(rows, columns=sorted(columns or _EMPTY, key=_place))
 
@@ -102,44 +102,44 @@ class RequestProgress:
         self._errors = 0
         self._spent = Usage()
         self._last_error = ""
-        self._shown = _shown()
-        self._task = None if self._shown is None else self._shown.add_task("", total=None, told="")
+        self._bar = _open_bar()
+        self._task = None if self._bar is None else self._bar.add_task("", total=None, summary="")
 
     def __enter__(self) -> Self:
-        if self._shown:
-            self._shown.start()
+        if self._bar:
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown:
-            self._shown.stop()
+        if self._bar:
+            self._bar.stop()
 
-    def begun(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
+    def begin(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
         """Show how many requests are already answered; return a callback for each answer."""
-        if self._shown and self._task is not None:
-            self._shown.update(self._task, description=one_line(name), completed=done, total=total)
-        return self.answered
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, description=one_line(name), completed=done, total=total)
+        return self.count_answer
 
-    def answered(self, result: Result, known: bool) -> None:
+    def count_answer(self, result: Result, cached: bool) -> None:
         self._errors += result.error is not None
-        self._spent += Usage() if known else _usage(result)
+        self._spent += Usage() if cached else _usage(result)
         self._last_error = result.error or self._last_error
-        if self._shown and self._task is not None:
-            self._shown.update(self._task, advance=1, told=self._told())
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, advance=1, summary=self._summary())
 
-    def ended(self, done: SubmittedRequests) -> None:
+    def finish(self, submitted: SubmittedRequests) -> None:
         """Print a summary, which stays on the screen."""
-        if self._shown:
-            self._shown.console.print(_ended(done, self._last_error), markup=False, highlight=False)
+        if self._bar:
+            self._bar.console.print(_summary_line(submitted, self._last_error), markup=False, highlight=False)
 
-    def _told(self) -> str:
+    def _summary(self) -> str:
         errors = [pluralise(self._errors, "error")] if self._errors else []
         return ", ".join([*errors, _price(self._spent)])
 
 
-def _shown() -> "Progress | None":
+def _open_bar() -> "Progress | None":
     """Return a bar; None if it would not be visible. A notebook needs ipywidgets for it."""
     in_notebook = "ipykernel" in sys.modules
     if not (sys.stderr.isatty() or (in_notebook and find_spec("ipywidgets"))):
@@ -148,17 +148,18 @@ def _shown() -> "Progress | None":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(file=None if in_notebook else sys.stderr, soft_wrap=True)
-    told = TextColumn("{task.fields[told]}", markup=False)
+    summary = TextColumn("{task.fields[summary]}", markup=False)
     name = TextColumn("{task.description}", markup=False)
-    return Progress(name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), told, console=console)
+    return Progress(name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), summary, console=console)
 
 
-def _ended(done: SubmittedRequests, last_error: str) -> str:
-    counts, cites = done.counts, done.citations
-    line = f"{one_line(done.result_set.name)}: {pluralise(counts.results, 'result')}"
+def _summary_line(submitted: SubmittedRequests, last_error: str) -> str:
+    counts, citations = submitted.counts, submitted.citations
+    line = f"{one_line(submitted.result_set.name)}: {pluralise(counts.results, 'result')}"
     line += f", {pluralise(counts.errors, 'error')} (such as: {one_line(last_error)})" if counts.errors else ""
-    line += f"; {cites.unverified} of {cites.verified + cites.relocated + cites.unverified} citations unverified"
-    return f"{line}; {pluralise(done.asked, 'request')} sent, spent {_price(done.spent)}"
+    total = citations.verified + citations.relocated + citations.unverified
+    line += f"; {citations.unverified} of {total} citations unverified"
+    return f"{line}; {pluralise(submitted.asked, 'request')} sent, spent {_price(submitted.spent)}"
 
 
 def _price(usage: Usage) -> str:
@@ -186,27 +187,27 @@ def submit_requests(
     collection = choose_collection(workspace, collection_id, ARGUMENT)
 
     with RequestProgress() as bar:
-        done = service.wait(
+        submitted = service.wait(
             lambda models: answer_requests(
-                workspace, models, collection, submission, bar.begun, concurrency=concurrency
+                workspace, models, collection, submission, bar.begin, concurrency=concurrency
             )
         )
-        bar.ended(done)
-    return submission_dict(done)
+        bar.finish(submitted)
+    return submission_dict(submitted)
 
 
-def import_dict(done: CollectionImport) -> dict[str, Any]:
-    files = done.imports.values()
+def import_dict(result: CollectionImport) -> dict[str, Any]:
+    files = result.imports.values()
     left_out: dict[str, int] = {}
-    for one in files:
-        for what, times in one.left_out.items():
-            left_out[what] = left_out.get(what, 0) + times
+    for file in files:
+        for phrase, count in file.left_out.items():
+            left_out[phrase] = left_out.get(phrase, 0) + count
     return {
-        "collection_id": done.collection.id,
-        "run_ids": list(dict.fromkeys(run.id for one in files for run in one.runs)),
-        **sum((one.added for one in files), AddedCounts()).model_dump(),
+        "collection_id": result.collection.id,
+        "run_ids": list(dict.fromkeys(run.id for file in files for run in file.runs)),
+        **sum((file.added for file in files), AddedCounts()).model_dump(),
         "left_out": left_out,
-        "stopped": [one.stopped for one in files if one.stopped],
+        "stopped": [file.stopped for file in files if file.stopped],
     }
 
 
@@ -237,7 +238,7 @@ class Client:
             budget_usd=settings.budget.value,
             folder=folder,
         )
-        self._shelf = self._workspace.store.collections
+        self._collections = self._workspace.store.collections
 
     def create_collection(self, name: str, id: str | None = None) -> str:
         """Create a collection and return its id.
@@ -246,12 +247,12 @@ class Client:
         `UsageError` if the id belongs to a collection with another name.
         """
         collection = Collection(id=id or str(uuid4()), name=name)
-        self._shelf.add_collection(collection)
+        self._collections.add_collection(collection)
         return collection.id
 
     def list_collections(self) -> list[dict[str, Any]]:
         """Return `id` and `name` of each collection, in order of creation."""
-        return [collection.model_dump(mode="json") for collection in self._shelf.collections()]
+        return [collection.model_dump(mode="json") for collection in self._collections.collections()]
 
     def create_rubric(self, collection_id: str, rubric: Rubric) -> str:
         """Store a rubric and return its id.
@@ -259,15 +260,15 @@ class Client:
         If the id exists, the rubric becomes its next version, unless the content is the same. Raises `NotFoundError`
         for an unknown collection.
         """
-        return self._shelf.add_rubric(collection_id, rubric).id
+        return self._collections.add_rubric(collection_id, rubric).id
 
     def get_rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
         """Return a version of a rubric, by default the latest. Raises `NotFoundError` listing what exists."""
-        return self._shelf.rubric(collection_id, rubric_id, version)
+        return self._collections.rubric(collection_id, rubric_id, version)
 
     def list_rubrics(self, collection_id: str) -> list[dict[str, Any]]:
         """Return the latest version of each rubric with all its fields, by id. Raises `NotFoundError`."""
-        return [rubric.model_dump(mode="json") for rubric in self._shelf.rubrics(collection_id)]
+        return [rubric.model_dump(mode="json") for rubric in self._collections.rubrics(collection_id)]
 
     def get_judge(self, collection_id: str, rubric_id: str, version: int | None = None) -> "RubricJudge":
         """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
@@ -276,7 +277,7 @@ class Client:
         `AccessError` for a missing key.
         """
         rubric = self.get_rubric(collection_id, rubric_id, version)
-        return JudgeMaker(self._service, self._service.prompts, self._shelf).by_model(rubric)
+        return JudgeMaker(self._service, self._service.prompts, self._collections).by_model(rubric)
 
     def create_label_set(
         self, collection_id: str, name: str, label_schema: dict[str, Any], description: str | None = None
@@ -286,16 +287,16 @@ class Client:
         Raises `RubricError` for an invalid schema, or `NotFoundError`.
         """
         labels = LabelSet(name=name, description=description, label_schema=label_schema)
-        self._shelf.add_label_set(collection_id, labels)
+        self._collections.add_label_set(collection_id, labels)
         return labels.id
 
     def get_label_set(self, collection_id: str, label_set_id: str) -> dict[str, Any]:
         """Return `id`, `name`, `description` and `label_schema`. Raises `NotFoundError`."""
-        return self._shelf.label_set(collection_id, label_set_id).model_dump(mode="json")
+        return self._collections.label_set(collection_id, label_set_id).model_dump(mode="json")
 
     def list_label_sets(self, collection_id: str) -> list[dict[str, Any]]:
         """Return all label sets of a collection, in order of creation. Raises `NotFoundError`."""
-        return [labels.model_dump(mode="json") for labels in self._shelf.label_sets(collection_id)]
+        return [labels.model_dump(mode="json") for labels in self._collections.label_sets(collection_id)]
 
     def import_file(
         self,
@@ -325,7 +326,7 @@ class Client:
             DataError: The file contains no runs.
             NotFoundError: The file or the collection does not exist.
         """
-        done = self._service.wait(
+        result = self._service.wait(
             lambda _: import_all(
                 self._workspace,
                 [str(path)],
@@ -341,12 +342,12 @@ class Client:
                 reference_run=Path(reference_run) if reference_run else None,
             )
         )
-        return import_dict(done)
+        return import_dict(result)
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
         """Return the ids of all agent runs of a collection, run by run, in the order of the files."""
-        archive, collection = self._workspace.store.runs, self._collection(collection_id)
-        return [one.eval.id for run in archive.runs(collection.id) for one in archive.graded(run.id)]
+        run_store, collection = self._workspace.store.runs, self._collection(collection_id)
+        return [graded.eval.id for run in run_store.runs(collection.id) for graded in run_store.graded(run.id)]
 
     def get_agent_run(self, collection_id: str | None, agent_run_id: str) -> AgentRun:
         """Return an agent run with its transcripts and metadata. Raises `NotFoundError`."""
@@ -382,8 +383,8 @@ class Client:
             NotFoundError: A prompt refers to something that does not exist.
             EvalscribeError: An error concerns all requests.
         """
-        asked = {"requests": requests, "model": model_string, "name": result_set_name, "exists_ok": exists_ok}
-        fields = {**asked, "output_schema": output_schema, "reasoning_effort": reasoning_effort}
+        request = {"requests": requests, "model": model_string, "name": result_set_name, "exists_ok": exists_ok}
+        fields = {**request, "output_schema": output_schema, "reasoning_effort": reasoning_effort}
         return submit_requests(self._service, self._workspace, collection_id, fields, max_concurrency)
 
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
@@ -392,7 +393,7 @@ class Client:
         Names are paths: the prefix `failures` also matches `failures/causes/v1`. Each set has counts of its requests.
         """
         sets = list_result_sets(self._workspace.store.results, self._collection(collection_id), prefix)
-        return [result_set_dict(made, counts) for made, counts in sets]
+        return [result_set_dict(result_set, counts) for result_set, counts in sets]
 
     def get_result_set(self, collection_id: str | None, name_or_id: str) -> dict[str, Any]:
         """Return a result set with its counts of requests.
@@ -404,8 +405,8 @@ class Client:
         Raises:
             NotFoundError: The set does not exist; the message lists sets with similar names.
         """
-        made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
-        return result_set_dict(made, count_results(self._workspace.store.results, made))
+        result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        return result_set_dict(result_set, count_results(self._workspace.store.results, result_set))
 
     def get_results(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
@@ -414,10 +415,12 @@ class Client:
 
         `include_incomplete` adds requests without an answer, with their `error`. Raises `NotFoundError`.
         """
-        made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return [
-            ResultLine.of(one).model_dump(mode="json")
-            for one in complete_results(self._workspace.store.results, made, include_incomplete=include_incomplete)
+            ResultLine.of(result).model_dump(mode="json")
+            for result in complete_results(
+                self._workspace.store.results, result_set, include_incomplete=include_incomplete
+            )
         ]
 
     def get_result_set_dataframe(
@@ -426,9 +429,9 @@ class Client:
         """Return the same as `get_results` as a data frame with the columns `id`, `user_metadata.<name>` and
         `output.<name>`. Needs pandas.
         """
-        made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
-        shown = complete_results(self._workspace.store.results, made, include_incomplete=include_incomplete)
-        return to_data_frame(shown, include_incomplete=include_incomplete)
+        result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        results = complete_results(self._workspace.store.results, result_set, include_incomplete=include_incomplete)
+        return to_data_frame(results, include_incomplete=include_incomplete)
 
     def execute_dql(self, collection_id: str | None, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
         """Run one SELECT and return `columns`, `rows`, `truncated`, `row_count`, `applied_limit` and
@@ -453,8 +456,8 @@ class Client:
         self._service.stop()
         self._workspace.close()
 
-    def _collection(self, named: str | None) -> Collection:
-        return choose_collection(self._workspace, named, ARGUMENT)
+    def _collection(self, name: str | None) -> Collection:
+        return choose_collection(self._workspace, name, ARGUMENT)
 
     def __enter__(self) -> Self:
         return self

@@ -41,13 +41,13 @@ class Background:
     async def run(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
         """Run `work` in the thread; cancelling the call cancels `work`. Raises `UsageError` after `stop`."""
         try:
-            loop = self._started()
+            loop = self._start_loop()
         except UsageError:
             work.close()
             raise
-        done = asyncio.run_coroutine_threadsafe(work, loop)
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return await asyncio.wrap_future(done)
+            return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             if self._last.done() and not _cancelled():
                 raise UsageError(CLOSED) from None
@@ -59,18 +59,18 @@ class Background:
         An interruption, such as by Ctrl-C, first cancels the work and is then raised.
         """
         try:
-            loop = self._started()
+            loop = self._start_loop()
         except UsageError:
             work.close()
             raise
         ended = threading.Event()
-        done = asyncio.run_coroutine_threadsafe(_signalling(work, ended), loop)
+        future = asyncio.run_coroutine_threadsafe(_signalling(work, ended), loop)
         try:
-            return done.result()
+            return future.result()
         except CancelledError:
             raise UsageError(CLOSED) from None
         except BaseException:
-            if done.cancel():
+            if future.cancel():
                 ended.wait(LAST_S)
             raise
 
@@ -83,7 +83,7 @@ class Background:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(LAST_S)
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
         with self._changing:
             if self._last.done():
                 raise UsageError(CLOSED)
@@ -154,7 +154,7 @@ class BaseLLMService:
         """Prompt templates; the workspace's own templates take precedence over built-in ones."""
         self._models = workspace.open_models(Budget(usd=budget_usd, tokens=max_tokens))
         self._background = Background()
-        self._free = asyncio.Semaphore(max_concurrency)
+        self._semaphore = asyncio.Semaphore(max_concurrency)
         self._opening = threading.Lock()
         self._end = weakref.finalize(self, self._background.stop, self._models.close)
 
@@ -164,11 +164,11 @@ class BaseLLMService:
         Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key.
         """
         with self._opening:
-            return _Served(self, self._models.open(name, stage))
+            return _ServiceModel(self, self._models.open(name, stage))
 
     async def answer(self, model: Model, request: Request, on_text: OnText | None = None) -> Reply:
         """Call a model of this service and return the answer; `on_text` is called in the service's thread."""
-        return await self._background.run(self._in_turn(model, request, on_text))
+        return await self._background.run(self._call(model, request, on_text))
 
     def wait(self, work: Callable[[Models], Coroutine[Any, Any, T]]) -> T:
         """Run work that calls these models in the service's own loop; the work must limit its own concurrency."""
@@ -194,12 +194,12 @@ class BaseLLMService:
     ) -> None:
         await self.close()
 
-    async def _in_turn(self, model: Model, request: Request, on_text: OnText | None) -> Reply:
-        async with self._free:
+    async def _call(self, model: Model, request: Request, on_text: OnText | None) -> Reply:
+        async with self._semaphore:
             return await model.complete(request, on_text)
 
 
-class _Served:
+class _ServiceModel:
     """A model whose calls run in the service's own loop. The model keeps the service alive."""
 
     def __init__(self, service: BaseLLMService, model: Model) -> None:

@@ -46,12 +46,12 @@ class ClusterNode:
 
     @property
     def agent_runs(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(run for one in self.observations for run in one.agent_runs))
+        return tuple(dict.fromkeys(run for observation in self.observations for run in observation.agent_runs))
 
     @property
     def line(self) -> str:
-        told = f"{self.name}, from {pluralise(len(self.agent_runs), 'agent run')}: " if self.name else ""
-        return f"{self.id} {prompt_line(told + self.text)}"
+        prefix = f"{self.name}, from {pluralise(len(self.agent_runs), 'agent run')}: " if self.name else ""
+        return f"{self.id} {prompt_line(prefix + self.text)}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Clustering:
 
 
 async def cluster_observations(
-    ask: Ask, observations: Sequence[Observation], room: int, concurrency: int
+    ask: Ask, observations: Sequence[Observation], max_tokens: int, concurrency: int
 ) -> Clustering:
     """Put every observation into one cluster or into `other`.
 
@@ -72,41 +72,44 @@ async def cluster_observations(
     `EvalscribeError` for errors that concern all questions.
 
     Args:
-        room: Maximum tokens of one question.
+        max_tokens: Maximum tokens of one question.
     """
-    nodes = tuple(ClusterNode(id=one.id, text=one.text, observations=(one,)) for one in observations)
-    made = Clustering(clusters=nodes, other=())
+    nodes = tuple(
+        ClusterNode(id=observation.id, text=observation.text, observations=(observation,))
+        for observation in observations
+    )
+    clustering = Clustering(clusters=nodes, other=())
     for _ in range(ROUNDS):
-        chunks = tuple(_chunks(made.clusters, room))
-        before = len(made.clusters)
-        made = await _round(ask, chunks, made, concurrency)
+        chunks = tuple(_chunks(clustering.clusters, max_tokens))
+        before = len(clustering.clusters)
+        clustering = await _round(ask, chunks, clustering, concurrency)
         if len(chunks) == 1:
-            made = _settled(made)
-            if len(made.clusters) <= MOST_CLUSTERS:
+            clustering = _move_unclustered(clustering)
+            if len(clustering.clusters) <= MOST_CLUSTERS:
                 break
-        if len(made.clusters) > PROGRESS * before:
+        if len(clustering.clusters) > PROGRESS * before:
             break
-    return _settled(replace(made, clusters=_by_name(made.clusters)))
+    return _move_unclustered(replace(clustering, clusters=_merge_same_names(clustering.clusters)))
 
 
 async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clustering, concurrency: int) -> Clustering:
-    found: dict[int, JudgeResult] = {}
+    results: dict[int, JudgeResult] = {}
 
-    async def one(numbered: tuple[int, Sequence[ClusterNode]]) -> None:
+    async def ask_chunk(numbered: tuple[int, Sequence[ClusterNode]]) -> None:
         number, nodes = numbered
-        found[number] = await ask(_subject(nodes))
+        results[number] = await ask(_subject(nodes))
 
-    await run_concurrently(enumerate(chunks), one, max(1, min(concurrency, len(chunks))))
+    await run_concurrently(enumerate(chunks), ask_chunk, max(1, min(concurrency, len(chunks))))
     nodes, notes, usage = list[ClusterNode](), list(before.notes), before.usage
     for number, chunk in enumerate(chunks):
-        result = found[number]
+        result = results[number]
         usage += result.usage
         if result.result_type is ResultType.FAILURE:
             notes.append(f"{pluralise(len(chunk), 'line')} of observations could not be clustered: {result.reason}")
             nodes += chunk
         else:
             nodes += apply_groups(chunk, result.output["clusters"])
-    renamed = (one if not one.name else replace(one, id=f"C{number}") for number, one in enumerate(nodes))
+    renamed = (node if not node.name else replace(node, id=f"C{number}") for number, node in enumerate(nodes))
     return Clustering(clusters=tuple(renamed), other=before.other, notes=tuple(dict.fromkeys(notes)), usage=usage)
 
 
@@ -120,17 +123,17 @@ def estimate_subject(batches: int) -> Subject:
 
 def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any]]) -> list[ClusterNode]:
     """Merge nodes into the groups that a model's answer names. Other nodes follow in their original order."""
-    left = {node.id: node for node in nodes}
-    made = []
+    remaining = {node.id: node for node in nodes}
+    merged = []
     for group in groups:
         names = (one_line(str(name)).strip("[]") for name in group["members"])
-        members = [left.pop(name) for name in names if name in left]
+        members = [remaining.pop(name) for name in names if name in remaining]
         if members:
-            made.append(_joined(group, members))
-    return [*made, *left.values()]
+            merged.append(_merge_group(group, members))
+    return [*merged, *remaining.values()]
 
 
-def _joined(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> ClusterNode:
+def _merge_group(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> ClusterNode:
     """Merge the members of a group. If the only member is a cluster, return it unchanged."""
     if len(members) == 1 and members[0].name:
         return members[0]
@@ -138,31 +141,37 @@ def _joined(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> Cluster
         id="",
         name=slug(str(group["name"])).lower() or UNNAMED,
         text=cut(one_line(str(group["text"])), LONGEST_TEXT) or members[0].text,
-        observations=tuple(one for member in members for one in member.observations),
+        observations=tuple(observation for member in members for observation in member.observations),
         parts=tuple(dict.fromkeys(member.name for member in members if member.name)),
     )
 
 
-def _settled(made: Clustering) -> Clustering:
+def _move_unclustered(clustering: Clustering) -> Clustering:
     """Move observations that are still unclustered after the last round to `other`."""
-    alone = tuple(one for node in made.clusters if not node.name for one in node.observations)
-    return replace(made, clusters=tuple(node for node in made.clusters if node.name), other=(*made.other, *alone))
+    unclustered = tuple(
+        observation for node in clustering.clusters if not node.name for observation in node.observations
+    )
+    return replace(
+        clustering,
+        clusters=tuple(node for node in clustering.clusters if node.name),
+        other=(*clustering.other, *unclustered),
+    )
 
 
-def _by_name(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
+def _merge_same_names(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
     """Merge clusters that got the same name in separate questions."""
-    found: dict[str, ClusterNode] = {}
+    merged: dict[str, ClusterNode] = {}
     for node in nodes:
-        same = found.get(node.name) if node.name not in ("", UNNAMED) else None
+        previous = merged.get(node.name) if node.name not in ("", UNNAMED) else None
         key = node.name if node.name and node.name != UNNAMED else node.id
-        both = (*same.observations, *node.observations) if same else node.observations
-        found[key] = replace(same or node, observations=both)
-    return tuple(found.values())
+        observations = (*previous.observations, *node.observations) if previous else node.observations
+        merged[key] = replace(previous or node, observations=observations)
+    return tuple(merged.values())
 
 
-def _chunks(nodes: Sequence[ClusterNode], room: int) -> Iterator[tuple[ClusterNode, ...]]:
+def _chunks(nodes: Sequence[ClusterNode], max_tokens: int) -> Iterator[tuple[ClusterNode, ...]]:
     """Split the nodes, in order, into chunks that fit into one question. A node that is too long gets its own chunk."""
-    return fill_parts(((node, estimate_tokens(node.line) + 1) for node in nodes), room, MOST_TOGETHER)
+    return fill_parts(((node, estimate_tokens(node.line) + 1) for node in nodes), max_tokens, MOST_TOGETHER)
 
 
 def _subject(nodes: Sequence[ClusterNode]) -> Subject:
@@ -180,16 +189,18 @@ MOST_SHARES = 3
 def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> tuple[Cluster, ...]:
     """Build the clusters, ordered by number of agent runs, largest first."""
     by_id = {member.id: member for member in members}
-    made = (_cluster(node, by_id) for node in nodes)
-    return tuple(sorted(made, key=lambda one: (-len(one.agent_runs), -len(one.observations), one.name)))
+    clusters = (_cluster(node, by_id) for node in nodes)
+    return tuple(
+        sorted(clusters, key=lambda cluster: (-len(cluster.agent_runs), -len(cluster.observations), cluster.name))
+    )
 
 
 def unmentioned_runs(
     members: Iterable[Member], observations: Iterable[Observation], unread: Iterable[str]
 ) -> tuple[str, ...]:
     """Return the agent runs that were read but that no observation mentions."""
-    spoken = {run for one in observations for run in one.agent_runs} | set(unread)
-    return tuple(member.id for member in members if member.id not in spoken)
+    mentioned = {run for observation in observations for run in observation.agent_runs} | set(unread)
+    return tuple(member.id for member in members if member.id not in mentioned)
 
 
 def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
@@ -198,7 +209,7 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
         name=node.name,
         text=node.text,
         agent_runs=runs,
-        observations=tuple(one.id for one in node.observations),
+        observations=tuple(observation.id for observation in node.observations),
         parts=node.parts,
         passages=tuple(_passages(node.observations)),
         shares=tuple(_shares([members[run] for run in runs if run in members], members)),
@@ -207,21 +218,25 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
 
 def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
     """Yield quoted passages: first one of each agent run, then the others."""
-    every = [passage for one in observations for passage in one.passages if passage.text.strip()]
-    first = list({passage.agent_run_id: passage for passage in reversed(every)}.values())[::-1]
-    chosen = [*first, *(passage for passage in every if passage not in first)]
-    yield from chosen[:MOST_PASSAGES]
+    passages = [passage for observation in observations for passage in observation.passages if passage.text.strip()]
+    first = list({passage.agent_run_id: passage for passage in reversed(passages)}.values())[::-1]
+    ordered = [*first, *(passage for passage in passages if passage not in first)]
+    yield from ordered[:MOST_PASSAGES]
 
 
-def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
+def _shares(cluster_members: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
     """Yield the cluster's most common models, tasks and trials; a kind with one value in the collection is omitted."""
-    for of, name in _KINDS.items():
-        among = Counter(map(name, members.values()))
-        if len(among) > 1:
-            most = sorted(Counter(map(name, mine)).items(), key=lambda one: (-one[1], one[0]))[:MOST_SHARES]
-            if of == "trial" and 2 * most[0][1] <= len(mine):
+    for kind, name in _KINDS.items():
+        totals = Counter(map(name, members.values()))
+        if len(totals) > 1:
+            most_common = sorted(Counter(map(name, cluster_members)).items(), key=lambda item: (-item[1], item[0]))[
+                :MOST_SHARES
+            ]
+            if kind == "trial" and 2 * most_common[0][1] <= len(cluster_members):
                 continue  # a trial number means nothing unless most runs of the cluster share it
-            yield from (ClusterShare(of=of, name=each, agent_runs=n, among=among[each]) for each, n in most)
+            yield from (
+                ClusterShare(of=kind, name=value, agent_runs=n, among=totals[value]) for value, n in most_common
+            )
 
 
 _KINDS = {
@@ -255,8 +270,10 @@ class CausedFailure(Frozen):
 def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, ...]:
     """Return one observation per failure, in order. These observations are facts rather than a model's claims."""
     return tuple(
-        Observation(id=f"O{number}", text=_text(one), agent_runs=(one.member.id,), passages=one.passages)
-        for number, one in enumerate(failures)
+        Observation(
+            id=f"O{number}", text=_failure_text(failure), agent_runs=(failure.member.id,), passages=failure.passages
+        )
+        for number, failure in enumerate(failures)
     )
 
 
@@ -267,17 +284,17 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
     certain cause and the same error signature.
     """
     causes = _causes(failures)
-    found: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, one in enumerate(failures):
-        found[causes[number], one.kind].append(number)
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, failure in enumerate(failures):
+        groups[causes[number], failure.kind].append(number)
     return tuple(
         ClusterNode(
             id=f"C{number}",
             name=cause,
-            text=_told(kind, [failures[each] for each in members]),
-            observations=tuple(observations[each] for each in members),
+            text=_describe_causes(kind, [failures[index] for index in members]),
+            observations=tuple(observations[index] for index in members),
         )
-        for number, ((cause, kind), members) in enumerate(found.items())
+        for number, ((cause, kind), members) in enumerate(groups.items())
         if len(members) > 1
     )
 
@@ -288,41 +305,43 @@ def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     A failure of uncertain cause gets the most common certain cause of the same error, unless other failures share its
     uncertain cause: one symptom (such as a limit) may have many causes.
     """
-    shared = Counter(one.cause for one in failures)
+    shared = Counter(failure.cause for failure in failures)
     sure: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in failures:
-        if one.signature and not one.uncertain:
-            sure[one.signature][one.cause] += 1
+    for failure in failures:
+        if failure.signature and not failure.uncertain:
+            sure[failure.signature][failure.cause] += 1
     best = {key: max(causes, key=lambda cause: (causes[cause], cause)) for key, causes in sure.items()}
     return [
-        best.get(one.signature or "", one.cause) if one.uncertain and shared[one.cause] == 1 else one.cause
-        for one in failures
+        best.get(failure.signature or "", failure.cause)
+        if failure.uncertain and shared[failure.cause] == 1
+        else failure.cause
+        for failure in failures
     ]
 
 
-def _text(one: CausedFailure) -> str:
-    return prose(f"{one.cause} ({one.kind}): {one.why or one.error}", LONGEST_ERROR * 2)
+def _failure_text(failure: CausedFailure) -> str:
+    return prose(f"{failure.cause} ({failure.kind}): {failure.why or failure.error}", LONGEST_ERROR * 2)
 
 
-def _told(kind: str, members: Sequence[CausedFailure]) -> str:
+def _describe_causes(kind: str, members: Sequence[CausedFailure]) -> str:
     """Describe a cluster, such as `3 times: returns 1 where the task asks for 2; … (kind of cause: model)`."""
-    said = Counter(prose(one.why or one.error, LONGEST_ERROR).removesuffix(".") for one in members)
-    most = sorted(said.items(), key=lambda each: (-each[1], each[0]))[:MOST_ERRORS]
-    told = [text if n == 1 else f"{n} times: {text}" for text, n in most]
-    more = [f"and {len(said) - len(most)} more"] if len(said) > len(most) else []
-    unsure = sum(one.uncertain for one in members)
+    reasons = Counter(prose(failure.why or failure.error, LONGEST_ERROR).removesuffix(".") for failure in members)
+    most_common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:MOST_ERRORS]
+    parts = [text if n == 1 else f"{n} times: {text}" for text, n in most_common]
+    more = [f"and {len(reasons) - len(most_common)} more"] if len(reasons) > len(most_common) else []
+    unsure = sum(failure.uncertain for failure in members)
     sure = [] if not unsure else ["no rule is certain" if unsure == len(members) else f"{unsure} of them uncertain"]
-    return f"{'; '.join([*told, *more])} ({', '.join([f'kind of cause: {kind}', *sure])})"
+    return f"{'; '.join([*parts, *more])} ({', '.join([f'kind of cause: {kind}', *sure])})"
 
 
 def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
     """Summarise in words how many agent runs failed, and the most common causes."""
-    said = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
+    sentence = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
-        return said
-    most = [f"{words(one.name)} ({len(one.agent_runs)})" for one in clusters[:FOREMOST]]
+        return sentence
+    most_common = [f"{words(cluster.name)} ({len(cluster.agent_runs)})" for cluster in clusters[:FOREMOST]]
     more = f", and {pluralise(len(clusters) - FOREMOST, 'other')}" if len(clusters) > FOREMOST else ""
-    return f"{said} Causes shared by several: {', '.join(most)}{more}."
+    return f"{sentence} Causes shared by several: {', '.join(most_common)}{more}."
 
 
 def words(name: str) -> str:
@@ -345,15 +364,15 @@ def answer_subject(clusters: Sequence[Cluster], explored: int) -> Subject:
 def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
     mark = f"A{number}"
     share = f"seen in {len(cluster.agent_runs)} of {pluralise(explored, 'agent run')}"
-    words = (f'- "{one_line(cut(one.text, LONGEST_PASSAGE))}"' for one in cluster.passages if one.text)
-    text = "\n".join([f"{cluster.name}: {cluster.text}", share, *words])
+    quotes = (f'- "{one_line(cut(passage.text, LONGEST_PASSAGE))}"' for passage in cluster.passages if passage.text)
+    text = "\n".join([f"{cluster.name}: {cluster.text}", share, *quotes])
     return SubjectItem(mark=mark, about="cluster", text=text, target=CitationTarget(kind="result", item=mark))
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
     """Return the answer as one line that cites clusters as `(1)`, and the number of unresolved citations."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
-    text, wrong = cited["text"], sum(one["status"] == "unverified" for one in cited["citations"])
+    text, wrong = cited["text"], sum(citation["status"] == "unverified" for citation in cited["citations"])
     parts, at = list[str](), 0
     for start, end, numbers in _brackets(text, cited["citations"]):
         parts.append(text[at:start].rstrip() if numbers or start else "")
@@ -364,16 +383,16 @@ def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[int]]]:
     """Yield each group of adjacent citations: its start and end, and the numbers of the cited clusters (from 1)."""
-    whole: tuple[int, int, list[int]] | None = None
-    for one in citations:
-        start, end = one["start_idx"], one["end_idx"]
-        held = one["status"] != "unverified" and one["target"]
-        number = [int(one["target"]["item"][1:]) + 1] if held else []
-        if whole and not text[whole[1] : start].strip(",; \t\n"):
-            whole = (whole[0], end, whole[2] + [each for each in number if each not in whole[2]])
+    group: tuple[int, int, list[int]] | None = None
+    for citation in citations:
+        start, end = citation["start_idx"], citation["end_idx"]
+        verified = citation["status"] != "unverified" and citation["target"]
+        number = [int(citation["target"]["item"][1:]) + 1] if verified else []
+        if group and not text[group[1] : start].strip(",; \t\n"):
+            group = (group[0], end, group[2] + [n for n in number if n not in group[2]])
             continue
-        if whole:
-            yield whole
-        whole = (start, end, number)
-    if whole:
-        yield whole
+        if group:
+            yield group
+        group = (start, end, number)
+    if group:
+        yield group

@@ -87,63 +87,69 @@ def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[
     Args:
         among: All compared runs. A run that lists only failures passed all evals that other runs of its suite list.
     """
-    found: dict[str, EvalTrials] = {}
-    for played in side:
-        names = {} if played.names_all else named_evals(one for one in among if same_suite(played, one))
-        for path, category, trial, of in _trials(played, names):
-            mine = found.setdefault(path, EvalTrials(category=category))
+    by_path: dict[str, EvalTrials] = {}
+    for run_evals in side:
+        names = {} if run_evals.names_all else named_evals(other for other in among if same_suite(run_evals, other))
+        for path, category, trial, graded in _trials(run_evals, names):
+            eval_trials = by_path.setdefault(path, EvalTrials(category=category))
             if isinstance(trial, Trial):
-                mine.judged.append(trial)
+                eval_trials.judged.append(trial)
             else:
-                mine.unjudged.append(trial)
-            if of and of.task:
-                mine.tasks.add(of.task)
-            if of and of.grader:
-                mine.graders.add(of.grader)
-    return found
+                eval_trials.unjudged.append(trial)
+            if graded and graded.task:
+                eval_trials.tasks.add(graded.task)
+            if graded and graded.grader:
+                eval_trials.graders.add(graded.grader)
+    return by_path
 
 
 def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
     """Return the category of every eval that any run lists, by the eval's path."""
-    found: dict[str, str] = {}
-    for played in sides:
-        found.update((path, path.rpartition("/")[0]) for path in _listed(played.run.evals or ()))
-        found.update((bare_path(one.eval), one.eval.category) for one in played.graded)
-    return found
+    categories: dict[str, str] = {}
+    for run_evals in sides:
+        categories.update((path, path.rpartition("/")[0]) for path in _bare_paths(run_evals.run.evals or ()))
+        categories.update((bare_path(graded.eval), graded.eval.category) for graded in run_evals.graded)
+    return categories
 
 
-def same_suite(one: RunEvals, other: RunEvals) -> bool:
+def same_suite(run_evals: RunEvals, other: RunEvals) -> bool:
     """Return whether two runs seem to be of one suite: equal experiments or numbers of evals, or a shared eval."""
-    if one is other or same_experiment(one.run.experiment, other.run.experiment) or one.run.total == other.run.total:
+    if (
+        run_evals is other
+        or same_experiment(run_evals.run.experiment, other.run.experiment)
+        or run_evals.run.total == other.run.total
+    ):
         return True
-    return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
+    return not {bare_path(graded.eval) for graded in run_evals.graded}.isdisjoint(
+        bare_path(graded.eval) for graded in other.graded
+    )
 
 
-def _trials(played: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, GradedEval | None]]:
-    own = set()
-    for one in sorted(played.graded, key=lambda one: one.eval.trial):
-        own.add(path := bare_path(one.eval))
-        yield path, one.eval.category, _trial(played, one), one
-    if not played.names_all:
-        there = None if played.run.evals is None else set(_listed(played.run.evals))
+def _trials(run_evals: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, GradedEval | None]]:
+    own_paths = set()
+    for graded in sorted(run_evals.graded, key=lambda graded: graded.eval.trial):
+        own_paths.add(path := bare_path(graded.eval))
+        yield path, graded.eval.category, _trial(run_evals, graded), graded
+    if not run_evals.names_all:
+        suite_paths = None if run_evals.run.evals is None else set(_bare_paths(run_evals.run.evals))
         for path in names:
-            if path not in own and (there is None or path in there):
-                yield path, names[path], Trial(run_id=played.run.id, status="passed"), None
+            if path not in own_paths and (suite_paths is None or path in suite_paths):
+                yield path, names[path], Trial(run_id=run_evals.run.id, status="passed"), None
 
 
-def _listed(paths: Sequence[str]) -> list[str]:
+def _bare_paths(paths: Sequence[str]) -> list[str]:
     """Return the paths without the trial suffixes (`#2`) that `Run.evals` may contain."""
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
-def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
+def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
     """Return the trial, or the reason why its result says nothing about the model."""
-    eval = one.eval
-    finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
-    error = _error(played, eval, finding)
+    eval = graded.eval
+    finding = None if eval.status == "passed" else run_evals.findings.get(printed_path(eval.path))
+    error = _error(run_evals, eval, finding)
     if eval.status == "error":
-        what = "the target gave no answer" if eval.failed_step == TARGET else "the harness broke"
-        return f"{what}{f': {error}' if error else ''}"
+        failure_text = "the target gave no answer" if eval.failed_step == TARGET else "the harness broke"
+        return f"{failure_text}{f': {error}' if error else ''}"
     if eval.status == "incomplete":
         return f"it never completed{f': {error}' if error else ''}"
     if finding and finding.basis == "proved" and not finding.reviewer:
@@ -152,30 +158,30 @@ def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
         note = finding.reviewer and finding.reviewer.note  # a person's reason beats the judge's
         why = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
         return f"its report blames the {finding.cause_kind}{f' ({why})' if why else ''}"
-    if finding is None and eval.id in played.unreached:
+    if finding is None and eval.id in run_evals.unreached:
         return f"the model's work was never reached{f': {error}' if error else ''}"
     return Trial(
-        run_id=one.run_id,
+        run_id=graded.run_id,
         eval_id=eval.id,
         trial=eval.trial,
         status=eval.status,
-        scores=one.scores,
+        scores=graded.scores,
         step=eval.failed_step,
         error=error or None,
         cause=finding and finding.cause,
         cause_kind=finding and finding.cause_kind,
         why=finding and finding.why,
-        signature=played.signatures.get(eval.id),
+        signature=run_evals.signatures.get(eval.id),
     )
 
 
-def _error(played: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
+def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
     """Return the error as the report quotes it, else as the source recorded it, else as located in the evidence."""
-    said = (finding and finding.error) or eval.reason or ""
-    found = played.signatures.get(eval.id)
-    if found and is_stock(said):
-        said = found.removeprefix(f"{eval.failed_step or 'before grading'}: ")
-    return cut(one_line(said), ERROR_LENGTH)
+    error = (finding and finding.error) or eval.reason or ""
+    signature = run_evals.signatures.get(eval.id)
+    if signature and is_stock(error):
+        error = signature.removeprefix(f"{eval.failed_step or 'before grading'}: ")
+    return cut(one_line(error), ERROR_LENGTH)
 
 
 FINENESS = 10_000
@@ -186,26 +192,26 @@ LARGEST = 1e100
 
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
     """Compare pass rates. `unnamed` evals, which no run lists, passed on both sides."""
-    one = (Fraction(1),)
-    return mean_difference(compare_pairs([*map(_task, pairs), *[Task(one, one)] * unnamed]))
+    passed = (Fraction(1),)
+    return mean_difference(compare_pairs([*map(_task, pairs), *[Task(passed, passed)] * unnamed]))
 
 
 def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
     """Return the p-value of the hypothesis that both sides pass each eval equally often; None without repeats."""
-    found = stratified_permutation_test(list(map(_task, pairs)))
-    return found and found.p_value
+    result = stratified_permutation_test(list(map(_task, pairs)))
+    return result and result.p_value
 
 
 def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
     """Compare every score that has values other than 0 and 1, over the evals for which both sides have the score."""
-    found = {}
+    results = {}
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
         values = {value for task in tasks for side in task for value in side}
         if values - {0, 1}:
-            found[name] = tasks, compare_pairs(tasks, float(max(values) - min(values)) or 1.0)
-    corrected = holm({name: result.test.p_value for name, (_, result) in found.items()})
-    return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in found.items())
+            results[name] = tasks, compare_pairs(tasks, float(max(values) - min(values)) or 1.0)
+    corrected = holm({name: result.test.p_value for name, (_, result) in results.items()})
+    return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in results.items())
 
 
 def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
@@ -219,9 +225,9 @@ def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tupl
     return tuple(_category(name, group, corrected[name], all_named) for name, group in sorted(groups.items()))
 
 
-def mean_pass_rate(tried: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
+def mean_pass_rate(evals: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
     """Return the mean of the evals' pass rates, including `unnamed` evals that passed."""
-    return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in tried), *[1.0] * unnamed])
+    return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in evals), *[1.0] * unnamed])
 
 
 def _task(pair: EvalPair) -> Task:
@@ -239,9 +245,9 @@ def _values(side: tuple[Trial, ...], name: str) -> tuple[Fraction, ...]:
     return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values if abs(value) <= LARGEST)
 
 
-def _score(name: str, tasks: Sequence[Task], found: Paired, p: float) -> ScoreDifference:
+def _score(name: str, tasks: Sequence[Task], paired: Paired, p: float) -> ScoreDifference:
     base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*tasks, strict=True))
-    return ScoreDifference(name=name, base=base, candidate=candidate, found=mean_difference(found, p))
+    return ScoreDifference(name=name, base=base, candidate=candidate, found=mean_difference(paired, p))
 
 
 def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -> CategoryFlips:
@@ -269,18 +275,18 @@ STATES = {
 
 def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
     """Compare `base` with `candidate`; each has at least one run."""
-    both = [*base, *candidate]
-    pairs, apart = _matched(trials_by_eval(base, both), trials_by_eval(candidate, both))
-    names = len(named_evals(both))
-    unnamed = unnamed_evals(both, names)
+    runs = [*base, *candidate]
+    pairs, excluded = _match_evals(trials_by_eval(base, runs), trials_by_eval(candidate, runs))
+    names = len(named_evals(runs))
+    unnamed = unnamed_evals(runs, names)
     return Comparison(
         base=build_side(base, candidate, [pair.base for pair in pairs], unnamed),
         candidate=build_side(candidate, base, [pair.candidate for pair in pairs], unnamed),
-        experiments_differ=not _of_one_experiment(both),
+        experiments_differ=not _of_one_experiment(runs),
         pairs=pairs,
         unnamed=unnamed,
-        apart=apart,
-        incomplete=max(played.run.total for played in both) - names - unnamed if unnamed else 0,
+        apart=excluded,
+        incomplete=max(run_evals.run.total for run_evals in runs) - names - unnamed if unnamed else 0,
         passes=pass_rate_difference(pairs, unnamed),
         by_eval=per_eval_p_value(pairs),
         scores=score_differences(pairs),
@@ -289,24 +295,24 @@ def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
     )
 
 
-def _matched(
+def _match_evals(
     base: Mapping[str, EvalTrials], candidate: Mapping[str, EvalTrials]
 ) -> tuple[tuple[EvalPair, ...], tuple[ExcludedEval, ...]]:
-    pairs, apart = [], []
+    pairs, excluded = [], []
     for path in sorted(base.keys() | candidate.keys()):
         before, after = base.get(path), candidate.get(path)
         if before is None or after is None:
             side = "base" if after is None else "candidate"
-            apart.append(
+            excluded.append(
                 ExcludedEval(eval=path, reason=cast(ExclusionReason, f"only-{side}"), detail=f"only the {side} has it")
             )
         elif differs := _differs(before, after):
-            apart.append(ExcludedEval(eval=path, reason="changed", detail=f"{differs} changed in between"))
+            excluded.append(ExcludedEval(eval=path, reason="changed", detail=f"{differs} changed in between"))
         elif not (before.judged and after.judged):
-            apart.append(ExcludedEval(eval=path, reason="not-judged", detail="; ".join(_not_judged(before, after))))
+            excluded.append(ExcludedEval(eval=path, reason="not-judged", detail="; ".join(_not_judged(before, after))))
         else:
             pairs.append(_pair(path, before, after))
-    return tuple(pairs), tuple(apart)
+    return tuple(pairs), tuple(excluded)
 
 
 def _differs(before: EvalTrials, after: EvalTrials) -> str:
@@ -343,10 +349,13 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
     """Return how many evals no run lists, because all runs list only failures and passed these evals."""
-    if any(played.names_all or played.run.evals is not None or not same_suite(runs[0], played) for played in runs):
+    if any(
+        run_evals.names_all or run_evals.run.evals is not None or not same_suite(runs[0], run_evals)
+        for run_evals in runs
+    ):
         return 0
-    tried = min(played.run.total - played.run.incomplete for played in runs)
-    return max(0, tried - names)
+    completed = min(run_evals.run.total - run_evals.run.incomplete for run_evals in runs)
+    return max(0, completed - names)
 
 
 def build_side(
@@ -355,61 +364,63 @@ def build_side(
     """Describe one side. The side's name includes the run if `other` has the same model."""
     run = side[0].run
     name = "/".join(model_folder(run.provider, run.model))
-    same = any(name == "/".join(model_folder(played.run.provider, played.run.model)) for played in other)
+    same_model = any(name == "/".join(model_folder(run_evals.run.provider, run_evals.run.model)) for run_evals in other)
     return ComparisonSide(
-        name=f"{name} ({_runs(side)})" if same else name,
+        name=f"{name} ({_runs_text(side)})" if same_model else name,
         provider=run.provider,
         model=run.model,
-        experiments=tuple(dict.fromkeys(played.run.experiment for played in side)),
-        runs=tuple(played.run.id for played in side),
+        experiments=tuple(dict.fromkeys(run_evals.run.experiment for run_evals in side)),
+        runs=tuple(run_evals.run.id for run_evals in side),
         unexplained=tuple(
-            run_id_prefix(played.run.id) for played in side if played.run.failures and not played.findings
+            run_id_prefix(run_evals.run.id) for run_evals in side if run_evals.run.failures and not run_evals.findings
         ),
-        passed=sum(trial.passed for tries in trials for trial in tries) + unnamed * len(side),
+        passed=sum(trial.passed for eval_trials in trials for trial in eval_trials) + unnamed * len(side),
         trials=sum(map(len, trials)) + unnamed * len(side),
         rate=mean_pass_rate(trials, unnamed) if trials or unnamed else None,
     )
 
 
-def _runs(side: ComparedRuns) -> str:
+def _runs_text(side: ComparedRuns) -> str:
     return run_id_prefix(side[0].run.id) if len(side) == 1 else f"{len(side)} runs"
 
 
 def _of_one_experiment(runs: ComparedRuns) -> bool:
-    return all(same_experiment(runs[0].run.experiment, played.run.experiment) for played in runs)
+    return all(same_experiment(runs[0].run.experiment, run_evals.run.experiment) for run_evals in runs)
 
 
 def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[str]:
-    experiments = [sorted({played.run.experiment for played in side}) for side in (base, candidate)]
+    experiments = [sorted({run_evals.run.experiment for run_evals in side}) for side in (base, candidate)]
     if not _of_one_experiment([*base, *candidate]):
-        told = " and ".join(", ".join(names) for names in experiments)
-        yield f"The experiments differ ({told}): the change may come from the experiment rather than the model."
+        names = " and ".join(", ".join(side_experiments) for side_experiments in experiments)
+        yield f"The experiments differ ({names}): the change may come from the experiment rather than the model."
     for name, side in (("base", base), ("candidate", candidate)):
         run = side[0].run
         if run.provider == HARBOR and (kind := REFERENCE_AGENTS.get(run.model)):
             yield f"The {name} is not a model: `{run.model}` submits the {kind} to every task."
-        partly = [played.run for played in side if not played.names_all]
-        if partly:
-            never = sum(run.incomplete for run in partly)
-            but = f" or are among the {never} that never completed" if never else ""
-            yield f"The source of the {name} lists only failed evals; the others passed{but}."
-        for run in (played.run for played in side if played.run.status in STATES):
+        partial_runs = [run_evals.run for run_evals in side if not run_evals.names_all]
+        if partial_runs:
+            incomplete = sum(run.incomplete for run in partial_runs)
+            suffix = f" or are among the {incomplete} that never completed" if incomplete else ""
+            yield f"The source of the {name} lists only failed evals; the others passed{suffix}."
+        for run in (run_evals.run for run_evals in side if run_evals.run.status in STATES):
             yield f"Run {run_id_prefix(run.id)} of the {name} {STATES[run.status]}."
 
 
 def compare_within(side: Sequence[RunEvals]) -> WithinRunComparison:
     """Compare failed with passed trials of one side. Evals that always pass are omitted."""
-    pairs, without, tried = [], [], []
-    for path, mine in sorted(trials_by_eval(side, side).items()):
-        tried += [tuple(mine.judged)] if mine.judged else []
-        passed = next((trial for trial in mine.judged if trial.passed), None)
-        failed = [trial for trial in mine.judged if not trial.passed]
-        without += [path] if failed and passed is None else []
+    pairs, never_passed, judged = [], [], []
+    for path, eval_trials in sorted(trials_by_eval(side, side).items()):
+        judged += [tuple(eval_trials.judged)] if eval_trials.judged else []
+        passed = next((trial for trial in eval_trials.judged if trial.passed), None)
+        failed = [trial for trial in eval_trials.judged if not trial.passed]
+        never_passed += [path] if failed and passed is None else []
         for trial in failed if passed else ():
             pairs.append(
-                EvalPair(eval=path, category=mine.category, base=(passed,), candidate=(trial,), change="regressed")
+                EvalPair(
+                    eval=path, category=eval_trials.category, base=(passed,), candidate=(trial,), change="regressed"
+                )
             )
-    return WithinRunComparison(side=build_side(side, (), tried), pairs=tuple(pairs), without=tuple(without))
+    return WithinRunComparison(side=build_side(side, (), judged), pairs=tuple(pairs), without=tuple(never_passed))
 
 
 Cell = tuple[int, int] | None
@@ -417,64 +428,70 @@ Cell = tuple[int, int] | None
 
 def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
     """Build the matrix of evals (rows) by sides (columns). Evals that no run lists are counted but have no row."""
-    runs = [played for side in sides for played in side]
+    runs = [run_evals for side in sides for run_evals in side]
     names = named_evals(runs)
     unnamed = unnamed_evals(runs, len(names))
-    tried = [trials_by_eval(side, runs) for side in sides]
-    rows = tuple(MatrixRow(eval=path, cells=tuple(_cell(one.get(path)) for one in tried)) for path in sorted(names))
+    trials_by_side = [trials_by_eval(side, runs) for side in sides]
+    rows = tuple(
+        MatrixRow(eval=path, cells=tuple(_cell(trials.get(path)) for trials in trials_by_side))
+        for path in sorted(names)
+    )
     columns = tuple(_column(side, [row.cells[n] for row in rows], sides, unnamed) for n, side in enumerate(sides))
-    changed = tuple(path for path in sorted(names) if _changed(path, tried))
+    changed = tuple(path for path in sorted(names) if _changed(path, trials_by_side))
     return Matrix(
         columns=columns, rows=rows, unnamed=unnamed, changed=changed, notes=_notes(sides, len(names) + unnamed)
     )
 
 
-def _cell(tries: EvalTrials | None) -> Cell:
+def _cell(trials: EvalTrials | None) -> Cell:
     """Return the numbers of passed and of judged trials; None if no trial was judged."""
-    judged = tries.judged if tries else []
+    judged = trials.judged if trials else []
     return (sum(trial.passed for trial in judged), len(judged)) if judged else None
 
 
 def _column(
     side: Sequence[RunEvals], cells: Sequence[Cell], sides: Sequence[Sequence[RunEvals]], unnamed: int
 ) -> MatrixColumn:
-    tried = [cell for cell in cells if cell] + [(len(side), len(side))] * unnamed
+    judged = [cell for cell in cells if cell] + [(len(side), len(side))] * unnamed
     return MatrixColumn(
         name=_name(side, sides),
-        runs=tuple(played.run.id for played in side),
-        passed=sum(passed for passed, _ in tried),
-        trials=sum(trials for _, trials in tried),
-        always=sum(passed == trials for passed, trials in tried),
-        sometimes=sum(0 < passed < trials for passed, trials in tried),
-        never=sum(not passed for passed, _ in tried),
+        runs=tuple(run_evals.run.id for run_evals in side),
+        passed=sum(passed for passed, _ in judged),
+        trials=sum(trials for _, trials in judged),
+        always=sum(passed == trials for passed, trials in judged),
+        sometimes=sum(0 < passed < trials for passed, trials in judged),
+        never=sum(not passed for passed, _ in judged),
     )
 
 
 def _name(side: Sequence[RunEvals], sides: Sequence[Sequence[RunEvals]]) -> str:
     """Return `provider/model`, and the run if another column has the same model."""
-    names = ["/".join(model_folder(one[0].run.provider, one[0].run.model)) for one in sides]
+    names = ["/".join(model_folder(column[0].run.provider, column[0].run.model)) for column in sides]
     name = "/".join(model_folder(side[0].run.provider, side[0].run.model))
     return f"{name} ({run_id_prefix(side[0].run.id)})" if names.count(name) > 1 else name
 
 
-def _changed(path: str, tried: Sequence[Mapping[str, EvalTrials]]) -> bool:
-    there = [one[path] for one in tried if path in one]
-    return any(len(set().union(*known)) > 1 for known in ([t.tasks for t in there], [t.graders for t in there]))
+def _changed(path: str, trials_by_side: Sequence[Mapping[str, EvalTrials]]) -> bool:
+    eval_trials = [side_trials[path] for side_trials in trials_by_side if path in side_trials]
+    return any(
+        len(set().union(*versions)) > 1
+        for versions in ([t.tasks for t in eval_trials], [t.graders for t in eval_trials])
+    )
 
 
 def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]:
     """Return the notes of a comparison; `counted` is the number of evals overall."""
-    runs = [played.run for side in sides for played in side]
+    runs = [run_evals.run for side in sides for run_evals in side]
     experiments = sorted({run.experiment for run in runs})
     notes = []
     if not all(same_experiment(runs[0].experiment, run.experiment) for run in runs):
         notes.append(f"The experiments differ ({', '.join(experiments)}).")
-    partly = [played.run for side in sides for played in side if not played.names_all]
-    if partly:
-        told = ", ".join(run_id_prefix(run.id) for run in partly)
-        notes.append(f"{told} list only failures: evals that only other runs list count as passed in them.")
-    if short := [run_id_prefix(run.id) for run in partly if run.total - run.incomplete > counted]:
+    partial_runs = [run_evals.run for side in sides for run_evals in side if not run_evals.names_all]
+    if partial_runs:
+        run_names = ", ".join(run_id_prefix(run.id) for run in partial_runs)
+        notes.append(f"{run_names} list only failures: evals that only other runs list count as passed in them.")
+    if undercounted := [run_id_prefix(run.id) for run in partial_runs if run.total - run.incomplete > counted]:
         notes.append(
-            f"Evals that no run lists are not counted, so {', '.join(short)} passed more often than shown here."
+            f"Evals that no run lists are not counted, so {', '.join(undercounted)} passed more often than shown here."
         )
     return tuple(notes)

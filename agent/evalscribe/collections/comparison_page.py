@@ -50,33 +50,35 @@ def same_runs(text: str, other: str) -> bool:
     return documents.same_facts(text, other, ("base", "candidate"))
 
 
-SURELY = 0.01
+SINGLE_EVAL_SIGNIFICANCE = 0.01
 """Significance level for changes of single evals; low, because this is a second test of the same evals."""
 
 
-def title(found: Comparison) -> str:
-    base, candidate = (f"{inline.name(one_line(side.name))}" for side in (found.base, found.candidate))
-    experiments = [inline.paths(one_line(name) for name in side.experiments) for side in (found.base, found.candidate)]
-    if found.experiments_differ:
+def title(comparison: Comparison) -> str:
+    base, candidate = (f"{inline.name(one_line(side.name))}" for side in (comparison.base, comparison.candidate))
+    experiments = [
+        inline.paths(one_line(name) for name in side.experiments) for side in (comparison.base, comparison.candidate)
+    ]
+    if comparison.experiments_differ:
         base, candidate = f"{base} (experiment {experiments[0]})", f"{candidate} (experiment {experiments[1]})"
-    return f"# {base} → {candidate}: {_changes(found)} of {pluralise(found.evals, 'eval')}"
+    return f"# {base} → {candidate}: {_changes(comparison)} of {pluralise(comparison.evals, 'eval')}"
 
 
-def _changes(found: Comparison) -> str:
-    worse, better = len(found.of("regressed")), len(found.of("fixed"))
-    if any(len(side) > 1 for pair in found.pairs for side in (pair.base, pair.candidate)):
+def _changes(comparison: Comparison) -> str:
+    worse, better = len(comparison.of("regressed")), len(comparison.of("fixed"))
+    if any(len(side) > 1 for pair in comparison.pairs for side in (pair.base, pair.candidate)):
         return f"{worse} worse, {better} better"  # with several trials, an eval may have changed only partly
     return f"{worse} broke, {better} fixed"
 
 
-def answer(found: Comparison) -> str:
+def answer(comparison: Comparison) -> str:
     """Render the answer: what happened, by how much, and whether chance explains it."""
-    passes = found.passes
-    if not passes.tasks or found.base.rate is None or found.candidate.rate is None:
+    passes = comparison.passes
+    if not passes.tasks or comparison.base.rate is None or comparison.candidate.rate is None:
         return "**Nothing can be compared: no eval was tried and judged on both sides.**"
-    rates = f"{percent(found.base.rate)} → {percent(found.candidate.rate)}"
+    rates = f"{percent(comparison.base.rate)} → {percent(comparison.candidate.rate)}"
     interval = f"{points(passes.difference)}, 95 % interval {_interval(passes)}"
-    return " ".join([f"**{_verdict(found)}** ({rates}, {interval}).", *_chance(found)])
+    return " ".join([f"**{_verdict(comparison)}** ({rates}, {interval}).", *_chance(comparison)])
 
 
 def percent(rate: float) -> str:
@@ -95,38 +97,40 @@ def times(p: float) -> str:
     return f"in {p * 1000:.0f} of 1,000" if p < 0.095 else f"in {p * 100:.0f} of 100"
 
 
-def _interval(found: MeanDifference) -> str:
-    return f"{found.low * 100:+.1f} to {found.high * 100:+.1f}"
+def _interval(difference: MeanDifference) -> str:
+    return f"{difference.low * 100:+.1f} to {difference.high * 100:+.1f}"
 
 
-def _verdict(found: Comparison) -> str:
-    passes = found.passes
-    changed = bool(found.of("regressed") or found.of("fixed"))
+def _verdict(comparison: Comparison) -> str:
+    passes = comparison.passes
+    changed = bool(comparison.of("regressed") or comparison.of("fixed"))
     if not passes.difference:
-        return f"Same pass rate, different evals: {_changes(found)}" if changed else "Same pass rate, no eval changed"
+        return (
+            f"Same pass rate, different evals: {_changes(comparison)}" if changed else "Same pass rate, no eval changed"
+        )
     if passes.significant:
-        return f"{'Better' if passes.difference > 0 else 'Worse'}: {_changes(found)}"
-    return f"{'Higher' if passes.difference > 0 else 'Lower'} pass rate, which may be chance: {_changes(found)}"
+        return f"{'Better' if passes.difference > 0 else 'Worse'}: {_changes(comparison)}"
+    return f"{'Higher' if passes.difference > 0 else 'Lower'} pass rate, which may be chance: {_changes(comparison)}"
 
 
 def p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
-def _chance(found: Comparison) -> Iterator[str]:
-    passes = found.passes
-    base, evals = found.base.rate or 0.0, pluralise(passes.tasks, "eval")
+def _chance(comparison: Comparison) -> Iterator[str]:
+    passes = comparison.passes
+    base, evals = comparison.base.rate or 0.0, pluralise(passes.tasks, "eval")
     if passes.detectable is None or passes.detectable > max(base, 1 - base):  # such a difference is impossible
-        shown = f"{evals} {'is' if passes.tasks == 1 else 'are'} too few to show any difference reliably"
+        power_text = f"{evals} {'is' if passes.tasks == 1 else 'are'} too few to show any difference reliably"
     else:
-        shown = f"{evals} reliably show only a difference of {passes.detectable * 100:.0f} points or more"
-    if found.of("regressed") or found.of("fixed"):
+        power_text = f"{evals} reliably show only a difference of {passes.detectable * 100:.0f} points or more"
+    if comparison.of("regressed") or comparison.of("fixed"):
         chance = f"{times(passes.p)} comparisons ({p_value(passes.p)})"
-        yield f"Chance alone makes a difference of at least this size {chance}; {shown}."
+        yield f"Chance alone makes a difference of at least this size {chance}; {power_text}."
     else:
-        yield f"{shown[0].upper()}{shown[1:]}."
-    if not passes.significant and found.by_eval is not None and found.by_eval <= SURELY:
-        yield f"Single evals changed more than chance explains ({p_value(found.by_eval)})."
+        yield f"{power_text[0].upper()}{power_text[1:]}."
+    if not passes.significant and comparison.by_eval is not None and comparison.by_eval <= SINGLE_EVAL_SIGNIFICANCE:
+        yield f"Single evals changed more than chance explains ({p_value(comparison.by_eval)})."
 
 
 LONGEST_QUOTE = 300
@@ -146,7 +150,7 @@ def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[st
             "",
             f"### {inline.printed_path(one_line(name))}",
             _trials_of_sides(pair, trials=trials),
-            *_told(pair, trials=trials),
+            *_pair_lines(pair, trials=trials),
         )
     if len(pairs) > MOST:
         yield from ("", f"And {len(pairs) - MOST} more: {inline.paths(pair.eval for pair in pairs[MOST:])}.")
@@ -158,7 +162,7 @@ def _trials_of_sides(pair: EvalPair, *, trials: bool) -> str:
     return f"- Base {passed(pair.base)}; candidate {passed(pair.candidate)}"
 
 
-def _told(pair: EvalPair, *, trials: bool) -> Iterator[str]:
+def _pair_lines(pair: EvalPair, *, trials: bool) -> Iterator[str]:
     failed = next((trial for trial in pair.candidate if not trial.passed), None)
     yield from _failure(failed) if failed else ()
     if why := pair.why:
@@ -207,51 +211,51 @@ MOST_NAMES = 200
 FOREMOST = 3
 
 
-def comparison_page(found: Comparison) -> str:
-    lines = [title(found), "", answer(found), *_foremost(found), "", *_sides(found)]
+def comparison_page(comparison: Comparison) -> str:
+    lines = [title(comparison), "", answer(comparison), *_foremost(comparison), "", *_sides(comparison)]
     parts = (
-        _section("What changed", _behaviours(found.behaviours)),
-        _section("Changes by category", _categories(found)),
-        _section("Scores", _scores(found)),
-        _section("Regressed", regressed(found.of("regressed"))),
-        _section("Fixed", _fixed(found.of("fixed"))),
-        _section("Fails in both", _causes(found)),
-        _section("Left out", _apart(found.apart)),
-        _section("Limits", (f"- {prose(note)}" for note in found.notes)),
+        _section("What changed", _behaviours(comparison.behaviours)),
+        _section("Changes by category", _categories(comparison)),
+        _section("Scores", _scores(comparison)),
+        _section("Regressed", regressed(comparison.of("regressed"))),
+        _section("Fixed", _fixed(comparison.of("fixed"))),
+        _section("Fails in both", _causes(comparison)),
+        _section("Left out", _excluded(comparison.apart)),
+        _section("Limits", (f"- {prose(note)}" for note in comparison.notes)),
     )
     lines += [line for part in parts for line in part]
-    return document(found.base.runs, found.candidate.runs, found.judge, lines, found.pairs)
+    return document(comparison.base.runs, comparison.candidate.runs, comparison.judge, lines, comparison.pairs)
 
 
 def _section(title: str, lines: Iterator[str]) -> list[str]:
-    said = list(lines)
-    return ["", f"## {title}", *said] if said else []
+    content = list(lines)
+    return ["", f"## {title}", *content] if content else []
 
 
-def _foremost(found: Comparison) -> Iterator[str]:
-    known = [one for one in found.behaviours if one.known]
-    told = [f"{_behaviour(one)} ({len(one.evals)})" for one in known[:FOREMOST]]
-    if told:
-        more = len(known) - len(told)
-        yield f"Behind what got worse: {', '.join(told)}{f' and {more} more' if more > 0 else ''}."
-    left_out = [f"{len(found.apart)}, listed below"] if found.apart else []
-    left_out += [f"{found.incomplete} that never completed"] if found.incomplete else []
+def _foremost(comparison: Comparison) -> Iterator[str]:
+    behaviours = [behaviour for behaviour in comparison.behaviours if behaviour.known]
+    parts = [f"{_behaviour(behaviour)} ({len(behaviour.evals)})" for behaviour in behaviours[:FOREMOST]]
+    if parts:
+        more = len(behaviours) - len(parts)
+        yield f"Behind what got worse: {', '.join(parts)}{f' and {more} more' if more > 0 else ''}."
+    left_out = [f"{len(comparison.apart)}, listed below"] if comparison.apart else []
+    left_out += [f"{comparison.incomplete} that never completed"] if comparison.incomplete else []
     if left_out:
         yield f"Left out of the figures: {' and '.join(left_out)}."
-    both = found.of("both-failed")
-    if both:
-        other = sum(pair.cause_changed for pair in both)
+    both_failed = comparison.of("both-failed")
+    if both_failed:
+        other = sum(pair.cause_changed for pair in both_failed)
         moved = f", {other} for a different reason than before" if other else ""
-        yield f"Fails in both: {pluralise(len(both), 'eval')}{moved}."
-    unexplained = [side for side in (found.base, found.candidate) if side.unexplained]
+        yield f"Fails in both: {pluralise(len(both_failed), 'eval')}{moved}."
+    unexplained = [side for side in (comparison.base, comparison.candidate) if side.unexplained]
     if unexplained:
         runs = [inline.code(one_line(f"evalscribe analyze {run}")) for side in unexplained for run in side.unexplained]
         yield f"Some failures have no known cause yet: run {join_first(runs, FOREMOST)}, then compare again."
 
 
-def _sides(found: Comparison) -> Iterator[str]:
+def _sides(comparison: Comparison) -> Iterator[str]:
     yield from ("| | Base | Candidate |", "|---|---|---|")
-    sides = (found.base, found.candidate)
+    sides = (comparison.base, comparison.candidate)
     models = ("/".join(model_folder(side.provider, side.model)) for side in sides)
     yield f"| Model | {' | '.join(inline.cell(inline.name(one_line(model))) for model in models)} |"
     yield f"| Runs | {' | '.join(inline.cell(_runs(side)) for side in sides)} |"
@@ -260,120 +264,125 @@ def _sides(found: Comparison) -> Iterator[str]:
 
 
 def _runs(side: ComparisonSide) -> str:
-    shown = ", ".join(inline.code(one_line(run)) for run in side.runs[:5])
-    return shown + (f" and {len(side.runs) - 5} more" if len(side.runs) > 5 else "")
+    names = ", ".join(inline.code(one_line(run)) for run in side.runs[:5])
+    return names + (f" and {len(side.runs) - 5} more" if len(side.runs) > 5 else "")
 
 
 def _behaviours(behaviours: Sequence[Behaviour]) -> Iterator[str]:
-    for one in behaviours:
-        text = f", {prose(one.text)}" if one.text else ""
-        yield f"- {_behaviour(one)}{text} ({len(one.evals)}): {_listed(one.evals)}"
+    for behaviour in behaviours:
+        text = f", {prose(behaviour.text)}" if behaviour.text else ""
+        yield f"- {_behaviour(behaviour)}{text} ({len(behaviour.evals)}): {_list_names(behaviour.evals)}"
 
 
-def _behaviour(one: Behaviour) -> str:
-    return prose(one.name) if one.text.startswith(IN_REPORT) else inline.name(one_line(one.name))
+def _behaviour(behaviour: Behaviour) -> str:
+    return prose(behaviour.name) if behaviour.text.startswith(IN_REPORT) else inline.name(one_line(behaviour.name))
 
 
-def _categories(found: Comparison) -> Iterator[str]:
-    if not found.categories:
+def _categories(comparison: Comparison) -> Iterator[str]:
+    if not comparison.categories:
         return
-    rates = found.categories[0].base is not None
+    rates = comparison.categories[0].base is not None
     yield f"| Category | {'Evals | Base | Candidate' if rates else 'Evals that failed somewhere'} | Worse | Better |"
     yield f"|---|{'--:|--:|--:' if rates else '--:'}|--:|--:|"
-    for one in found.categories:
-        told = [f"{one.evals}", *([percent(rate) for rate in (one.base, one.candidate) if rate is not None])]
-        name = inline.cell(inline.name(one_line(one.category) or "none"))
-        yield f"| {name} | {' | '.join(told)} | {one.regressed} | {one.fixed} |"
-    surely = [one for one in found.categories if one.p <= 0.05]
-    for one in surely:
-        name = inline.name(one_line(one.category) or "none")
-        yield f"\n{name} alone differs more than chance explains ({times(one.p)}, all categories considered)."
-    if not surely:
+    for category in comparison.categories:
+        cells = [
+            f"{category.evals}",
+            *([percent(rate) for rate in (category.base, category.candidate) if rate is not None]),
+        ]
+        name = inline.cell(inline.name(one_line(category.category) or "none"))
+        yield f"| {name} | {' | '.join(cells)} | {category.regressed} | {category.fixed} |"
+    significant = [category for category in comparison.categories if category.p <= 0.05]
+    for category in significant:
+        name = inline.name(one_line(category.category) or "none")
+        yield f"\n{name} alone differs more than chance explains ({times(category.p)}, all categories considered)."
+    if not significant:
         yield "\nNo category alone differs more than chance explains."
 
 
-def _scores(found: Comparison) -> Iterator[str]:
-    if not found.scores:
+def _scores(comparison: Comparison) -> Iterator[str]:
+    if not comparison.scores:
         return
     yield from ("| Score | Base | Candidate | Difference | 95 % interval | By chance |", "|---|--:|--:|--:|---|---|")
-    for one in found.scores:
-        figures = (f"{one.base:.3f}", f"{one.candidate:.3f}", f"{one.found.difference:+.3f}")
-        interval = f"{one.found.low:+.3f} to {one.found.high:+.3f}"
-        name = inline.cell(inline.name(one_line(one.name)))
-        yield f"| {name} | {' | '.join(figures)} | {interval} | {times(one.found.p)} |"
+    for score in comparison.scores:
+        figures = (f"{score.base:.3f}", f"{score.candidate:.3f}", f"{score.found.difference:+.3f}")
+        interval = f"{score.found.low:+.3f} to {score.found.high:+.3f}"
+        name = inline.cell(inline.name(one_line(score.name)))
+        yield f"| {name} | {' | '.join(figures)} | {interval} | {times(score.found.p)} |"
 
 
-def _causes(found: Comparison) -> Iterator[str]:
+def _causes(comparison: Comparison) -> Iterator[str]:
     """List the evals that fail on both sides, grouped by reason; evals whose reason changed come last."""
-    alike: dict[str, list[str]] = {}
-    for pair in found.of("both-failed"):
+    by_reason: dict[str, list[str]] = {}
+    for pair in comparison.of("both-failed"):
         before, after = (cause(failed) if failed else "" for failed in pair.first_failures)
         reasons = f"{before} → {after}" if pair.cause_changed else after or before or "no reason known"
-        alike.setdefault(reasons, []).append(pair.eval)
-    for reasons, names in sorted(alike.items(), key=lambda one: " → " in one[0]):
-        yield f"- {reasons}: {_listed(names)}"
+        by_reason.setdefault(reasons, []).append(pair.eval)
+    for reasons, names in sorted(by_reason.items(), key=lambda item: " → " in item[0]):
+        yield f"- {reasons}: {_list_names(names)}"
 
 
-def _apart(apart: Sequence[ExcludedEval]) -> Iterator[str]:
-    for reason, what in TITLES.items():
-        of = [one for one in apart if one.reason == reason]
-        if of and reason.startswith("only"):
-            yield f"- {what} ({len(of)}): {_listed([one.eval for one in of])}"
-        elif of:
-            details = dict.fromkeys(one.detail for one in of)
-            yield f"- {what} ({len(of)}):"
+def _excluded(excluded: Sequence[ExcludedEval]) -> Iterator[str]:
+    for reason, heading in TITLES.items():
+        evals = [item for item in excluded if item.reason == reason]
+        if evals and reason.startswith("only"):
+            yield f"- {heading} ({len(evals)}): {_list_names([item.eval for item in evals])}"
+        elif evals:
+            details = dict.fromkeys(item.detail for item in evals)
+            yield f"- {heading} ({len(evals)}):"
             for detail in list(details)[:MOST_NAMES]:
-                yield f"  - {prose(detail)}: {_listed([one.eval for one in of if one.detail == detail])}"
+                yield f"  - {prose(detail)}: {_list_names([item.eval for item in evals if item.detail == detail])}"
 
 
 def _fixed(pairs: Sequence[EvalPair]) -> Iterator[str]:
     """Name the evals that got better; if only some trials of an eval pass now, add how many."""
-    whole = [pair for pair in pairs if all(trial.passed for trial in pair.candidate)]
-    if whole:
-        yield _listed([pair.eval for pair in whole])
+    always = [pair for pair in pairs if all(trial.passed for trial in pair.candidate)]
+    if always:
+        yield _list_names([pair.eval for pair in always])
     for pair in pairs:
-        if pair not in whole:
+        if pair not in always:
             name = inline.printed_path(one_line(pair.eval))
             yield f"- {name} passes more often, but not always: {passed(pair.base)}, then {passed(pair.candidate)}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return inline.paths(one_line(name) for name in names[:MOST_NAMES]) + more
 
 
-def within_page(found: WithinRunComparison) -> str:
-    lines = [_title_within(found), "", _answer_within(found)]
-    if found.behaviours:
-        lines += ["", "## What failed trials do differently", *_behaviours_within(found)]
-    if found.pairs:
-        lines += ["", "## Failed trials", *regressed(found.pairs, trials=True)]
-    if found.without:
-        lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, found.without))}."]
-    if found.notes:
-        lines += ["", "## Limits", *(f"- {prose(note)}" for note in found.notes)]
-    return document(found.side.runs, found.side.runs, found.judge, lines, found.pairs)
+def within_page(comparison: WithinRunComparison) -> str:
+    lines = [_title_within(comparison), "", _answer_within(comparison)]
+    if comparison.behaviours:
+        lines += ["", "## What failed trials do differently", *_behaviours_within(comparison)]
+    if comparison.pairs:
+        lines += ["", "## Failed trials", *regressed(comparison.pairs, trials=True)]
+    if comparison.without:
+        lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, comparison.without))}."]
+    if comparison.notes:
+        lines += ["", "## Limits", *(f"- {prose(note)}" for note in comparison.notes)]
+    return document(comparison.side.runs, comparison.side.runs, comparison.judge, lines, comparison.pairs)
 
 
-def _title_within(found: WithinRunComparison) -> str:
-    return f"# {inline.name(found.side.name)}: {pluralise(len(found.pairs), 'failed trial')} beside one that passed"
+def _title_within(comparison: WithinRunComparison) -> str:
+    trials = pluralise(len(comparison.pairs), "failed trial")
+    return f"# {inline.name(comparison.side.name)}: {trials} beside one that passed"
 
 
-def _answer_within(found: WithinRunComparison) -> str:
-    tasks = len({pair.eval for pair in found.pairs})
-    failed = found.side.trials - found.side.passed
-    never = f"; {pluralise(len(found.without), 'eval')} never passed" if found.without else ""
+def _answer_within(comparison: WithinRunComparison) -> str:
+    tasks = len({pair.eval for pair in comparison.pairs})
+    failed = comparison.side.trials - comparison.side.passed
+    never = f"; {pluralise(len(comparison.without), 'eval')} never passed" if comparison.without else ""
     return (
-        f"**{found.side.passed} of {pluralise(found.side.trials, 'trial')} passed.** Of the {failed} failed trials, "
-        f"{len(found.pairs)} belong to {pluralise(tasks, 'eval')} that also passed{never}."
+        f"**{comparison.side.passed} of {pluralise(comparison.side.trials, 'trial')} passed.** "
+        f"Of the {failed} failed trials, {len(comparison.pairs)} belong to "
+        f"{pluralise(tasks, 'eval')} that also passed{never}."
     )
 
 
-def _behaviours_within(found: WithinRunComparison) -> Iterator[str]:
-    for one in found.behaviours:
-        text = f", {prose(one.text)}" if one.text else ""
-        names = dict.fromkeys(map(one_line, one.evals))
-        yield f"- {inline.name(one_line(one.name))}{text} ({len(one.evals)}): {inline.paths(names)}"
+def _behaviours_within(comparison: WithinRunComparison) -> Iterator[str]:
+    for behaviour in comparison.behaviours:
+        text = f", {prose(behaviour.text)}" if behaviour.text else ""
+        names = dict.fromkeys(map(one_line, behaviour.evals))
+        yield f"- {inline.name(one_line(behaviour.name))}{text} ({len(behaviour.evals)}): {inline.paths(names)}"
 
 
 MOST_ROWS = 300
@@ -381,34 +390,37 @@ RISKY = ("=", "+", "-", "@", "\t")
 """First characters of a spreadsheet formula."""
 
 
-def matrix_page(found: Matrix) -> str:
+def matrix_page(matrix: Matrix) -> str:
     lines = [
-        f"# {pluralise(len(found.rows) + found.unnamed, 'eval')} in {len(found.columns)} runs",
+        f"# {pluralise(len(matrix.rows) + matrix.unnamed, 'eval')} in {len(matrix.columns)} runs",
         "",
-        _matrix_answer(found),
+        _matrix_answer(matrix),
         "",
-        *_columns(found),
+        *_columns(matrix),
     ]
-    telling = [row for row in found.rows if row.discriminates]
-    if telling:
-        lines += ["", "## Evals on which the runs differ", *_table(telling, found.columns)]
-    for title, rows in (("Passed everywhere", _same(found, 1.0)), ("Failed everywhere", _same(found, 0.0))):
+    discriminating = [row for row in matrix.rows if row.discriminates]
+    if discriminating:
+        lines += ["", "## Evals on which the runs differ", *_table(discriminating, matrix.columns)]
+    for title, rows in (
+        ("Passed everywhere", _rows_with_rate(matrix, 1.0)),
+        ("Failed everywhere", _rows_with_rate(matrix, 0.0)),
+    ):
         if rows:
             lines += ["", f"## {title}", _column_names([row.eval for row in rows])]
-    if found.changed:
-        lines += ["", "## Task or grader differs between runs", _column_names(found.changed)]
-    if found.notes:
-        lines += ["", "## Limits", *(f"- {prose(note)}" for note in found.notes)]
-    runs = [run for column in found.columns for run in column.runs]
+    if matrix.changed:
+        lines += ["", "## Task or grader differs between runs", _column_names(matrix.changed)]
+    if matrix.notes:
+        lines += ["", "## Limits", *(f"- {prose(note)}" for note in matrix.notes)]
+    runs = [run for column in matrix.columns for run in column.runs]
     return document(runs[:1], runs[1:], None, lines)
 
 
-def as_csv(found: Matrix) -> str:
+def as_csv(matrix: Matrix) -> str:
     """Render the matrix as CSV, one line per eval. A cell is the pass rate, or empty if no trial was judged."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["eval", *(_cell_text(one_line(column.name)) for column in found.columns), "rate", "discriminates"])
-    for row in found.rows:
+    table.writerow(["eval", *(_cell_text(one_line(column.name)) for column in matrix.columns), "rate", "discriminates"])
+    for row in matrix.rows:
         cells = ["" if cell is None else f"{cell[0] / cell[1]:g}" for cell in row.cells]
         rate = "" if row.rate is None else f"{row.rate:.4g}"
         table.writerow([_cell_text(one_line(row.eval)), *cells, rate, "yes" if row.discriminates else "no"])
@@ -419,28 +431,28 @@ def _cell_text(text: str) -> str:
     return f"'{text}" if text.startswith(RISKY) else text
 
 
-def _matrix_answer(found: Matrix) -> str:
-    telling = sum(row.discriminates for row in found.rows)
-    flaky = sum(any(cell and 0 < cell[0] < cell[1] for cell in row.cells) for row in found.rows)
+def _matrix_answer(matrix: Matrix) -> str:
+    discriminating = sum(row.discriminates for row in matrix.rows)
+    flaky = sum(any(cell and 0 < cell[0] < cell[1] for cell in row.cells) for row in matrix.rows)
     steady = f"; {pluralise(flaky, 'eval')} passed only in some trials of a run" if flaky else ""
     return (
-        f"**The runs differ on {telling} of {pluralise(len(found.rows) + found.unnamed, 'eval')}**; "
-        f"{len(_same(found, 1.0)) + found.unnamed} passed "
-        f"everywhere, {len(_same(found, 0.0))} failed everywhere{steady}."
+        f"**The runs differ on {discriminating} of {pluralise(len(matrix.rows) + matrix.unnamed, 'eval')}**; "
+        f"{len(_rows_with_rate(matrix, 1.0)) + matrix.unnamed} passed "
+        f"everywhere, {len(_rows_with_rate(matrix, 0.0))} failed everywhere{steady}."
     )
 
 
-def _same(found: Matrix, rate: float) -> list[MatrixRow]:
-    return [row for row in found.rows if row.rate == rate]
+def _rows_with_rate(matrix: Matrix, rate: float) -> list[MatrixRow]:
+    return [row for row in matrix.rows if row.rate == rate]
 
 
-def _columns(found: Matrix) -> Iterator[str]:
+def _columns(matrix: Matrix) -> Iterator[str]:
     yield from ("| # | Run | Passed | Rate | Always | Sometimes | Never |", "|--:|---|--:|--:|--:|--:|--:|")
-    for number, one in enumerate(found.columns, 1):
-        rate = percent(one.passed / one.trials) if one.trials else ""
-        counts = " | ".join(map(str, (one.always, one.sometimes, one.never)))
-        name = inline.cell(inline.name(one_line(one.name)))
-        yield f"| {number} | {name} | {one.passed} of {one.trials} | {rate} | {counts} |"
+    for number, column in enumerate(matrix.columns, 1):
+        rate = percent(column.passed / column.trials) if column.trials else ""
+        counts = " | ".join(map(str, (column.always, column.sometimes, column.never)))
+        name = inline.cell(inline.name(one_line(column.name)))
+        yield f"| {number} | {name} | {column.passed} of {column.trials} | {rate} | {counts} |"
 
 
 def _table(rows: Sequence[MatrixRow], columns: Sequence[MatrixColumn]) -> Iterator[str]:

@@ -59,16 +59,16 @@ class SideReader:
     collection: str | None = None
     """Collection named by the caller; None for the configured one, or the only one."""
 
-    async def bring(self, path: Path) -> tuple[Run, ...]:
+    async def import_runs(self, path: Path) -> tuple[Run, ...]:
         """Import a file without adding its runs to a collection, and return the runs."""
         runs = self.workspace.store.runs
-        opened = open_file(runs, path, run_overrides(self.workspace))
-        done = await import_file(runs, None, opened.records, None, self.watcher.imported)
-        if done.table:
-            self.watcher.say(f"{path.name}: {done.table.text}", ("map",))
-        if done.stopped:
-            self.watcher.say(f"reading {path} stopped early: {done.stopped}")
-        return done.runs
+        file = open_file(runs, path, run_overrides(self.workspace))
+        result = await import_file(runs, None, file.records, None, self.watcher.imported)
+        if result.table:
+            self.watcher.say(f"{path.name}: {result.table.text}", ("map",))
+        if result.stopped:
+            self.watcher.say(f"reading {path} stopped early: {result.stopped}")
+        return result.runs
 
 
 async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
@@ -76,39 +76,43 @@ async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
 
     Raises `EvalscribeError`; `UsageError` if the runs are of several models.
     """
-    runs = await _runs(reader, name)
+    runs = await _find_runs(reader, name)
     if len({model_key(run.provider, run.model) for run in runs}) > 1:
-        told = ", ".join(sorted({f"{run.provider}/{run.model}" for run in runs}))
-        raise UsageError(f"{name} has runs of several models ({told}): name one model instead")
+        models = ", ".join(sorted({f"{run.provider}/{run.model}" for run in runs}))
+        raise UsageError(f"{name} has runs of several models ({models}): name one model instead")
     return tuple(runs_of_side(reader, run) for run in runs)
 
 
 def runs_of_side(reader: SideReader, run: Run) -> RunEvals:
     """Read a stored run with its evals, and with the findings and error signatures of its failures."""
-    known = reader.workspace.store.analyses.get_run(run.id) or run
-    seen = _seen(reader, known) if known.failures else ()
+    stored_run = reader.workspace.store.analyses.get_run(run.id) or run
+    fingerprints = _fingerprints(reader, stored_run) if stored_run.failures else ()
     return RunEvals(
-        run=known,
+        run=stored_run,
         graded=reader.workspace.store.runs.graded(run.id),
-        findings=findings_of_run(reader.workspace.reports, known),
-        signatures={one.eval_id: one.signature for one in seen},
-        unreached=frozenset(one.eval_id for one in seen if not one.judged and (one.task or one.grader)),
+        findings=findings_of_run(reader.workspace.reports, stored_run),
+        signatures={fingerprint.eval_id: fingerprint.signature for fingerprint in fingerprints},
+        unreached=frozenset(
+            fingerprint.eval_id
+            for fingerprint in fingerprints
+            if not fingerprint.judged and (fingerprint.task or fingerprint.grader)
+        ),
     )
 
 
-async def _runs(reader: SideReader, name: str) -> Sequence[Run]:
+async def _find_runs(reader: SideReader, name: str) -> Sequence[Run]:
     if _is_file(name):
-        runs = await reader.bring(Path(name))
+        runs = await reader.import_runs(Path(name))
         if not runs:
             raise DataError(f"{name} contains no runs")
         return runs
     with suppress(NotFoundError):  # a name such as `provider/model` is read as a folder that does not exist
-        if run := reader.finder.stored(name):
+        if run := reader.finder.find_stored(name):
             experiment_run_name(reader.workspace, run.id)  # raises for an unfinished run
             return (run,)
-    if found := _of_model(reader, name):
-        return found
-    return (await _fetched(reader, experiment_run_name(reader.workspace, name) or name),)
+    if model_runs := _runs_of_model(reader, name):
+        return model_runs
+    return (await _fetch(reader, experiment_run_name(reader.workspace, name) or name),)
 
 
 def _is_file(name: str) -> bool:
@@ -121,7 +125,7 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
+def _runs_of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
     """Find runs by `provider/model`, or by the model's name alone, within the collection."""
     try:
         collection = choose_collection(reader.workspace, reader.collection)
@@ -144,7 +148,7 @@ def _is_called(run: Run, name: str) -> bool:
     return name == run.model or (bool(slash) and same_model(provider, model, run.provider, run.model))
 
 
-async def _fetched(reader: SideReader, name: str) -> Run:
+async def _fetch(reader: SideReader, name: str) -> Run:
     try:
         choice = await reader.finder.run(name)
     except NotFoundError as error:
@@ -153,37 +157,37 @@ async def _fetched(reader: SideReader, name: str) -> Run:
         ) from None
     except AccessError as error:  # put the note first: the error has a line with advice
         raise AccessError(f"{name!r} is not a model of a collection, and {error}", fields=error.fields) from None
-    await reader.finder.gathered(choice)
+    await reader.finder.gather(choice)
     return choice.run
 
 
-def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
+def _fingerprints(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
     """Return the fingerprints of the run's failures; for an imported run without analysis, from its records."""
-    known = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
-    if known or reader.workspace.store.runs.record(run.failures[0].id) is None:
+    complete = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
+    if complete or reader.workspace.store.runs.record(run.failures[0].id) is None:
         return stored_records(reader.workspace.store.analyses, run)
     records = islice(reader.workspace.store.runs.records(run.id, "failed"), MOST_READ)
     return tuple(failure_record(run, evidence_of(record)) for record in records)
 
 
-def put_comparison(library: ReportsFolder, run: Run, of: Sequence[Sequence[str]], text: str) -> PlacedDocument:
+def put_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]], text: str) -> PlacedDocument:
     """Write the page into the folder of `run`'s model.
 
     Args:
-        of: Run ids of each side, which determine the file name.
+        run_ids: Run ids of each side, which determine the file name.
     """
     reports = (file.name for file in library.of_model(run.provider, run.model))
     folder = choose_folder(run.provider, run.model, reports)
-    short = f"{folder}/compare_{'_'.join(map(_short, of)) if len(of) < 3 else _digest(of)}"
-    return place_document(library, "comparison", short, f"{short}_{_digest(of)}", text, partial(same_runs, text))
+    stem = f"{folder}/compare_{'_'.join(map(_short, run_ids)) if len(run_ids) < 3 else _digest(run_ids)}"
+    return place_document(library, "comparison", stem, f"{stem}_{_digest(run_ids)}", text, partial(same_runs, text))
 
 
 def _short(runs: Sequence[str]) -> str:
     return run_id_prefix(runs[0]) if len(runs) == 1 else _digest([runs])
 
 
-def _digest(of: Sequence[Sequence[str]]) -> str:
-    return content_id([list(runs) for runs in of]).removeprefix("sha256:")[:8]
+def _digest(run_ids: Sequence[Sequence[str]]) -> str:
+    return content_id([list(runs) for runs in run_ids]).removeprefix("sha256:")[:8]
 
 
 Compared = Comparison | WithinRunComparison | Matrix
@@ -243,25 +247,29 @@ def parse_condition(text: str) -> ComparisonCondition:
     return ComparisonCondition(text, match[1], match[2], *bound)
 
 
-def broken_conditions(found: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
+def broken_conditions(comparison: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
     """Return why conditions do not hold. If a run is incomplete or no eval is compared, none of them holds."""
     if not conditions:
         return ()
-    unusable = [f"{note} No condition holds." for note in found.notes if note.startswith("Run ")]
-    if found.base.rate is None or found.candidate.rate is None:
+    unusable = [f"{note} No condition holds." for note in comparison.notes if note.startswith("Run ")]
+    if comparison.base.rate is None or comparison.candidate.rate is None:
         unusable.append("Nothing can be compared, so no condition holds.")
-    return tuple(unusable) or tuple(why for one in conditions if (why := _broken(found, one)))
+    return tuple(unusable) or tuple(
+        reason for condition in conditions if (reason := _why_broken(comparison, condition))
+    )
 
 
-def _broken(found: Comparison, condition: ComparisonCondition) -> str | None:
-    regressed = [pair.eval for pair in found.of("regressed")]
+def _why_broken(comparison: Comparison, condition: ComparisonCondition) -> str | None:
+    regressed = [pair.eval for pair in comparison.of("regressed")]
     if condition.subject == NO_REGRESSIONS:
         return f"{condition.text}: {len(regressed)} got worse: {join_first(regressed, 5)}" if regressed else None
     if condition.subject == NOT_WORSE:
-        worse = found.passes.significant and found.passes.difference < 0
-        return f"{condition.text}: the candidate is worse ({p_value(found.passes.p)})" if worse else None
-    base, candidate = found.base.rate or 0.0, found.candidate.rate or 0.0
-    value = {"pass_rate": candidate, "regressed": len(regressed), "fixed": len(found.of("fixed"))}[condition.subject]
+        worse = comparison.passes.significant and comparison.passes.difference < 0
+        return f"{condition.text}: the candidate is worse ({p_value(comparison.passes.p)})" if worse else None
+    base, candidate = comparison.base.rate or 0.0, comparison.candidate.rate or 0.0
+    value = {"pass_rate": candidate, "regressed": len(regressed), "fixed": len(comparison.of("fixed"))}[
+        condition.subject
+    ]
     limit = condition.number + (base if condition.from_base else 0.0)
     slack = {">=": -_SLACK, "<=": _SLACK}.get(condition.operator, 0.0)
     if _OPERATORS[condition.operator](value, limit + slack):
@@ -269,20 +277,23 @@ def _broken(found: Comparison, condition: ComparisonCondition) -> str | None:
     return f"{condition.text}: {condition.subject} is {value:.4g}, the limit is {limit:.4g}"
 
 
-def _named_after_files(found: Compared, names: Sequence[str]) -> Compared:
+def _name_after_files(comparison: Compared, names: Sequence[str]) -> Compared:
     """Rename each side that was read from a file after this file."""
     files = [Path(name) if _is_file(name) else None for name in names]
     single = Counter(path.name for path in files if path)
-    shown = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
-    if isinstance(found, Comparison):
+    updates = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
+    if isinstance(comparison, Comparison):
         base, candidate = (
-            side.model_copy(update=new) for side, new in zip((found.base, found.candidate), shown, strict=True)
+            side.model_copy(update=update)
+            for side, update in zip((comparison.base, comparison.candidate), updates, strict=True)
         )
-        return found.model_copy(update={"base": base, "candidate": candidate})
-    if isinstance(found, WithinRunComparison):
-        return found.model_copy(update={"side": found.side.model_copy(update=shown[0])})
-    columns = tuple(one.model_copy(update=new) for one, new in zip(found.columns, shown, strict=True))
-    return found.model_copy(update={"columns": columns})
+        return comparison.model_copy(update={"base": base, "candidate": candidate})
+    if isinstance(comparison, WithinRunComparison):
+        return comparison.model_copy(update={"side": comparison.side.model_copy(update=updates[0])})
+    columns = tuple(
+        column.model_copy(update=update) for column, update in zip(comparison.columns, updates, strict=True)
+    )
+    return comparison.model_copy(update={"columns": columns})
 
 
 async def compare(
@@ -309,47 +320,51 @@ async def compare(
     Raises:
         EvalscribeError: The comparison failed; verdicts reached before that are stored.
     """
-    wanted = [parse_condition(text) for text in conditions]
-    if wanted and len(names) != 2:
+    parsed = [parse_condition(text) for text in conditions]
+    if parsed and len(names) != 2:
         raise UsageError("`assert` needs two sides to compare", fields=("assert",))
     if dry_run:
         workspace.estimate_only()
-    async with AsyncExitStack() as opened:
+    async with AsyncExitStack() as stack:
         judges = open_compare_judges(workspace, watcher) if len(names) < 3 else None
         if judges and not dry_run:
             workspace.consent.check(workspace.settings.judge_name)
-        finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
+        finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, stack), watcher)
         reader = SideReader(workspace, finder, watcher, collection)
         sides = [await read_side(reader, name) for name in names]
-        _not_the_same(sides, names)
+        _refuse_shared_runs(sides, names)
         if len(sides) > 2:
             matrix = build_matrix(sides)
-            of = [column.runs for column in matrix.columns]
-            found: Compared = matrix
+            run_ids = [column.runs for column in matrix.columns]
+            comparison: Compared = matrix
             estimate = None
         else:
-            two = compare_sides(*sides) if len(sides) == 2 else compare_within(sides[0])
-            asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
-            of = [two.base.runs, two.candidate.runs] if isinstance(two, Comparison) else [two.side.runs]
-            found = two.model_copy(update=asked.update)
-            estimate = asked.estimate
-    broken = broken_conditions(found, wanted) if isinstance(found, Comparison) else ()
-    shown = _named_after_files(found, names)
-    done = WrittenComparison(found=shown, text=_page(shown), estimate=estimate, broken=broken)
+            pairwise = compare_sides(*sides) if len(sides) == 2 else compare_within(sides[0])
+            explanation = await _explain(workspace, judges, pairwise.pairs, watcher, dry_run=dry_run)
+            run_ids = (
+                [pairwise.base.runs, pairwise.candidate.runs]
+                if isinstance(pairwise, Comparison)
+                else [pairwise.side.runs]
+            )
+            comparison = pairwise.model_copy(update=explanation.update)
+            estimate = explanation.estimate
+    broken = broken_conditions(comparison, parsed) if isinstance(comparison, Comparison) else ()
+    renamed = _name_after_files(comparison, names)
+    written = WrittenComparison(found=renamed, text=_page(renamed), estimate=estimate, broken=broken)
     if dry_run or not writes:
-        return done
-    beside = sides[1] if len(sides) == 2 else sides[0]  # of two sides the candidate, else the first side
-    put = put_comparison(workspace.reports, beside[0].run, of, _page(found))
-    return done.model_copy(update={"put": put})
+        return written
+    main_side = sides[1] if len(sides) == 2 else sides[0]  # of two sides the candidate, else the first side
+    placed = put_comparison(workspace.reports, main_side[0].run, run_ids, _page(comparison))
+    return written.model_copy(update={"put": placed})
 
 
-def _page(found: Compared) -> str:
-    if isinstance(found, Comparison):
-        return comparison_page(found)
-    return within_page(found) if isinstance(found, WithinRunComparison) else matrix_page(found)
+def _page(comparison: Compared) -> str:
+    if isinstance(comparison, Comparison):
+        return comparison_page(comparison)
+    return within_page(comparison) if isinstance(comparison, WithinRunComparison) else matrix_page(comparison)
 
 
-class _Asked(Frozen):
+class _Explanation(Frozen):
     pairs: tuple[EvalPair, ...]
     behaviours: tuple[Behaviour, ...]
     judge: str | None = None
@@ -360,48 +375,50 @@ class _Asked(Frozen):
         return {"pairs": self.pairs, "behaviours": self.behaviours, "judge": self.judge}
 
 
-async def _explained(
+async def _explain(
     workspace: Workspace,
     judges: CompareJudges | None,
     pairs: tuple[EvalPair, ...],
     watcher: AnalysisWatcher,
     *,
     dry_run: bool,
-) -> _Asked:
+) -> _Explanation:
     """Explain regressions by rules, and also by a judge if one is configured."""
     pairs = explain_by_rules(workspace, pairs)
     worse = sum(pair.change == "regressed" for pair in pairs)
     if judges is None or not worse:
-        return _Asked(pairs=pairs, behaviours=regressions.shared_behaviours(pairs))
+        return _Explanation(pairs=pairs, behaviours=regressions.shared_behaviours(pairs))
     estimate = estimate_explanation(workspace, judges, pairs)
     judge = judges.regression
     watcher.say(f"{judge.id} for {pluralise(worse, 'regressed eval')}: {estimate.summary}, less cached answers")
     if dry_run:
-        return _Asked(pairs=pairs, behaviours=regressions.shared_behaviours(pairs), estimate=estimate)
+        return _Explanation(pairs=pairs, behaviours=regressions.shared_behaviours(pairs), estimate=estimate)
     workspace.consent.require(workspace.settings.judge_name, estimate=estimate)
-    told = await explain_by_judge(workspace, judges, pairs, watcher)
-    both = _joined(told.common, regressions.shared_behaviours(told.apart))
-    return _Asked(pairs=told.pairs, behaviours=both, judge=judge.id, estimate=estimate)
+    explained = await explain_by_judge(workspace, judges, pairs, watcher)
+    behaviours = _merge_behaviours(explained.common, regressions.shared_behaviours(explained.ungrouped))
+    return _Explanation(pairs=explained.pairs, behaviours=behaviours, judge=judge.id, estimate=estimate)
 
 
-def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
+def _merge_behaviours(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
     """Merge each behaviour in `rest` into the common behaviour of the same name; append the others."""
-    by_name = {one.name: one for one in rest}
-    joined = [
-        one.model_copy(update={"evals": (*one.evals, *alike.evals)}) if (alike := by_name.pop(one.name, None)) else one
-        for one in common
+    by_name = {behaviour.name: behaviour for behaviour in rest}
+    merged = [
+        behaviour.model_copy(update={"evals": (*behaviour.evals, *same_name.evals)})
+        if (same_name := by_name.pop(behaviour.name, None))
+        else behaviour
+        for behaviour in common
     ]
-    return (*joined, *by_name.values())
+    return (*merged, *by_name.values())
 
 
-def _not_the_same(sides: Sequence[Sequence[RunEvals]], names: Sequence[str]) -> None:
-    seen: dict[str, str] = {}
-    for played, name in zip(sides, names, strict=True):
-        for one in played:
-            if one.run.id in seen:
+def _refuse_shared_runs(sides: Sequence[Sequence[RunEvals]], names: Sequence[str]) -> None:
+    names_by_run: dict[str, str] = {}
+    for side, name in zip(sides, names, strict=True):
+        for run_id in (run_evals.run.id for run_evals in side):
+            if run_id in names_by_run:
                 raise UsageError(
-                    f"{seen[one.run.id]} and {name} have run {one.run.id} in common; to compare failed with passed "
+                    f"{names_by_run[run_id]} and {name} have run {run_id} in common; to compare failed with passed "
                     "trials of one run use `within`",
                     fields=("within",),
                 )
-        seen.update((one.run.id, name) for one in played)
+        names_by_run.update((run_evals.run.id, name) for run_evals in side)

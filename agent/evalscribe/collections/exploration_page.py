@@ -31,26 +31,26 @@ def cluster_lines(number: int, cluster: Cluster, members: Mapping[str, Member]) 
     if cluster.parts:
         yield f"- Made of: {', '.join(map(words, cluster.parts))}"
     yield from _shares(cluster) if len(cluster.agent_runs) > 1 else ()
-    several = len({member.run_id for member in members.values()}) > 1
-    yield from (_passage(one, with_run=several) for one in cluster.passages)
-    yield f"- Agent runs: {named(cluster.agent_runs, members)}"
+    several_runs = len({member.run_id for member in members.values()}) > 1
+    yield from (_passage(passage, with_run=several_runs) for passage in cluster.passages)
+    yield f"- Agent runs: {eval_names(cluster.agent_runs, members)}"
 
 
-def percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+def percent(part: int, total: int) -> str:
+    return f"{100 * part / total:.0f} %" if total else "0 %"
 
 
-def named(runs: Sequence[str], members: Mapping[str, Member]) -> str:
+def eval_names(runs: Sequence[str], members: Mapping[str, Member]) -> str:
     """Render the names of evals, with the trials of one eval together."""
     trials: dict[str, list[int]] = {}
     for run in runs:
         name, trial = _without_trial(members[run])
         trials.setdefault(name, []).extend(trial)
-    told = [
+    texts = [
         inline.printed_path(one_line(name)) + (f" ({', '.join(map(str, sorted(numbers)))})" if numbers else "")
         for name, numbers in trials.items()
     ]
-    return join_first(told, MOST_NAMED)
+    return join_first(texts, MOST_NAMED)
 
 
 def _without_trial(member: Member) -> tuple[str, list[int]]:
@@ -59,49 +59,55 @@ def _without_trial(member: Member) -> tuple[str, list[int]]:
 
 
 def _shares(cluster: Cluster) -> Iterator[str]:
-    for of in ("model", "task", "trial"):
-        told = [_share(share) for share in cluster.shares if share.of == of]
-        if told:
-            yield f"- By {of}: {', '.join(told)}"
+    for kind in ("model", "task", "trial"):
+        texts = [_share(share) for share in cluster.shares if share.of == kind]
+        if texts:
+            yield f"- By {kind}: {', '.join(texts)}"
 
 
 def _share(share: ClusterShare) -> str:
     return f"{inline.name(one_line(share.name))} ({share.agent_runs} of {share.among})"
 
 
-def _passage(one: Passage, *, with_run: bool) -> str:
+def _passage(passage: Passage, *, with_run: bool) -> str:
     """Render a passage with its location: eval and run, transcript and block."""
-    mark = " (relocated)" if one.status == "relocated" else ""
-    run = f", run {inline.code(one_line(one.run_id))}" if with_run else ""
-    text = inline.code(cut(one_line(one.text), LONGEST_PASSAGE))
-    return f"- {inline.printed_path(one_line(one.eval))}{run}, {inline.code(one_line(one.place))}{mark}: {text}"
+    mark = " (relocated)" if passage.status == "relocated" else ""
+    run = f", run {inline.code(one_line(passage.run_id))}" if with_run else ""
+    text = inline.code(cut(one_line(passage.text), LONGEST_PASSAGE))
+    return f"- {inline.printed_path(one_line(passage.eval))}{run}, {inline.code(one_line(passage.place))}{mark}: {text}"
 
 
 EXPLORATION_KIND = "evalscribe-explore/1"
-MOST_TOLD = 40
+MOST_LISTED = 40
 """Maximum observations in one list."""
 MOST_RUNS = 5
 LONGEST_TITLE = 200
 _NAMES = ("collection", "question", "where", "max_runs", "judge")
 
 
-def exploration_page(found: Exploration) -> str:
+def exploration_page(exploration: Exploration) -> str:
     """Render an exploration. The same result gives the same page."""
-    lines = [f"# {prose(cut(one_line(found.question), LONGEST_TITLE))}", "", *_answer(found), "", *_about(found)]
-    members = {member.id: member for member in found.members}
-    if found.clusters:
-        lines += ["", "## Clusters", *_table(found)]
-    for number, cluster in enumerate(found.clusters, 1):
+    lines = [
+        f"# {prose(cut(one_line(exploration.question), LONGEST_TITLE))}",
+        "",
+        *_answer(exploration),
+        "",
+        *_about(exploration),
+    ]
+    members = {member.id: member for member in exploration.members}
+    if exploration.clusters:
+        lines += ["", "## Clusters", *_table(exploration)]
+    for number, cluster in enumerate(exploration.clusters, 1):
         lines += ["", *cluster_lines(number, cluster, members)]
-    for title, part in _rest(found, members):
+    for title, part in _rest(exploration, members):
         lines += ["", f"## {title}", *part]
     facts = {
-        "collection": found.collection_id,
-        "question": found.question,
-        "where": found.where,
-        "max_runs": found.max_runs,
-        "judge": found.judge,
-        documents.NOT_ANSWERED: sum(len(gap.agent_runs) for gap in found.gaps) + (found.answer is None),
+        "collection": exploration.collection_id,
+        "question": exploration.question,
+        "where": exploration.where,
+        "max_runs": exploration.max_runs,
+        "judge": exploration.judge,
+        documents.NOT_ANSWERED: sum(len(gap.agent_runs) for gap in exploration.gaps) + (exploration.answer is None),
     }
     return documents.document(EXPLORATION_KIND, facts, lines)
 
@@ -117,34 +123,36 @@ NO_MODEL = (
 )
 
 
-def _answer(found: Exploration) -> Iterator[str]:
-    if by_rules(found.judge):
+def _answer(exploration: Exploration) -> Iterator[str]:
+    if by_rules(exploration.judge):
         yield NO_MODEL
         yield ""
-    if found.answer:
-        yield prose(found.answer)
+    if exploration.answer:
+        yield prose(exploration.answer)
         yield ""
-    yield f"**{_headline(found)}**"
+    yield f"**{_headline(exploration)}**"
 
 
-def _headline(found: Exploration) -> str:
-    n = len(found.members)
-    if not found.clusters:
+def _headline(exploration: Exploration) -> str:
+    n = len(exploration.members)
+    if not exploration.clusters:
         return f"No observation about the question was found in {pluralise(n, 'agent run')}."
-    clustered = {run for cluster in found.clusters for run in cluster.agent_runs}
-    clusters = pluralise(len(found.clusters), "cluster")
+    clustered = {run for cluster in exploration.clusters for run in cluster.agent_runs}
+    clusters = pluralise(len(exploration.clusters), "cluster")
     return f"{len(clustered)} of {pluralise(n, 'agent run')} ({percent(len(clustered), n)}) are in {clusters}."
 
 
-def _about(found: Exploration) -> Iterator[str]:
+def _about(exploration: Exploration) -> Iterator[str]:
     rows = {
-        "Collection": inline.name(one_line(found.collection)),
-        "Agent runs": _statuses(found.members),
-        "Runs": _runs(found.members),
-        "Which": inline.code(one_line(found.where)) if found.where else "all",
-        "Models": inline.paths(sorted({one_line(f"{one.provider}/{one.model}") for one in found.members})[:10]),
-        "Judge": inline.name(found.judge),
-        "Cost": _cost(found),
+        "Collection": inline.name(one_line(exploration.collection)),
+        "Agent runs": _statuses(exploration.members),
+        "Runs": _runs(exploration.members),
+        "Which": inline.code(one_line(exploration.where)) if exploration.where else "all",
+        "Models": inline.paths(
+            sorted({one_line(f"{member.provider}/{member.model}") for member in exploration.members})[:10]
+        ),
+        "Judge": inline.name(exploration.judge),
+        "Cost": _cost(exploration),
     }
     yield from ("| | |", "|---|---|")
     yield from (inline.row(name, text) for name, text in rows.items() if text)
@@ -152,7 +160,7 @@ def _about(found: Exploration) -> Iterator[str]:
 
 def _statuses(members: Sequence[Member]) -> str:
     names = ("passed", "failed", "error", "incomplete")
-    counts = {name: sum(one.status == name for one in members) for name in names}
+    counts = {name: sum(member.status == name for member in members) for name in names}
     return ", ".join([f"{len(members)}", *(f"{n} {name}" for name, n in counts.items() if n)])
 
 
@@ -161,54 +169,57 @@ def _runs(members: Sequence[Member]) -> str:
     return join_first([*map(inline.code, runs)], MOST_RUNS)
 
 
-def _cost(found: Exploration) -> str:
+def _cost(exploration: Exploration) -> str:
     """Render the total cost, including cached answers, so that a repeated command writes the same page."""
-    if not found.usage.calls:
+    if not exploration.usage.calls:
         return ""
-    tokens = found.usage.input_tokens + found.usage.output_tokens
-    return f"{dollars(found.usage.cost_usd)} ({pluralise(found.usage.calls, 'call')}, {tokens:,} tokens)"
+    tokens = exploration.usage.input_tokens + exploration.usage.output_tokens
+    return f"{dollars(exploration.usage.cost_usd)} ({pluralise(exploration.usage.calls, 'call')}, {tokens:,} tokens)"
 
 
-def _table(found: Exploration) -> Iterator[str]:
+def _table(exploration: Exploration) -> Iterator[str]:
     yield from ("| # | Cluster | Agent runs | Share |", "|--:|---|--:|--:|")
-    yield from (row(number, cluster, len(found.members)) for number, cluster in enumerate(found.clusters, 1))
+    yield from (
+        row(number, cluster, len(exploration.members)) for number, cluster in enumerate(exploration.clusters, 1)
+    )
 
 
-def _rest(found: Exploration, members: Mapping[str, Member]) -> Iterator[tuple[str, Iterable[str]]]:
-    by_id = {one.id: one for one in found.observations}
-    if found.other:
-        yield "Other observations", _told([by_id[id] for id in found.other], members)
-    if found.unverified:
-        yield "Unverified", _unverified(found.unverified)
-    if uncovered := list(_uncovered(found, members)):
+def _rest(exploration: Exploration, members: Mapping[str, Member]) -> Iterator[tuple[str, Iterable[str]]]:
+    by_id = {observation.id: observation for observation in exploration.observations}
+    if exploration.other:
+        yield "Other observations", _observation_lines([by_id[id] for id in exploration.other], members)
+    if exploration.unverified:
+        yield "Unverified", _unverified(exploration.unverified)
+    if uncovered := list(_uncovered(exploration, members)):
         yield "Not covered", uncovered
-    if found.notes:
-        yield "Limits", [f"- {prose(note)}" for note in found.notes]
+    if exploration.notes:
+        yield "Limits", [f"- {prose(note)}" for note in exploration.notes]
 
 
-def _told(observations: Sequence[Observation], members: Mapping[str, Member]) -> Iterator[str]:
-    for one in observations[:MOST_TOLD]:
-        yield f"- {prose(one.text)} ({named(one.agent_runs, members)})"
-    if len(observations) > MOST_TOLD:
-        yield f"- And {len(observations) - MOST_TOLD} more; see `--json`."
+def _observation_lines(observations: Sequence[Observation], members: Mapping[str, Member]) -> Iterator[str]:
+    for observation in observations[:MOST_LISTED]:
+        yield f"- {prose(observation.text)} ({eval_names(observation.agent_runs, members)})"
+    if len(observations) > MOST_LISTED:
+        yield f"- And {len(observations) - MOST_LISTED} more; see `--json`."
 
 
 def _unverified(observations: Sequence[Observation]) -> Iterator[str]:
     yield "None of the quotations cited for these observations were found, so the observations are not counted."
     yield ""
-    yield from (f"- (unverified) {prose(one.text)}" for one in observations[:MOST_TOLD])
-    if len(observations) > MOST_TOLD:
-        yield f"- And {len(observations) - MOST_TOLD} more; see `--json`."
+    yield from (f"- (unverified) {prose(observation.text)}" for observation in observations[:MOST_LISTED])
+    if len(observations) > MOST_LISTED:
+        yield f"- And {len(observations) - MOST_LISTED} more; see `--json`."
 
 
-def _uncovered(found: Exploration, members: Mapping[str, Member]) -> Iterator[str]:
-    for gap in found.gaps:
+def _uncovered(exploration: Exploration, members: Mapping[str, Member]) -> Iterator[str]:
+    for gap in exploration.gaps:
         runs = pluralise(len(gap.agent_runs), "agent run")
-        yield f"- Not read, {runs}: {prose(gap.reason)} ({named(gap.agent_runs, members)})"
-    passed = [run for run in found.silent if members[run].status == "passed"]
+        yield f"- Not read, {runs}: {prose(gap.reason)} ({eval_names(gap.agent_runs, members)})"
+    passed = [run for run in exploration.silent if members[run].status == "passed"]
     if passed:
         yield f"- Nothing observed in {pluralise(len(passed), 'agent run')} that passed."
-    if failed := [run for run in found.silent if run not in set(passed)]:
-        yield f"- Nothing observed in {pluralise(len(failed), 'agent run')} that did not pass: {named(failed, members)}"
-    if found.left_out:
-        yield f"- Not read because of the limit: {pluralise(found.left_out, 'agent run')}"
+    if failed := [run for run in exploration.silent if run not in set(passed)]:
+        runs = pluralise(len(failed), "agent run")
+        yield f"- Nothing observed in {runs} that did not pass: {eval_names(failed, members)}"
+    if exploration.left_out:
+        yield f"- Not read because of the limit: {pluralise(exploration.left_out, 'agent run')}"

@@ -52,7 +52,7 @@ from evalscribe.text import cut, one_line, pluralise, slug
 from evalscribe.workspace import Workspace
 
 OWN_PROMPTS = "The model was asked with the workspace's own prompts."
-GONE = "not in the store"
+NOT_STORED = "not in the store"
 
 Read = Callable[[Member], Record | None]
 Batch = tuple[Member, ...]
@@ -70,7 +70,7 @@ class ExploreJudges:
     window: int
     """Context window in tokens, for prompt and answer."""
     concurrency: int
-    knew: Callable[[JudgeResult], bool]
+    was_cached: Callable[[JudgeResult], bool]
     """Returns True if a result was cached before this command."""
     notes: tuple[str, ...] = ()
     """Notes for the user about the prompts."""
@@ -79,8 +79,8 @@ class ExploreJudges:
 def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
     """Open the named model as the judge of every step."""
     prompts, models = workspace.prompts, workspace.models
-    made = RecordedResults(workspace.store.collections)
-    maker = JudgeMaker(models, prompts, made, fresh=workspace.options.fresh)
+    results = RecordedResults(workspace.store.collections)
+    maker = JudgeMaker(models, prompts, results, fresh=workspace.options.fresh)
     steps = {
         "observe": observing.observing_rubric,
         "cluster": observing.clustering_rubric,
@@ -96,7 +96,7 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
         answerer=answerer,
         window=models.open(name, "observe").context_tokens,
         concurrency=workspace.settings.concurrency.value,
-        knew=made.knew,
+        was_cached=results.knew,
         notes=(OWN_PROMPTS,) if prompts.own(observing.FOLDER) else (),
     )
 
@@ -132,23 +132,23 @@ class ExplorationAnswer:
 
 async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], read: Read) -> ExplorationPlan:
     """Plan the batches. Reads every agent run once, with one batch in memory at a time."""
-    gone, batches, estimate = list[str](), list[Batch](), Estimate()
+    missing, batches, estimate = list[str](), list[Batch](), Estimate()
 
-    def there() -> Iterator[tuple[Member, Record]]:
+    def stored_records() -> Iterator[tuple[Member, Record]]:
         for member in members:
             if (record := read(member)) is None:
-                gone.append(member.id)
+                missing.append(member.id)
             else:
                 yield member, record
 
-    for together in observing.pack_batches(there(), observing.batch_tokens(judges.window)):
-        estimate += judges.observer.estimate(ObservedBatch.of(together).subject)
-        batches.append(tuple(member for member, _ in together))
+    for batch in observing.pack_batches(stored_records(), observing.batch_tokens(judges.window)):
+        estimate += judges.observer.estimate(ObservedBatch.of(batch).subject)
+        batches.append(tuple(member for member, _ in batch))
         await asyncio.sleep(0)  # there may be thousands of runs: yield to signal handlers
-    gaps = (Gap(agent_runs=tuple(gone), reason=GONE),) if gone else ()
+    gaps = (Gap(agent_runs=tuple(missing), reason=NOT_STORED),) if missing else ()
     if batches:
-        later = clusters.estimate_subject(len(batches))
-        estimate += judges.clusterer.estimate(later) + judges.answerer.estimate(later)
+        estimated = clusters.estimate_subject(len(batches))
+        estimate += judges.clusterer.estimate(estimated) + judges.answerer.estimate(estimated)
     return ExplorationPlan(tuple(batches), gaps, estimate)
 
 
@@ -160,80 +160,80 @@ async def explore_by_model(
     Raises:
         EvalscribeError: Nothing could be read, or all questions fail for the same reason.
     """
-    seen = await _observed(judges, plan, read, watcher)
-    found = await cluster_observations(
-        judges.clusterer.judge, seen.observations, observing.batch_tokens(judges.window), judges.concurrency
+    observed = await _observe(judges, plan, read, watcher)
+    clustering = await cluster_observations(
+        judges.clusterer.judge, observed.observations, observing.batch_tokens(judges.window), judges.concurrency
     )
-    clusters = build_clusters(found.clusters, members)
-    watcher.say(f"{pluralise(len(seen.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
-    answer, notes, usage = await _answered(judges, clusters, len(members), watcher)
+    clusters = build_clusters(clustering.clusters, members)
+    watcher.say(f"{pluralise(len(observed.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
+    answer, notes, usage = await _answer_question(judges, clusters, len(members), watcher)
     return ExplorationAnswer(
-        observations=seen.observations,
-        unverified=seen.unverified,
+        observations=observed.observations,
+        unverified=observed.unverified,
         clusters=clusters,
-        other=tuple(one.id for one in found.other),
+        other=tuple(observation.id for observation in clustering.other),
         answer=answer,
-        gaps=seen.gaps,
-        notes=(*judges.notes, *found.notes, *notes),
-        usage=seen.usage + found.usage + usage,
+        gaps=observed.gaps,
+        notes=(*judges.notes, *clustering.notes, *notes),
+        usage=observed.usage + clustering.usage + usage,
     )
 
 
-async def _observed(
+async def _observe(
     judges: ExploreJudges, plan: ExplorationPlan, read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    found: dict[int, tuple[Observation, ...] | str] = {}
+    outcomes: dict[int, tuple[Observation, ...] | str] = {}
     causes: list[NoVerdictCause] = []
     usage = Usage()
 
-    async def one(numbered: tuple[int, Batch]) -> None:
+    async def observe(numbered: tuple[int, Batch]) -> None:
         nonlocal usage
         number, batch = numbered
-        found[number], result = await _of_batch(judges, batch, read)
+        outcomes[number], result = await _observe_batch(judges, batch, read)
         usage += result.usage if result else Usage()
-        told = found[number]
-        if isinstance(told, str):
+        outcome = outcomes[number]
+        if isinstance(outcome, str):
             causes.append(result.failure_cause if result else "evidence")
-        said = f"not read: {told}" if isinstance(told, str) else pluralise(len(told), "observation")
-        known = "  (known)" if result and judges.knew(result) else ""
-        n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
-        watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {said}{known}")
+        text = f"not read: {outcome}" if isinstance(outcome, str) else pluralise(len(outcome), "observation")
+        cached_note = "  (known)" if result and judges.was_cached(result) else ""
+        n = f"{len(outcomes):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
+        watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {text}{cached_note}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
-    await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.concurrency, len(plan.batches))))
-    gaps = (*plan.gaps, *_gaps(plan.batches, found))
-    if plan.batches and all(isinstance(told, str) for told in found.values()):
+    await run_concurrently(enumerate(plan.batches), observe, max(1, min(judges.concurrency, len(plan.batches))))
+    gaps = (*plan.gaps, *_gaps(plan.batches, outcomes))
+    if plan.batches and all(isinstance(outcome, str) for outcome in outcomes.values()):
         cause = main_cause(causes)
         raise no_answer_error(cause, f"no agent run could be read: {gaps[-1].reason}")
-    batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
+    batches = [outcome for _, outcome in sorted(outcomes.items()) if not isinstance(outcome, str)]
     observations, unverified = observing.number_observations(batches)
     return ExplorationAnswer(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
 
 
-async def _of_batch(
+async def _observe_batch(
     judges: ExploreJudges, batch: Batch, read: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
     """Return the observations of a batch, or the reason why there are none, and the judge's result."""
-    there = [(member, record) for member in batch if (record := read(member))]
-    if not there:
-        return GONE, None
-    shown = ObservedBatch.of(there)
-    result = await judges.observer.judge(shown.subject)
+    records = [(member, record) for member in batch if (record := read(member))]
+    if not records:
+        return NOT_STORED, None
+    observed = ObservedBatch.of(records)
+    result = await judges.observer.judge(observed.subject)
     if result.result_type is ResultType.FAILURE:
         return result.reason or "no answer", result
-    return observations.parse_observations(result, judges.observer.rubric, shown), result
+    return observations.parse_observations(result, judges.observer.rubric, observed), result
 
 
-def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
+def _gaps(batches: Sequence[Batch], outcomes: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
     """Yield a gap for each reason, with the agent runs that could not be read for that reason."""
     unread = defaultdict[str, list[str]](list)
-    for number, told in sorted(found.items()):
-        if isinstance(told, str):
-            unread[told] += [member.id for member in batches[number]]
+    for number, outcome in sorted(outcomes.items()):
+        if isinstance(outcome, str):
+            unread[outcome] += [member.id for member in batches[number]]
     yield from (Gap(agent_runs=tuple(runs), reason=reason) for reason, runs in unread.items())
 
 
-async def _answered(
+async def _answer_question(
     judges: ExploreJudges, clusters: Sequence[Cluster], explored: int, watcher: AnalysisWatcher
 ) -> tuple[str | None, tuple[str, ...], Usage]:
     """Return the answer, notes and usage. The answer is None if there are no clusters or the model fails."""
@@ -262,57 +262,59 @@ async def explore_by_rules(
     tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
     """Group failed agent runs by cause, as stated in reports or else judged by rules. Skip agent runs that passed."""
-    known = _findings(tables, collection_id)
-    failures, gone = list[CausedFailure](), list[str]()
+    findings = _findings(tables, collection_id)
+    failures, missing = list[CausedFailure](), list[str]()
     failed = [member for member in members if member.failed]
     for n, member in enumerate(failed, 1):
-        told = _reported(member, known[member.id]) if member.id in known else _judged(member, read)
-        if told is None:
-            gone.append(member.id)
+        failure = (
+            _reported_failure(member, findings[member.id]) if member.id in findings else _judged_failure(member, read)
+        )
+        if failure is None:
+            missing.append(member.id)
         else:
-            failures.append(told)
+            failures.append(failure)
         watcher.fetched(n, len(failed))
         await asyncio.sleep(0)  # there may be thousands of failures: yield to signal handlers
     observations = answer.cause_observations(failures)
     clusters = build_clusters(answer.cluster_by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
-    reported = sum(member.id in known for member in failed)
+    reported = sum(member.id in findings for member in failed)
     notes = (f"{pluralise(reported, 'failure')} taken from the report of its run.",) if reported else ()
     return ExplorationAnswer(
         observations=observations,
         clusters=clusters,
-        other=tuple(one.id for one in observations if one.id not in clustered),
+        other=tuple(observation.id for observation in observations if observation.id not in clustered),
         answer=answer.describe_figures(clusters, len(failed), len(members)),
-        gaps=(Gap(agent_runs=tuple(gone), reason=GONE),) if gone else (),
+        gaps=(Gap(agent_runs=tuple(missing), reason=NOT_STORED),) if missing else (),
         notes=notes,
     )
 
 
 def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
-    found: dict[str, FindingSummary] = {}
+    findings: dict[str, FindingSummary] = {}
     offset, more = 0, True
     while more:
         rows = run_query(tables, collection_id, _FINDINGS.format(limit=MOST_ROWS, offset=offset)).rows
-        found |= {str(id): finding for id, told in rows if (finding := _finding(told)) is not None}
+        findings |= {str(id): finding for id, value in rows if (finding := _finding(value)) is not None}
         offset += len(rows)
         more = len(rows) == MOST_ROWS
-    return found
+    return findings
 
 
-def _finding(told: object) -> FindingSummary | None:
+def _finding(value: object) -> FindingSummary | None:
     """Parse a stored finding.
 
     Returns None if the finding was cut or written by another version; its eval is then judged again.
     """
     try:
-        return FindingSummary.model_validate(told)
+        return FindingSummary.model_validate(value)
     except ValidationError:
         return None
 
 
-def _reported(member: Member, finding: FindingSummary) -> CausedFailure:
+def _reported_failure(member: Member, finding: FindingSummary) -> CausedFailure:
     error = finding.error or ""
-    quoted = [Citation(**one.model_dump()) for one in finding.citations]
+    quoted = [Citation(**citation.model_dump()) for citation in finding.citations]
     return CausedFailure(
         member=member,
         cause=finding.cause or "unnamed",
@@ -325,7 +327,7 @@ def _reported(member: Member, finding: FindingSummary) -> CausedFailure:
     )
 
 
-def _judged(member: Member, read: Read) -> CausedFailure | None:
+def _judged_failure(member: Member, read: Read) -> CausedFailure | None:
     record = read(member)
     if record is None:
         return None
@@ -352,12 +354,13 @@ def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, .
             agent_run_id=member.id,
             run_id=member.run_id,
             eval=member.eval,
-            place=f"{one.role} {one.path}:{one.first}" + (f"-{one.last}" if one.last > one.first else ""),
-            text=cut(one.text, LONGEST_PASSAGE),
-            status="relocated" if one.status == "relocated" else "verified",
+            place=f"{citation.role} {citation.path}:{citation.first}"
+            + (f"-{citation.last}" if citation.last > citation.first else ""),
+            text=cut(citation.text, LONGEST_PASSAGE),
+            status="relocated" if citation.status == "relocated" else "verified",
         )
-        for one in citations
-        if one.status != "unverified"
+        for citation in citations
+        if citation.status != "unverified"
     )
 
 
@@ -367,28 +370,34 @@ LONGEST_NAME = 50
 """Maximum characters of the question in a file name."""
 
 
-def put_exploration(library: ReportsFolder, found: Exploration, text: str) -> PlacedDocument:
+def put_exploration(library: ReportsFolder, exploration: Exploration, text: str) -> PlacedDocument:
     """Write the page into the model's folder, or into the folder for collections if several models are explored.
 
     The same question with the same condition, limit and judge has one file.
     """
-    facts = [found.collection_id, found.question, found.where, found.max_runs, found.judge]
-    asked = content_id(facts).removeprefix("sha256:")
-    stem = f"{_folder(found)}/explore_{_name(found.question)}_"
+    facts = [
+        exploration.collection_id,
+        exploration.question,
+        exploration.where,
+        exploration.max_runs,
+        exploration.judge,
+    ]
+    digest = content_id(facts).removeprefix("sha256:")
+    stem = f"{_folder(exploration)}/explore_{_name(exploration.question)}_"
     return place_document(
-        library, "exploration", stem + asked[:8], stem + asked[:24], text, partial(same_question, text)
+        library, "exploration", stem + digest[:8], stem + digest[:24], text, partial(same_question, text)
     )
 
 
-def _folder(found: Exploration) -> str:
-    folders = {model_folder(member.provider, member.model) for member in found.members}
-    return "/".join(folders.pop()) if len(folders) == 1 else f"{COLLECTIONS}/{path_part(found.collection)}"
+def _folder(exploration: Exploration) -> str:
+    folders = {model_folder(member.provider, member.model) for member in exploration.members}
+    return "/".join(folders.pop()) if len(folders) == 1 else f"{COLLECTIONS}/{path_part(exploration.collection)}"
 
 
 def _name(question: str) -> str:
     short = slug(question).lower()[: LONGEST_NAME + 1]
-    whole = short if len(short) <= LONGEST_NAME else short.rpartition("-")[0]
-    return path_part(whole or short)
+    shortened = short if len(short) <= LONGEST_NAME else short.rpartition("-")[0]
+    return path_part(shortened or short)
 
 
 LONGEST_QUESTION = 4000
@@ -442,14 +451,16 @@ async def explore(
         workspace.models.open(name, "observe")
         if not dry_run:
             workspace.consent.check(name)
-    which = choose_collection(workspace, collection)
+    chosen_collection = choose_collection(workspace, collection)
     question = _question(question)
-    every = select_agent_runs(workspace.tables, which.id, where)
-    members = every[:max_runs]
+    matching = select_agent_runs(workspace.tables, chosen_collection.id, where)
+    members = matching[:max_runs]
     if not members:
-        fits = " matches the condition" if where else ""
-        raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to explore")
-    watcher.say(f"{pluralise(len(members), 'agent run')} of collection {which.name}")
+        suffix = " matches the condition" if where else ""
+        raise NotFoundError(
+            f"no agent run of collection {chosen_collection.name!r}{suffix}: there is nothing to explore"
+        )
+    watcher.say(f"{pluralise(len(members), 'agent run')} of collection {chosen_collection.name}")
 
     def read(member: Member) -> Record | None:
         return load_record(workspace.store.runs, workspace.store.analyses, member.run_id, member.id)
@@ -458,7 +469,7 @@ async def explore(
         if dry_run:
             return ExplorationResult(found=None)
         judge, estimate = RULES_ID, None
-        said = await explore_by_rules(workspace.tables, which.id, members, read, watcher)
+        result = await explore_by_rules(workspace.tables, chosen_collection.id, members, read, watcher)
     else:
         judges = open_explore_judges(workspace, name, question)
         plan = await plan_exploration(judges, members, read)
@@ -467,30 +478,30 @@ async def explore(
         if dry_run:
             return ExplorationResult(found=None, estimate=estimate)
         workspace.consent.require(name, estimate=estimate)
-        said = await explore_by_model(judges, plan, members, read, watcher)
-    unread = [run for gap in said.gaps for run in gap.agent_runs]
-    found = Exploration(
+        result = await explore_by_model(judges, plan, members, read, watcher)
+    unread = [run for gap in result.gaps for run in gap.agent_runs]
+    exploration = Exploration(
         question=question,
-        collection=which.name,
-        collection_id=which.id,
+        collection=chosen_collection.name,
+        collection_id=chosen_collection.id,
         where=one_line(redact(clean_text(where))) if where else None,
         max_runs=max_runs,
         judge=judge,
         members=tuple(members),
-        left_out=len(every) - len(members),
-        answer=said.answer,
-        clusters=said.clusters,
-        observations=said.observations,
-        unverified=said.unverified,
-        other=said.other,
-        silent=unmentioned_runs(members, said.observations, unread),
-        gaps=said.gaps,
-        notes=said.notes,
-        usage=said.usage,
+        left_out=len(matching) - len(members),
+        answer=result.answer,
+        clusters=result.clusters,
+        observations=result.observations,
+        unverified=result.unverified,
+        other=result.other,
+        silent=unmentioned_runs(members, result.observations, unread),
+        gaps=result.gaps,
+        notes=result.notes,
+        usage=result.usage,
     )
-    text = exploration_page(found)
-    put = put_exploration(workspace.reports, found, text) if writes else None
-    return ExplorationResult(found=found, text=text, put=put, estimate=estimate)
+    text = exploration_page(exploration)
+    placed = put_exploration(workspace.reports, exploration, text) if writes else None
+    return ExplorationResult(found=exploration, text=text, put=placed, estimate=estimate)
 
 
 def _question(text: str) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from evalscribe.store.collections import CollectionStore
     from evalscribe.store.records import RunStore
 
-Bring = Callable[[Collection, ShowImport], Awaitable[FileImport]]
+ImportFunction = Callable[[Collection, ShowImport], Awaitable[FileImport]]
 """Function that imports one file or run."""
 
 
@@ -92,100 +92,107 @@ async def import_all(
         reference_run=reference_run,
     )
     async with _readers(workspace, dry_run=dry_run) as readers:
-        given = [one for path in paths for one in _given(workspace, path, overrides, readers, dry_run=dry_run)]
+        items = [item for path in paths for item in _import_items(workspace, path, overrides, readers, dry_run=dry_run)]
         collection_store = workspace.store.collections if workspace.has_store or not dry_run else None
         passed_over: dict[str, str] = {}
-        opened = _opened(given, passed_over)
-        into = _collection(
+        opened_items = _open_items(items, passed_over)
+        target = _collection(
             collection_store.collections() if collection_store else (),
             collection,
             collection_id,
             configured=workspace.settings.collection.value,
             otherwise=collection_name(paths[0]),
         )
-        found: dict[str, FileImport] = {}
+        results: dict[str, FileImport] = {}
 
-        async def one_file(file: tuple[_Given, Bring]) -> None:
-            one, bring = file
+        async def import_item(opened_item: tuple[_ImportItem, ImportFunction]) -> None:
+            item, import_one = opened_item
             try:
-                found[one.name] = await bring(into, begin(one.name))
+                results[item.name] = await import_one(target, begin(item.name))
             except DataError as error:
-                _pass_over(one, error, passed_over)
+                _pass_over(item, error, passed_over)
 
         with rare_garbage_collection():
-            await run_concurrently(opened, one_file, workspace.settings.concurrency.value if readers else 1)
-    imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
+            await run_concurrently(opened_items, import_item, workspace.settings.concurrency.value if readers else 1)
+    imports = {item.name: results[item.name] for item, _ in opened_items if item.name in results}
     if not imports:
         raise DataError("\n".join(["none of the files contains runs:", *list(passed_over.values())[:3]]))
-    return CollectionImport(collection=into, imports=imports, passed_over=passed_over)
+    return CollectionImport(collection=target, imports=imports, passed_over=passed_over)
 
 
 def _collection(
-    there: Sequence[Collection], name: str | None, collection_id: str | None, *, configured: str | None, otherwise: str
+    collections: Sequence[Collection],
+    name: str | None,
+    collection_id: str | None,
+    *,
+    configured: str | None,
+    otherwise: str,
 ) -> Collection:
     if configured and not name and not collection_id:
-        named = next((one for one in there if configured in (one.id, one.name)), None)
-        return named or plan_collection(there, None, configured, otherwise)
-    return plan_collection(there, name, collection_id, otherwise)
+        existing = next(
+            (collection for collection in collections if configured in (collection.id, collection.name)), None
+        )
+        return existing or plan_collection(collections, None, configured, otherwise)
+    return plan_collection(collections, name, collection_id, otherwise)
 
 
 @dataclass(frozen=True)
-class _Given:
+class _ImportItem:
     """A file or run to import."""
 
     name: str
-    open: Callable[[], Bring]
+    open: Callable[[], ImportFunction]
     """Open the file. Raises `EvalscribeError` if it contains no runs."""
     named: bool = True
     """True if the user named the file itself; False for a file in a named folder, skipped if it contains no runs."""
 
 
-def _opened(given: Sequence[_Given], passed_over: dict[str, str]) -> list[tuple[_Given, Bring]]:
-    opened = []
-    for one in given:
+def _open_items(items: Sequence[_ImportItem], passed_over: dict[str, str]) -> list[tuple[_ImportItem, ImportFunction]]:
+    opened_items = []
+    for item in items:
         try:
-            opened.append((one, one.open()))
+            opened_items.append((item, item.open()))
         except DataError as error:
-            _pass_over(one, error, passed_over)
-    return opened
+            _pass_over(item, error, passed_over)
+    return opened_items
 
 
-def _pass_over(one: _Given, error: DataError, passed_over: dict[str, str]) -> None:
-    if one.named:
+def _pass_over(item: _ImportItem, error: DataError, passed_over: dict[str, str]) -> None:
+    if item.named:
         raise error
-    passed_over[one.name] = str(error)
+    passed_over[item.name] = str(error)
 
 
-def _given(
+def _import_items(
     workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
-) -> Iterator[_Given]:
+) -> Iterator[_ImportItem]:
     """Yield the files and runs that `path` names. Raises `EvalscribeError`."""
-    place = Path(path)
+    file_path = Path(path)
     of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
     of_run = partial(_run, workspace, overrides=overrides, dry_run=dry_run)
     if path == SAMPLE:
-        yield _Given(name=path, open=partial(of_file, checkpoints_file()))
-    elif _is_run(path, place) or place.name == SUMMARY:
-        yield _Given(name=path, open=partial(of_run, path))
-    elif place.is_dir():
-        for file in run_files(place):
-            whole = (file / SUMMARY).is_file() or file.name == SUMMARY
-            opens = partial(of_run, str(file)) if whole else partial(of_file, file, in_folder=True)
-            yield _Given(name=str(file), open=opens, named=file == place)
+        yield _ImportItem(name=path, open=partial(of_file, checkpoints_file()))
+    elif _is_run(path, file_path) or file_path.name == SUMMARY:
+        yield _ImportItem(name=path, open=partial(of_run, path))
+    elif file_path.is_dir():
+        for file in run_files(file_path):
+            is_snapshot = (file / SUMMARY).is_file() or file.name == SUMMARY
+            opens = partial(of_run, str(file)) if is_snapshot else partial(of_file, file, in_folder=True)
+            yield _ImportItem(name=str(file), open=opens, named=file == file_path)
     else:
-        yield _Given(name=path, open=partial(of_file, place))
+        yield _ImportItem(name=path, open=partial(of_file, file_path))
 
 
-def _is_run(path: str, place: Path) -> bool:
+def _is_run(path: str, file_path: Path) -> bool:
     """Return whether `path` names a run of a deployment: an address, or an id that is not a path."""
     try:
-        there = place.exists()
+        exists = file_path.exists()
     except (OSError, ValueError):
-        there = False
-    return not there and ("://" in path or not ("/" in path or "." in path))
+        exists = False
+    return not exists and ("://" in path or not ("/" in path or "." in path))
 
 
-def _parts(workspace: Workspace, *, dry_run: bool) -> "tuple[RunStore | None, CollectionStore | None]":
+def _stores(workspace: Workspace, *, dry_run: bool) -> "tuple[RunStore | None, CollectionStore | None]":
     return (None, None) if dry_run else (workspace.store.runs, workspace.store.collections)
 
 
@@ -197,38 +204,38 @@ def _file(
     readers: "Readers | None",
     dry_run: bool,
     in_folder: bool = False,
-) -> Bring:
-    archive = workspace.store.runs if workspace.has_store else None
-    opened = open_file(archive, path, overrides, in_folder=in_folder)
-    whole_path = path.resolve()
+) -> ImportFunction:
+    run_store = workspace.store.runs if workspace.has_store else None
+    file = open_file(run_store, path, overrides, in_folder=in_folder)
+    absolute_path = path.resolve()
 
-    async def bring(collection: Collection, show: ShowImport) -> FileImport:
+    async def import_one(collection: Collection, show: ShowImport) -> FileImport:
         if readers is None:
-            archive, collection_store = _parts(workspace, dry_run=dry_run)
-            done = await import_file(
-                archive, collection_store, opened.records, collection, show, said=overrides.names_set
+            run_store, collection_store = _stores(workspace, dry_run=dry_run)
+            result = await import_file(
+                run_store, collection_store, file.records, collection, show, overridden=overrides.names_set
             )
-            return done.model_copy(update={"recognised_by": opened.why})
-        piece = FilePiece(path=whole_path, overrides=opened.overrides, collection=collection)
-        done = await _read_apart(readers, piece)
-        show(sum(done.statuses.values()), 1.0)
-        return done.model_copy(update={"recognised_by": opened.why})
+            return result.model_copy(update={"recognised_by": file.why})
+        piece = FilePiece(path=absolute_path, overrides=file.overrides, collection=collection)
+        result = await _read_in_worker(readers, piece)
+        show(sum(result.statuses.values()), 1.0)
+        return result.model_copy(update={"recognised_by": file.why})
 
-    return bring
+    return import_one
 
 
-def _run(workspace: Workspace, path: str, *, overrides: RunOverrides, dry_run: bool) -> Bring:
+def _run(workspace: Workspace, path: str, *, overrides: RunOverrides, dry_run: bool) -> ImportFunction:
     overrides.require_used((), f"{path} is a run")
 
-    async def bring(collection: Collection, show: ShowImport) -> FileImport:
-        archive, collection_store = _parts(workspace, dry_run=dry_run)
+    async def import_one(collection: Collection, show: ShowImport) -> FileImport:
+        run_store, collection_store = _stores(workspace, dry_run=dry_run)
         try:
             async with open_source(workspace, path) as source:
-                return await import_source(archive, collection_store, source, collection, show)
+                return await import_source(run_store, collection_store, source, collection, show)
         except NotFoundError as error:
             raise NotFoundError(f"{error} (and file {path!r} not found)", fields=error.fields) from None
 
-    return bring
+    return import_one
 
 
 class FilePiece(Frozen):
@@ -247,7 +254,7 @@ Readers = WorkerPool[FilePiece, FileImport]
 class Importer:
     """A `Factory` of workers that import files. The store's address, with its password, is sent to the workers."""
 
-    place: Path | str | None
+    store_place: Path | str | None
     """Folder or address of the store; None to store nothing."""
     version: str = __version__
 
@@ -255,25 +262,25 @@ class Importer:
     async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[FilePiece, FileImport]]:  # noqa: ARG002
         from evalscribe.store.store import open_storage
 
-        with ExitStack() as opened:
-            opened.enter_context(rare_garbage_collection())
-            archive, collection_store = None, None
-            if self.place is not None:
-                store = opened.enter_context(closing(open_storage(self.place)))
-                archive, collection_store = store.runs, store.collections
+        with ExitStack() as stack:
+            stack.enter_context(rare_garbage_collection())
+            run_store, collection_store = None, None
+            if self.store_place is not None:
+                store = stack.enter_context(closing(open_storage(self.store_place)))
+                run_store, collection_store = store.runs, store.collections
 
-            async def bring(piece: FilePiece) -> FileImport:
-                opened = open_file(archive, piece.path, piece.overrides, in_folder=True)  # checked by the sender
+            async def import_one(piece: FilePiece) -> FileImport:
+                file = open_file(run_store, piece.path, piece.overrides, in_folder=True)  # checked by the sender
                 return await import_file(
-                    archive,
+                    run_store,
                     collection_store,
-                    opened.records,
+                    file.records,
                     piece.collection,
                     show_nothing,
-                    said=piece.overrides.names_set,
+                    overridden=piece.overrides.names_set,
                 )
 
-            yield bring
+            yield import_one
 
 
 def show_nothing(_evals: int, _progress: float) -> None:
@@ -291,19 +298,19 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
         yield None
         return
     settings = workspace.settings
-    place = None if dry_run else settings.store_place
-    if isinstance(place, Path) and settings.ray_address.value is not None:
+    store_place = None if dry_run else settings.store_place
+    if isinstance(store_place, Path) and settings.ray_address.value is not None:
         raise UsageError("workers on other machines need a store that all of them reach: set EVALSCRIBE_STORE_URL")
     try:
-        async with engine.pool(Importer(place)) as readers:
+        async with engine.pool(Importer(store_place)) as readers:
             yield readers
     finally:
         await engine.close()
 
 
-async def _read_apart(readers: Readers, piece: FilePiece) -> FileImport:
+async def _read_in_worker(readers: Readers, piece: FilePiece) -> FileImport:
     """Read a file in a worker. Raises `UnavailableError` if the worker dies."""
-    done = await readers(piece)
-    if isinstance(done, LostWork):
-        raise UnavailableError(f"{piece.path} could not be read: {done.reason}")
-    return done
+    result = await readers(piece)
+    if isinstance(result, LostWork):
+        raise UnavailableError(f"{piece.path} could not be read: {result.reason}")
+    return result

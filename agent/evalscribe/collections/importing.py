@@ -60,22 +60,22 @@ def open_file(
     Raises the errors of `recognise`.
     """
     try:
-        found = recognise(path, overrides, in_folder=in_folder)
-        is_table = "map" in found.format.used
+        recognised = recognise(path, overrides, in_folder=in_folder)
+        is_table = "map" in recognised.format.used
     except DataError:  # a table may only be recognised with the columns of its last import
         if run_store is None or overrides.columns or path.is_dir() or not _may_be_table(path):
             raise
-        found, is_table = None, True
-    known = run_store.run(first_run_id(path)) if run_store and is_table and not overrides.columns else None
-    if known is not None:
-        threshold = known.threshold if overrides.threshold is None else overrides.threshold
-        overrides = overrides.model_copy(update={"columns": dict(known.columns), "threshold": threshold})
-    if found is None or known is not None:
-        found = recognise(path, overrides, in_folder=in_folder)
-    records = found.format.open(path, overrides)
+        recognised, is_table = None, True
+    stored_run = run_store.run(first_run_id(path)) if run_store and is_table and not overrides.columns else None
+    if stored_run is not None:
+        threshold = stored_run.threshold if overrides.threshold is None else overrides.threshold
+        overrides = overrides.model_copy(update={"columns": dict(stored_run.columns), "threshold": threshold})
+    if recognised is None or stored_run is not None:
+        recognised = recognise(path, overrides, in_folder=in_folder)
+    records = recognised.format.open(path, overrides)
     if run_store and isinstance(records, EvalReader):
         records.known = run_store.run
-    return OpenedFile(name or path.name, records, found.why, overrides)
+    return OpenedFile(name or path.name, records, recognised.why, overrides)
 
 
 def _may_be_table(path: Path) -> bool:
@@ -122,7 +122,7 @@ async def import_file(
     collection: Collection | None,
     show: ShowImport,
     *,
-    said: Sequence[str] = (),
+    overridden: Sequence[str] = (),
 ) -> FileImport:
     """Import a file batch by batch. Complete batches stay stored even if the import fails or is killed.
 
@@ -132,25 +132,25 @@ async def import_file(
         records: The file's runs and records.
         collection: Collection of the runs; None to store them without one.
         show: Receives progress.
-        said: Which of provider, model and experiment the user set; if the run is stored, the others are kept.
+        overridden: Which of provider, model and experiment the user set; if the run is stored, the others are kept.
 
     Raises:
         EvalscribeError: The file contains no readable run, or the store cannot be used.
     """
     tally = _Tally()
-    batches = _batches(_read(run_store, records, said), tally, records)
+    batches = _batches(_read(run_store, records, overridden), tally, records)
     first = True
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-        tally.added += _stored(run_store, collection_store if first else None, collection, batch.runs, batch.records)
+        tally.added += _store(run_store, collection_store if first else None, collection, batch.runs, batch.records)
         first = False
         show(tally.evals, records.progress)
     if tally.stopped is not None and not tally.evals:
         raise tally.stopped
-    done = tally.told(records.format, records.left_out, collection)
-    return done.model_copy(update={"lost": tuple(records.lost), "table": records.table})
+    result = tally.result(records.format, records.left_out, collection)
+    return result.model_copy(update={"lost": tuple(records.lost), "table": records.table})
 
 
-def _stored(
+def _store(
     run_store: "RunStore | None",
     collection_store: "CollectionStore | None",
     collection: Collection | None,
@@ -165,36 +165,36 @@ def _stored(
     return run_store.add(collection.id if collection else None, runs, records)
 
 
-def _read(run_store: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+def _read(run_store: "RunStore | None", records: Records, overridden: Sequence[str]) -> Iterator[Run | Record]:
     if run_store is None or records.format == EXPLICIT:
         return records.read()
-    return _keep_stated_models(records.read(), run_store.run, said)
+    return _keep_stated_models(records.read(), run_store.run, overridden)
 
 
 def _keep_stated_models(
-    read: Iterator[Run | Record], known: Callable[[str], Run | None], said: Sequence[str]
+    entries: Iterator[Run | Record], find_run: Callable[[str], Run | None], overridden: Sequence[str]
 ) -> Iterator[Run | Record]:
     """Replace provider, model and experiment of runs by those already stored, except what the user set."""
     agents: dict[str, tuple[Run, Run]] = {}
-    for one in read:
-        if isinstance(one, Run):
-            kept = _kept(one, known(one.id), said)
-            agents[one.id] = (one, kept)
-            yield kept
+    for entry in entries:
+        if isinstance(entry, Run):
+            updated = _keep_stored_names(entry, find_run(entry.id), overridden)
+            agents[entry.id] = (entry, updated)
+            yield updated
         else:
-            yield _of(one, *agents[one.run_id]) if one.run_id in agents else one
+            yield _update_agent(entry, *agents[entry.run_id]) if entry.run_id in agents else entry
 
 
-def _kept(run: Run, known: Run | None, said: Sequence[str]) -> Run:
-    if known is None:
+def _keep_stored_names(run: Run, stored_run: Run | None, overridden: Sequence[str]) -> Run:
+    if stored_run is None:
         return run
-    stays = {"provider": known.provider, "model": known.model, "experiment": known.experiment}
-    return run.model_copy(update={name: value for name, value in stays.items() if name not in said})
+    stored_names = {"provider": stored_run.provider, "model": stored_run.model, "experiment": stored_run.experiment}
+    return run.model_copy(update={name: value for name, value in stored_names.items() if name not in overridden})
 
 
-def _of(record: Record, read: Run, kept: Run) -> Record:
+def _update_agent(record: Record, original: Run, updated: Run) -> Record:
     """Update a record's agent metadata to match the stored run, if the reader took the metadata from the run."""
-    before, after = agent_metadata(read), agent_metadata(kept)
+    before, after = agent_metadata(original), agent_metadata(updated)
     if record.metadata.get("agent") != before or before == after:
         return record
     return record.model_copy(update={"metadata": {**record.metadata, "agent": after}})
@@ -210,38 +210,38 @@ async def import_source(
     """Store the failed evals of a source's run with their evidence. Raises the errors of `import_file`."""
     run = await source.run()
     tally = _Tally()
-    tally.saw(run)
+    tally.count(run)
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
         left_out["an eval that did not fail; the source counts such evals but does not list them"] = unnamed
     for start in range(0, max(1, len(run.failures)), FETCHES):  # at least one pass, to store a run without failures
-        some = run.failures[start : start + FETCHES]
-        records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
+        evals = run.failures[start : start + FETCHES]
+        records = tuple(_record(run, evidence) for evidence in await asyncio.gather(*map(source.evidence, evals)))
         for record in records:
-            tally.saw(record)
+            tally.count(record)
         last = start + FETCHES >= len(run.failures)
         runs = (run,) if last else (run.as_importing,) if start == 0 else ()
-        tally.added += _stored(run_store, collection_store if start == 0 else None, collection, runs, records)
+        tally.added += _store(run_store, collection_store if start == 0 else None, collection, runs, records)
         show(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
-    return tally.told("convex", left_out, collection)
+    return tally.result("convex", left_out, collection)
 
 
-def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
+def _record(run: Run, evidence: Evidence | UnreadableEvidence) -> Record:
     """Convert a failed eval into a record; if the evidence is unreadable, from the data in the run's summary."""
-    if isinstance(found, UnreadableEvidence):
-        found = Evidence(eval=found.eval, missing=(found.reason,))
-    task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
+    if isinstance(evidence, UnreadableEvidence):
+        evidence = Evidence(eval=evidence.eval, missing=(evidence.reason,))
+    task = f"{evidence.eval.category}/{evidence.eval.name}" if evidence.eval.category else evidence.eval.name
     return Record(
         run_id=run.id,
-        eval=found.eval,
+        eval=evidence.eval,
         metadata={
             "task": task,
             "scores": {"passed": 0.0},
             "agent": {"model_name": run.model, "provider": run.provider},
         },
-        steps=found.steps,
-        documents=tuple(one for one in found.documents if one.role != "transcript"),
-        missing=found.missing,
+        steps=evidence.steps,
+        documents=tuple(document for document in evidence.documents if document.role != "transcript"),
+        missing=evidence.missing,
     )
 
 
@@ -256,25 +256,25 @@ class _Tally:
     def evals(self) -> int:
         return sum(sum(counts.values()) for counts in self.statuses.values())
 
-    def saw(self, one: Run | Record) -> None:
-        if isinstance(one, Run):
-            self.runs[one.id] = one
-            self.statuses.setdefault(one.id, Counter())
+    def count(self, entry: Run | Record) -> None:
+        if isinstance(entry, Run):
+            self.runs[entry.id] = entry
+            self.statuses.setdefault(entry.id, Counter())
         else:
-            self.statuses[one.run_id][one.eval.status] += 1
+            self.statuses[entry.run_id][entry.eval.status] += 1
 
-    def told(self, format: str, left_out: Mapping[str, int], collection: Collection | None) -> FileImport:
+    def result(self, format: str, left_out: Mapping[str, int], collection: Collection | None) -> FileImport:
         return FileImport(
             collection=collection,
             format=format,
-            runs=tuple(self._counted(run) for run in self.runs.values()),
+            runs=tuple(self._with_counts(run) for run in self.runs.values()),
             statuses=dict(sum(self.statuses.values(), Counter())),
             added=self.added,
             left_out=dict(left_out),
             stopped=self.stopped.text(flag) if self.stopped else None,
         )
 
-    def _counted(self, run: Run) -> Run:
+    def _with_counts(self, run: Run) -> Run:
         counts = self.statuses[run.id]
         if run.total > counts.total():
             return run  # The source counts evals that it does not list.
@@ -282,18 +282,18 @@ class _Tally:
         return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
 
 
-def _batches(read: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
+def _batches(entries: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
     """Group records into batches of bounded size. If reading stops early, the reason is stored in `tally`."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
-    for one in _until_error(read, tally):
-        tally.saw(one)
-        if isinstance(one, Run):
-            runs.append(one)
+    for entry in _until_error(entries, tally):
+        tally.count(entry)
+        if isinstance(entry, Run):
+            runs.append(entry)
             continue
-        records.append(one)
-        size += characters(one)
+        records.append(entry)
+        size += characters(entry)
         if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
             yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
             runs, records, size = [], [], 0
@@ -307,17 +307,19 @@ def _batches(read: Iterator[Run | Record], tally: _Tally, source: Records) -> It
         yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
 
 
-def _until_error(read: Iterator[Run | Record], tally: _Tally) -> Iterator[Run | Record]:
+def _until_error(entries: Iterator[Run | Record], tally: _Tally) -> Iterator[Run | Record]:
     try:
-        yield from read
+        yield from entries
     except EvalscribeError as error:
         tally.stopped = error
 
 
 def characters(record: Record) -> int:
     """Estimate the characters of text in a record."""
-    said = sum(len(message.content) for transcript in record.transcripts for message in transcript.messages)
-    return said + sum(len(document.text) for document in record.documents)
+    message_characters = sum(
+        len(message.content) for transcript in record.transcripts for message in transcript.messages
+    )
+    return message_characters + sum(len(document.text) for document in record.documents)
 
 
 _SELDOM = 200_000

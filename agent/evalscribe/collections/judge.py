@@ -56,19 +56,19 @@ class Judgements(Frozen):
 
     @property
     def failures(self) -> tuple[Judgement, ...]:
-        return tuple(one for one in self.results if one.result_type == ResultType.FAILURE)
+        return tuple(judgement for judgement in self.results if judgement.result_type == ResultType.FAILURE)
 
     @property
     def citations(self) -> CitationCounts:
-        return sum((one.citations for one in self.results), CitationCounts())
+        return sum((judgement.citations for judgement in self.results), CitationCounts())
 
     @property
     def error(self) -> EvalscribeError | None:
         """The error to raise if no subject could be judged; None otherwise."""
         if not self.results or len(self.failures) < len(self.results):
             return None
-        cause = main_cause(one.failure_cause for one in self.failures)
-        reason = next(one.reason for one in self.failures if one.failure_cause == cause)
+        cause = main_cause(judgement.failure_cause for judgement in self.failures)
+        reason = next(judgement.reason for judgement in self.failures if judgement.failure_cause == cause)
         return no_answer_error(cause, f"nothing could be judged: {reason}; earlier results stay as they are")
 
 
@@ -129,41 +129,41 @@ async def judge(
     """
     if dry_run:
         workspace.estimate_only()
-    async with AsyncExitStack() as opened:
-        builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
-        by = rubric_of(workspace, builder, rubric, collection)
+    async with AsyncExitStack() as stack:
+        builder = JudgeBuilder(workspace, await stack.enter_async_context(open_engine_judge(workspace)))
+        chosen_rubric = rubric_of(workspace, builder, rubric, collection)
         # Open the judge last: a wrong name must be reported before a missing key.
         if names:
-            there = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher).found(
+            available = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, stack), watcher).find(
                 names
             )
         else:
-            there = tuple(collection_members(workspace, collection, where).values())
-        chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
-        models = builder.model_names(by, judge)
+            available = tuple(collection_members(workspace, collection, where).values())
+        chosen_judge = builder.loaded(chosen_rubric, judge, fresh=workspace.options.fresh)
+        models = builder.model_names(chosen_rubric, judge)
         if judge not in (None, CASCADE):
             workspace.consent.name(*models)
         if not dry_run:
             workspace.consent.check(*models)
         for note in builder.notes:
             watcher.say(note)
-        waiting = there[:most]
+        subjects = available[:most]
         outcome = JudgeOutcome(
-            rubric=f"{by.id}@{by.version}",
+            rubric=f"{chosen_rubric.id}@{chosen_rubric.version}",
             judge=chosen_judge.id,
-            subjects=len(waiting),
-            left_out=len(there) - len(waiting),
+            subjects=len(subjects),
+            left_out=len(available) - len(subjects),
             notes=builder.notes,
         )
-        estimate = Estimate() if judge == RULES else estimate_judging(chosen_judge, waiting)
+        estimate = Estimate() if judge == RULES else estimate_judging(chosen_judge, subjects)
         if dry_run:
             return outcome.model_copy(update={"estimate": estimate})
         if estimate.input_tokens:
-            number = pluralise(len(waiting), "subject")
-            watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less cached answers")
+            count = pluralise(len(subjects), "subject")
+            watcher.say(f"{chosen_judge.id} for {count}: {estimate.summary}, less cached answers")
             workspace.consent.require(*models, estimate=estimate)
-        knew, at_once = builder.results.knew, concurrency(workspace)
-        results = await judge_all(chosen_judge, waiting, watcher, knew=knew, concurrency=at_once)
+        was_cached, limit = builder.results.knew, concurrency(workspace)
+        results = await judge_all(chosen_judge, subjects, watcher, was_cached=was_cached, concurrency=limit)
         spent = dict(workspace.models.spent())
     return outcome.model_copy(update={"judgements": Judgements(results=results, spent=spent)})
 
@@ -172,14 +172,14 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
     """Find a rubric of the collection by name or id, else a shared rubric with this name."""
     if collection is None or collection == DEFAULT_COLLECTION:
         return builder.rubric(name)
-    own = choose_collection(workspace, collection)
+    chosen_collection = choose_collection(workspace, collection)
     try:
-        return workspace.store.collections.rubric(own.id, *parse_rubric_name(name))
+        return workspace.store.collections.rubric(chosen_collection.id, *parse_rubric_name(name))
     except EvalscribeError as error:
         try:
             return builder.rubric(name)
         except NotFoundError as shared:
-            raise error if workspace.store.collections.rubrics(own.id) else shared from None
+            raise error if workspace.store.collections.rubrics(chosen_collection.id) else shared from None
 
 
 def concurrency(workspace: Workspace) -> int:
@@ -189,81 +189,81 @@ def concurrency(workspace: Workspace) -> int:
 
 async def judge_all(
     judge: LoadedJudge,
-    waiting: Sequence[PendingSubject],
+    subjects: Sequence[PendingSubject],
     watcher: AnalysisWatcher,
     *,
-    knew: Callable[[JudgeResult], bool],
+    was_cached: Callable[[JudgeResult], bool],
     concurrency: int = 4,
 ) -> tuple[Judgement, ...]:
     """Judge every subject concurrently and store each result at once. An error of one subject becomes a `FAILURE`.
 
     Raises `EvalscribeError` for errors that concern all subjects; finished results stay stored.
     """
-    found: dict[int, tuple[Judgement, ...]] = {}
+    results: dict[int, tuple[Judgement, ...]] = {}
 
-    async def one(numbered: tuple[int, PendingSubject]) -> None:
+    async def judge_one(numbered: tuple[int, PendingSubject]) -> None:
         number, subject = numbered
-        found[number] = (await judge_subjects(judge, subject, knew)).results
-        n = f"{len(found):>{len(str(len(waiting)))}}/{len(waiting)}"
-        for result in found[number]:
+        results[number] = (await judge_subjects(judge, subject, was_cached)).results
+        n = f"{len(results):>{len(str(len(subjects)))}}/{len(subjects)}"
+        for result in results[number]:
             watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
-    await run_concurrently(enumerate(waiting), one, min(concurrency, len(waiting) or 1))
-    return tuple(result for number in sorted(found) for result in found[number])
+    await run_concurrently(enumerate(subjects), judge_one, min(concurrency, len(subjects) or 1))
+    return tuple(result for number in sorted(results) for result in results[number])
 
 
 async def judge_subjects(
-    judge: LoadedJudge, waiting: PendingSubject, knew: Callable[[JudgeResult], bool]
+    judge: LoadedJudge, subject: PendingSubject, was_cached: Callable[[JudgeResult], bool]
 ) -> JudgedSubjects:
     """Judge one subject. Only this function converts unexpected errors into results of the subject.
 
     Args:
-        knew: Returns True if a result was cached before this command.
+        was_cached: Returns True if a result was cached before this command.
     """
     try:
-        loaded = waiting.take()
+        loaded = subject.take()
         if isinstance(loaded, str):
-            return _failure(judge, waiting, loaded)
-        return _judged(await judge.judge(loaded), knew)
+            return _failure(judge, subject, loaded)
+        return _judged_subjects(await judge.judge(loaded), was_cached)
     except EvalscribeError:
         raise
     except Exception as error:
-        said = " ".join(redact(str(error)).split())
-        return _failure(judge, waiting, f"the judge broke: {type(error).__name__}: {said}"[:REASON_LENGTH])
+        message = " ".join(redact(str(error)).split())
+        return _failure(judge, subject, f"the judge broke: {type(error).__name__}: {message}"[:REASON_LENGTH])
 
 
-def estimate_judging(judge: LoadedJudge, waiting: Sequence[PendingSubject]) -> Estimate:
+def estimate_judging(judge: LoadedJudge, subjects: Sequence[PendingSubject]) -> Estimate:
     """Return the maximum usage of judging these subjects if nothing is cached.
 
     Keeps loaded subjects in memory for judging, up to `MOST_LOADED` tokens.
     """
     total = Estimate()
-    for one in waiting:
-        if isinstance(loaded := one.load(), LoadedSubject):
+    for subject in subjects:
+        if isinstance(loaded := subject.load(), LoadedSubject):
             total += judge.estimate(loaded)
             if total.input_tokens <= MOST_LOADED:
-                one.keep(loaded)
+                subject.keep(loaded)
     return total
 
 
-def _judged(said: JudgeOutput, knew: Callable[[JudgeResult], bool]) -> JudgedSubjects:
+def _judged_subjects(output: JudgeOutput, was_cached: Callable[[JudgeResult], bool]) -> JudgedSubjects:
     results = (
-        _judgement(result, rubric, said).model_copy(update={"known": knew(result)})
-        for result, rubric in zip(said.results, said.rubrics, strict=True)
+        _judgement(result, rubric, output).model_copy(update={"known": was_cached(result)})
+        for result, rubric in zip(output.results, output.rubrics, strict=True)
     )
-    return JudgedSubjects(results=tuple(results), usage=said.usage)
+    return JudgedSubjects(results=tuple(results), usage=output.usage)
 
 
-def _judgement(result: JudgeResult, rubric: Rubric, said: JudgeOutput) -> Judgement:
-    cited = Judgement.from_judge_result(result, rubric.output_schema, said.subject)
-    return Judgement(**{**dict(cited), "stage": said.stage, "label": _label(result, rubric)})
+def _judgement(result: JudgeResult, rubric: Rubric, output: JudgeOutput) -> Judgement:
+    cited = Judgement.from_judge_result(result, rubric.output_schema, output.subject)
+    return Judgement(**{**dict(cited), "stage": output.stage, "label": _label(result, rubric)})
 
 
 def _label(result: JudgeResult, rubric: Rubric) -> dict[str, Any]:
     return {key: result.output[key] for key in agreement_keys(rubric.output_schema) if key in result.output}
 
 
-def _failure(judge: LoadedJudge, waiting: PendingSubject, reason: str) -> JudgedSubjects:
-    result = not_judged(waiting.name, judge.rubric, judge.id, reason)
+def _failure(judge: LoadedJudge, subject: PendingSubject, reason: str) -> JudgedSubjects:
+    result = not_judged(subject.name, judge.rubric, judge.id, reason)
     return JudgedSubjects(results=(Judgement(**dict(result)),))

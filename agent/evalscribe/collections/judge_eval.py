@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from evalscribe.store.datasets import DatasetStore
 
 
-_NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+))?")
+_DATASET_NAME = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+))?")
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,20 @@ class LabelledSource:
     """JSON texts of labelled subjects, each with the number (from 1) of its line or item."""
 
 
-def open_labelled(workspace: Workspace, named: str, field: "LabelField") -> LabelledSource:
+def open_labelled(workspace: Workspace, name: str, field: "LabelField") -> LabelledSource:
     """Read labelled subjects from a file, else from a dataset `NAME[@V][:SPLIT]`.
 
     Raises:
         NotFoundError: Neither exists.
         DataError: The file is not text.
     """
-    path = Path(named)
-    if path.exists() or path.suffix in (".jsonl", ".json") or "/" in named:
+    path = Path(name)
+    if path.exists() or path.suffix in (".jsonl", ".json") or "/" in name:
         return labelled_file(path)
     try:
-        return labelled_dataset(workspace.store.datasets, named, field)
+        return labelled_dataset(workspace.store.datasets, name, field)
     except NotFoundError as error:
-        raise NotFoundError(f"file {named} not found, and {error}", fields=error.fields) from None
+        raise NotFoundError(f"file {name} not found, and {error}", fields=error.fields) from None
 
 
 def labelled_file(path: Path) -> LabelledSource:
@@ -93,13 +93,13 @@ def labelled_file(path: Path) -> LabelledSource:
     return LabelledSource(str(path), path.parent, lines)
 
 
-def labelled_dataset(datasets: "DatasetStore", named: str, field: "LabelField") -> LabelledSource:
+def labelled_dataset(datasets: "DatasetStore", name: str, field: "LabelField") -> LabelledSource:
     """Read the items of `NAME[@V][:SPLIT]`.
 
     The input is the subject. The expected output is the label, or an object with the label under the field's path or
     under `label`. Raises `NotFoundError` listing the known names.
     """
-    dataset, version_name, split = _parts(datasets, named)
+    dataset, version_name, split = _parse_dataset_name(datasets, name)
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
     lines = tuple(_lines(datasets.items(version.id), split, field))
     if not lines:
@@ -107,13 +107,13 @@ def labelled_dataset(datasets: "DatasetStore", named: str, field: "LabelField") 
     return LabelledSource(f"{dataset.name}@{version.number}{f':{split}' if split else ''}", Path(), lines)
 
 
-def _parts(datasets: "DatasetStore", named: str) -> tuple[Dataset, str | None, str | None]:
+def _parse_dataset_name(datasets: "DatasetStore", name: str) -> tuple[Dataset, str | None, str | None]:
     """Parse `NAME[@V][:SPLIT]` into dataset, version and split, unless a dataset has exactly this name."""
-    if whole := datasets.find(named):
-        return whole, None, None
-    match = _NAMED.fullmatch(named)
+    if dataset := datasets.find(name):
+        return dataset, None, None
+    match = _DATASET_NAME.fullmatch(name)
     if match is None:
-        return find_dataset(datasets, named), None, None
+        return find_dataset(datasets, name), None, None
     return find_dataset(datasets, match["name"]), match["version"], match["split"]
 
 
@@ -131,8 +131,8 @@ def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
         return {"label": expected}
     if "label" in expected and "label" not in field.schema.get("properties", {}):
         return {"label": expected["label"]}
-    found = field.of(expected)
-    return {} if found is None else {"label": found}
+    value = field.of(expected)
+    return {} if value is None else {"label": value}
 
 
 def _read(path: Path) -> str:
@@ -148,7 +148,7 @@ T = TypeVar("T")
 
 Members = Callable[[], Mapping[str, PendingSubject]]
 
-MOST_TOLD = 5
+MOST_PROBLEMS = 5
 """Maximum bad lines named in one error."""
 KINDS = ("run", "agent_run_id", "agent_run", "file", "evidence")
 """Kinds of subjects."""
@@ -183,7 +183,7 @@ class LabelledSubject:
 
     line: int
     label: JsonValue
-    waiting: PendingSubject
+    pending: PendingSubject
 
 
 class LabelledSubjects:
@@ -208,7 +208,7 @@ class LabelledSubjects:
         self._check()
         runs = await self._runs(lines, finder)
         examples = [example for number, line in lines if (example := self._example(number, line, runs))]
-        self._twice(examples)
+        self._check_duplicates(examples)
         self._check()
         return tuple(examples)
 
@@ -216,61 +216,63 @@ class LabelledSubjects:
         texts = self._source.lines
         if not texts:
             raise DataError(f"{self._source.name}: contains no labelled subjects")
-        lines = [(number, self._tried(number, partial(parse_labelled, text, self._field))) for number, text in texts]
+        lines = [(number, self._try(number, partial(parse_labelled, text, self._field))) for number, text in texts]
         return [(number, line) for number, line in lines if line is not None]
 
     async def _runs(
         self, lines: Iterable[tuple[int, LabelledLine]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
         """Load the failed evals that lines refer to. The keys are run and eval as written in the line."""
-        found: dict[tuple[str, str], PendingSubject] = {}
-        asked: dict[str, list[tuple[int, str | None]]] = {}
+        subjects: dict[tuple[str, str], PendingSubject] = {}
+        evals_by_run: dict[str, list[tuple[int, str | None]]] = {}
         for number, line in lines:
             if line.subject.run is not None:
-                asked.setdefault(line.subject.run, []).append((number, line.subject.eval))
-        for name, evals in asked.items():
+                evals_by_run.setdefault(line.subject.run, []).append((number, line.subject.eval))
+        for name, evals in evals_by_run.items():
             try:
                 choice = await finder.run(name)
             except (NotFoundError, DataError) as error:
-                self._bad(evals[0][0], f"subject.run: {error}")
+                self._add_problem(evals[0][0], f"subject.run: {error}")
                 continue
-            found |= await self._evals(name, choice, evals, finder)
-        return found
+            subjects |= await self._evals(name, choice, evals, finder)
+        return subjects
 
     async def _evals(
         self, name: str, choice: ChosenRun, evals: Iterable[tuple[int, str | None]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
-        named = {}
+        chosen_evals = {}
         for number, eval in evals:
             try:
-                own = find_failure(choice.run, eval) if eval else next(iter(choice.evals), None)
+                failure = find_failure(choice.run, eval) if eval else next(iter(choice.evals), None)
             except EvalscribeError as error:
-                self._bad(number, f"subject.eval: {error}")
+                self._add_problem(number, f"subject.eval: {error}")
                 continue
-            if own is None:
-                self._bad(number, "subject.eval: missing")
+            if failure is None:
+                self._add_problem(number, "subject.eval: missing")
                 continue
-            named[name, eval or ""] = own
-        choice.evals = list(named.values())
-        waiting = {one.name: one for one in (await finder.gathered(choice) if named else ())}
-        return {key: waiting[f"{choice.run.id}/{eval.path}"] for key, eval in named.items()}
+            chosen_evals[name, eval or ""] = failure
+        choice.evals = list(chosen_evals.values())
+        subjects = {subject.name: subject for subject in (await finder.gather(choice) if chosen_evals else ())}
+        return {key: subjects[f"{choice.run.id}/{eval.path}"] for key, eval in chosen_evals.items()}
 
     def _example(
         self, number: int, line: LabelledLine, runs: dict[tuple[str, str], PendingSubject]
     ) -> LabelledSubject | None:
         subject = line.subject
         if subject.run is not None:
-            waiting = runs.get((subject.run, subject.eval or ""))
+            pending = runs.get((subject.run, subject.eval or ""))
         elif subject.agent_run_id is not None:
-            waiting = self._members().get(subject.agent_run_id)
-            if waiting is None:
-                self._bad(number, f"subject.agent_run_id: {subject.agent_run_id} is not among the selected agent runs")
+            pending = self._members().get(subject.agent_run_id)
+            if pending is None:
+                self._add_problem(
+                    number, f"subject.agent_run_id: {subject.agent_run_id} is not among the selected agent runs"
+                )
         elif subject.evidence is not None:
-            waiting = self._tried(number, lambda: _frozen(number, subject))
+            pending = self._try(number, lambda: _snapshot_subject(number, subject))
         else:
-            run = self._tried(number, lambda: self._agent_run(subject))
-            waiting = pending_agent_run(run) if run else None
-        return LabelledSubject(number, line.label, waiting) if waiting else None
+            run = self._try(number, lambda: self._agent_run(subject))
+            pending = pending_agent_run(run) if run else None
+        return LabelledSubject(number, line.label, pending) if pending else None
 
     def _agent_run(self, subject: SubjectLine) -> AgentRun:
         if subject.agent_run is not None:
@@ -280,32 +282,32 @@ class LabelledSubjects:
             raise DataError(f"subject.file: {subject.file} contains {len(runs)} agent runs, not one")
         return runs[0]
 
-    def _twice(self, examples: Iterable[LabelledSubject]) -> None:
+    def _check_duplicates(self, examples: Iterable[LabelledSubject]) -> None:
         first: dict[str, int] = {}
         for example in examples:
-            loaded = example.waiting.load() if not example.waiting.is_eval else example.waiting.name
+            loaded = example.pending.load() if not example.pending.is_eval else example.pending.name
             key = loaded if isinstance(loaded, str) else loaded.subject.digest
             if key in first:
-                self._bad(example.line, f"same subject as in line {first[key]}")
+                self._add_problem(example.line, f"same subject as in line {first[key]}")
             first.setdefault(key, example.line)
 
-    def _tried(self, number: int, attempt: Callable[[], T]) -> T | None:
+    def _try(self, number: int, attempt: Callable[[], T]) -> T | None:
         """Call `attempt`. If something is missing or unreadable, record a problem for the line and return None."""
         try:
             return attempt()
         except (DataError, NotFoundError) as error:
-            self._bad(number, str(error))
+            self._add_problem(number, str(error))
             return None
 
-    def _bad(self, number: int, problem: str) -> None:
+    def _add_problem(self, number: int, problem: str) -> None:
         self._problems.append((number, problem))
 
     def _check(self) -> None:
         problems = sorted(self._problems)
         if problems:
-            told = [f"{self._source.name}:{number}: {problem}" for number, problem in problems[:MOST_TOLD]]
-            more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []
-            raise DataError("\n".join([*told, *more]))
+            lines = [f"{self._source.name}:{number}: {problem}" for number, problem in problems[:MOST_PROBLEMS]]
+            more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
+            raise DataError("\n".join([*lines, *more]))
 
 
 def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
@@ -314,24 +316,26 @@ def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DataError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        location = ".".join(map(str, first["loc"]))
+        raise DataError(f"{location}: {first['msg']}" if location else first["msg"]) from None
     except (ValueError, RecursionError):
         raise DataError("not a JSON object") from None
-    given = [name for name in KINDS if getattr(line.subject, name) is not None]
-    if len(given) != 1:
+    kinds = [name for name in KINDS if getattr(line.subject, name) is not None]
+    if len(kinds) != 1:
         raise DataError("subject: give one of run (with eval), agent_run_id, agent_run, file or evidence")
-    if line.subject.eval is not None and given != ["run"]:
+    if line.subject.eval is not None and kinds != ["run"]:
         raise DataError("subject.eval: needs run")
     return line.model_copy(update={"label": field.parse(line.label)})
 
 
-def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
+def _snapshot_subject(number: int, subject: SubjectLine) -> PendingSubject:
     """Return the subject of a line with a snapshot of evidence. Lines with equal evidence are separate subjects."""
     loaded = load_snapshot(subject.model_dump(exclude_none=True))
     assert loaded.evidence is not None
-    own = loaded.evidence.eval
-    return PendingSubject(name=f"item {number}, {own.path}", load=lambda: loaded, is_eval=True, task=own.task)
+    failed_eval = loaded.evidence.eval
+    return PendingSubject(
+        name=f"item {number}, {failed_eval.path}", load=lambda: loaded, is_eval=True, task=failed_eval.task
+    )
 
 
 def label_text(label: object) -> str:
@@ -380,10 +384,10 @@ class LabelField:
         compared. For another field, the field itself."""
         if self.kind != "object":
             return () if self.schema.get("citations") else (self,)
-        inner = (
+        fields = (
             LabelField((*self.keys, name), schema, self.tolerance) for name, schema in self.schema["properties"].items()
         )
-        return tuple(leaf for one in inner for leaf in one.leaves)
+        return tuple(leaf for field in fields for leaf in field.leaves)
 
     def of(self, answer: JsonValue) -> JsonValue:
         """Return the field's value in an answer or a label of the whole answer; None if it has none."""
@@ -391,9 +395,9 @@ class LabelField:
             answer = answer.get(key) if isinstance(answer, dict) else None
         return answer
 
-    def said(self, answer: JsonValue) -> JsonValue:
+    def judged_value(self, answer: JsonValue) -> JsonValue:
         """Return the field's value in a judge's answer, of an object only what is compared; None if it has none."""
-        value = _compared(self.of(answer), self.schema)
+        value = _comparable_value(self.of(answer), self.schema)
         return value if self.valid(value) else None
 
     def parse(self, label: JsonValue) -> JsonValue:
@@ -402,10 +406,10 @@ class LabelField:
         An object may hold the field at its path. A label of an object may lack fields, which are then not compared.
         """
         if isinstance(label, dict) and self.kind != "object":
-            found = self.of(label)
-            if found is None:
+            value = self.of(label)
+            if value is None:
                 raise DataError(f"label: lacks {self.path}")
-            label = found
+            label = value
         if isinstance(label, str) and self.schema["type"] in ("boolean", "integer", "number"):
             with suppress(ValueError):
                 label = json.loads(label)
@@ -415,7 +419,7 @@ class LabelField:
         if problem is not None:
             nested = "label: " if problem.startswith("answer: ") else "label."
             raise DataError(nested + problem.removeprefix("answer: "))
-        if self.kind == "object" and not any(_inside(self, leaf, label) is not None for leaf in self.leaves):
+        if self.kind == "object" and not any(_leaf_value(self, leaf, label) is not None for leaf in self.leaves):
             raise DataError(f"label: has none of the fields that are compared: {_names(self.leaves)}")
         return label
 
@@ -423,32 +427,35 @@ class LabelField:
         """Return whether a judge's value can be compared."""
         return value is not None and not validate_answer(value, _partial(self.schema))
 
-    def agree(self, label: JsonValue, said: JsonValue) -> bool:
+    def agree(self, label: JsonValue, value: JsonValue) -> bool:
         """Return whether a valid value agrees with a label: for objects, in every field that the label has."""
         match self.kind:
             case "object":
-                pairs = [(leaf, _inside(self, leaf, label), _inside(self, leaf, said)) for leaf in self.leaves]
+                pairs = [(leaf, _leaf_value(self, leaf, label), _leaf_value(self, leaf, value)) for leaf in self.leaves]
                 return all(leaf.valid(b) and leaf.agree(a, b) for leaf, a, b in pairs if a is not None)
             case "number":
                 assert isinstance(label, int | float)
-                assert isinstance(said, int | float)
-                return abs(label - said) <= (self.tolerance or 0)
+                assert isinstance(value, int | float)
+                return abs(label - value) <= (self.tolerance or 0)
             case "tags":
-                return tag_set(label) == tag_set(said)
-        return label_text(label) == label_text(said)
+                return tag_set(label) == tag_set(value)
+        return label_text(label) == label_text(value)
 
 
-def _inside(whole: LabelField, leaf: LabelField, value: JsonValue) -> JsonValue:
+def _leaf_value(parent: LabelField, leaf: LabelField, value: JsonValue) -> JsonValue:
     """Return a leaf's value in a value of the field that contains it; None if it is not there."""
-    return LabelField(leaf.keys[len(whole.keys) :], leaf.schema).of(value)
+    return LabelField(leaf.keys[len(parent.keys) :], leaf.schema).of(value)
 
 
-def _compared(value: JsonValue, schema: dict[str, Any]) -> JsonValue:
+def _comparable_value(value: JsonValue, schema: dict[str, Any]) -> JsonValue:
     """Return a value without text with citations and without empty objects; None if nothing is left."""
     if schema["type"] != "object":
         return None if schema.get("citations") else value
     inner = value if isinstance(value, dict) else {}
-    parts = {name: _compared(inner.get(name), one) for name, one in schema["properties"].items()}
+    parts = {
+        name: _comparable_value(inner.get(name), property_schema)
+        for name, property_schema in schema["properties"].items()
+    }
     return {name: part for name, part in parts.items() if part is not None} or None
 
 
@@ -553,31 +560,31 @@ class JudgeEval(Frozen):
     """Usage of this command, by stage."""
 
 
-def label_field(rubric: Rubric, wanted: str | None, tolerance: float | None = None) -> LabelField:
+def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None) -> LabelField:
     """Return the field to compare. Raises `UsageError` if the rubric has no such field, or it cannot be compared."""
-    whole = LabelField((), rubric.output_schema, tolerance)
+    answer_field = LabelField((), rubric.output_schema, tolerance)
     keys = agreement_keys(rubric.output_schema)
-    if wanted is None:
-        wanted = PREFERRED if PREFERRED in keys else keys[0] if keys else WHOLE
-    field = whole if wanted == WHOLE else _at(whole, wanted)
-    has = _names(whole.leaves)
+    if path is None:
+        path = PREFERRED if PREFERRED in keys else keys[0] if keys else WHOLE
+    field = answer_field if path == WHOLE else _find_field(answer_field, path)
+    known_fields = _names(answer_field.leaves)
     if field is None or not field.leaves:
-        problem = f"has no field {wanted!r}" if field is None else f"has nothing in {wanted!r} that can be compared"
-        raise UsageError(f"{rubric.id} {problem}: it has {has or 'none'}", fields=("label",))
+        problem = f"has no field {path!r}" if field is None else f"has nothing in {path!r} that can be compared"
+        raise UsageError(f"{rubric.id} {problem}: it has {known_fields or 'none'}", fields=("label",))
     if tolerance is not None and (tolerance < 0 or not any(leaf.kind == "number" for leaf in field.leaves)):
         problem = "is negative" if tolerance < 0 else f"needs a number, and {field.path} has none"
         raise UsageError(f"`tolerance` {problem}", fields=("tolerance",))
     return field
 
 
-def _at(field: LabelField, path: str) -> LabelField | None:
+def _find_field(field: LabelField, path: str) -> LabelField | None:
     """Return the field at a dotted path; names may contain dots themselves. None if there is none."""
     for name, schema in field.schema.get("properties", {}).items():
-        inner = LabelField((*field.keys, name), schema, field.tolerance)
+        property_field = LabelField((*field.keys, name), schema, field.tolerance)
         if path == name:
-            return inner
-        if path.startswith(f"{name}.") and (found := _at(inner, path[len(name) + 1 :])):
-            return found
+            return property_field
+        if path.startswith(f"{name}.") and (field_below := _find_field(property_field, path[len(name) + 1 :])):
+            return field_below
     return None
 
 
@@ -611,30 +618,37 @@ async def judge_eval(
         DataError: Some lines are not labelled subjects.
         EvalscribeError: Judging failed for all subjects.
     """
-    async with AsyncExitStack() as opened:
-        builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
-        by = rubric_of(workspace, builder, rubric, collection)
-        field = label_field(by, label, tolerance)
-        names = dict.fromkeys(name.strip() or by.judge_model.id for name in judges)
+    async with AsyncExitStack() as stack:
+        builder = JudgeBuilder(workspace, await stack.enter_async_context(open_engine_judge(workspace)))
+        chosen_rubric = rubric_of(workspace, builder, rubric, collection)
+        field = label_field(chosen_rubric, label, tolerance)
+        names = dict.fromkeys(name.strip() or chosen_rubric.judge_model.id for name in judges)
         # Open the judges last: a wrong name or line must be reported before a missing key.
         source = open_labelled(workspace, dataset, field)
-        finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
+        finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, stack), watcher)
         members = partial(collection_members, workspace, collection, where)
         examples = await LabelledSubjects(source, field, members).examples(finder)
-        asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
-        chosen = {name.strip() for name in judges} - {"", CASCADE}
-        called = [builder.model_names(by, name) for name in names]
-        workspace.consent.name(*chain.from_iterable(builder.model_names(by, name) for name in chosen))
-        workspace.consent.check(*chain.from_iterable(called))
+        loaded_judges = [builder.loaded(chosen_rubric, name, fresh=workspace.options.fresh) for name in names]
+        explicit = {name.strip() for name in judges} - {"", CASCADE}
+        model_names = [builder.model_names(chosen_rubric, name) for name in names]
+        workspace.consent.name(*chain.from_iterable(builder.model_names(chosen_rubric, name) for name in explicit))
+        workspace.consent.check(*chain.from_iterable(model_names))
         for note in builder.notes:
             watcher.say(note)
-        if models := tuple(chain.from_iterable(called)):
-            waiting = [example.waiting for example in examples]
-            estimates = (estimate_judging(one, waiting) for one, its in zip(asked, called, strict=True) if its)
+        if models := tuple(chain.from_iterable(model_names)):
+            pending = [example.pending for example in examples]
+            estimates = (
+                estimate_judging(loaded_judge, pending)
+                for loaded_judge, called_models in zip(loaded_judges, model_names, strict=True)
+                if called_models
+            )
             workspace.consent.require(*models, estimate=sum(estimates, Estimate()))
-        calibrated = [await _calibrated(workspace, builder, one, examples, field, watcher) for one in asked]
+        calibrated = [
+            await _calibrate(workspace, builder, loaded_judge, examples, field, watcher)
+            for loaded_judge in loaded_judges
+        ]
         return JudgeEval(
-            rubric=f"{by.id}@{by.version}",
+            rubric=f"{chosen_rubric.id}@{chosen_rubric.version}",
             dataset=source.name,
             key=field.path,
             kind=field.kind,
@@ -644,7 +658,7 @@ async def judge_eval(
         )
 
 
-async def _calibrated(
+async def _calibrate(
     workspace: Workspace,
     builder: JudgeBuilder,
     judge: LoadedJudge,
@@ -652,44 +666,46 @@ async def _calibrated(
     field: LabelField,
     watcher: AnalysisWatcher,
 ) -> CalibratedJudge:
-    found: dict[int, JudgedSubjects] = {}
+    judged: dict[int, JudgedSubjects] = {}
 
-    async def one(example: LabelledSubject) -> None:
-        found[example.line] = await judge_subjects(judge, example.waiting, builder.results.knew)
-        row = _row(example, found[example.line], field)
-        beside = "agrees" if row.agrees else f"people say {label_text(row.label)}"
-        told = f"not judged: {row.reason}" if row.said is None else f"{label_text(row.said)}, {beside}"
-        watcher.say(f"{judge.name}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
+    async def judge_example(example: LabelledSubject) -> None:
+        judged[example.line] = await judge_subjects(judge, example.pending, builder.results.knew)
+        row = _row(example, judged[example.line], field)
+        comparison = "agrees" if row.agrees else f"people say {label_text(row.label)}"
+        text = f"not judged: {row.reason}" if row.said is None else f"{label_text(row.said)}, {comparison}"
+        watcher.say(f"{judge.name}: {len(judged)}/{len(examples)}  {example.pending.name}: {text}")
         await asyncio.sleep(0)
 
-    await run_concurrently(examples, one, min(concurrency(workspace), len(examples)))
-    rows = tuple(_row(example, found[example.line], field) for example in examples)
-    whole = _field_agreement(field, [(row.label, row.said, row.task) for row in rows])
+    await run_concurrently(examples, judge_example, min(concurrency(workspace), len(examples)))
+    rows = tuple(_row(example, judged[example.line], field) for example in examples)
+    overall = _field_agreement(field, [(row.label, row.said, row.task) for row in rows])
     return CalibratedJudge(
-        **dict(whole),
+        **dict(overall),
         name=judge.name,
         judge=judge.id,
         known=sum(row.known for row in rows),
         fields=tuple(_fields(field, rows)) if field.kind == "object" else (),
-        usage=sum((one.usage for one in found.values()), Usage()),
+        usage=sum((judged_subjects.usage for judged_subjects in judged.values()), Usage()),
         rows=rows,
     )
 
 
-def _row(example: LabelledSubject, found: JudgedSubjects, field: LabelField) -> CalibrationRow:
+def _row(example: LabelledSubject, judged: JudgedSubjects, field: LabelField) -> CalibrationRow:
     """Build the row of one subject. Of several results of a cascade, use the first with a valid value."""
-    answers = (field.said(one.output) for one in found.results if one.result_type == ResultType.DIRECT_RESULT)
-    said = next((value for value in answers if value is not None), None)
-    reason = next((one.reason for one in found.results if one.reason), None)
+    values = (
+        field.judged_value(result.output) for result in judged.results if result.result_type == ResultType.DIRECT_RESULT
+    )
+    judged_value = next((value for value in values if value is not None), None)
+    reason = next((result.reason for result in judged.results if result.reason), None)
     return CalibrationRow(
         line=example.line,
-        subject=example.waiting.name,
+        subject=example.pending.name,
         label=example.label,
-        said=said,
-        agrees=said is not None and field.agree(example.label, said),
-        task=example.waiting.task,
-        known=all(one.known for one in found.results),
-        reason=(reason or f"the answer has no valid {field.path}") if said is None else None,
+        said=judged_value,
+        agrees=judged_value is not None and field.agree(example.label, judged_value),
+        task=example.pending.task,
+        known=all(result.known for result in judged.results),
+        reason=(reason or f"the answer has no valid {field.path}") if judged_value is None else None,
     )
 
 
@@ -697,36 +713,41 @@ Compared = tuple[JsonValue, JsonValue, str | None]
 """A label, the judge's value (None if it gave none), and the task of the subject."""
 
 
-def _fields(whole: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[FieldAgreement]:
+def _fields(parent: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[FieldAgreement]:
     """Yield the agreement in each field of an object that some label has."""
-    for leaf in whole.leaves:
-        values = ((_inside(whole, leaf, row.label), _inside(whole, leaf, row.said), row.task) for row in rows)
-        pairs = [(label, said if leaf.valid(said) else None, task) for label, said, task in values if label is not None]
+    for leaf in parent.leaves:
+        values = ((_leaf_value(parent, leaf, row.label), _leaf_value(parent, leaf, row.said), row.task) for row in rows)
+        pairs = [
+            (label, value if leaf.valid(value) else None, task) for label, value, task in values if label is not None
+        ]
         if pairs:
             yield _field_agreement(leaf, pairs)
 
 
 def _field_agreement(field: LabelField, pairs: Sequence[Compared]) -> FieldAgreement:
-    judged = [(label, said) for label, said, _ in pairs if said is not None]
-    agreed = ("yes" if said is not None and field.agree(label, said) else "no" for label, said, _ in pairs)
+    judged = [(label, value) for label, value, _ in pairs if value is not None]
+    agreed = ("yes" if value is not None and field.agree(label, value) else "no" for label, value, _ in pairs)
     shares = Calibration(
-        LabelPair(expected="yes", predicted=None if said is None else agrees, cluster=task)
-        for (_, said, task), agrees in zip(pairs, agreed, strict=True)
+        LabelPair(expected="yes", predicted=None if value is None else agrees, cluster=task)
+        for (_, value, task), agrees in zip(pairs, agreed, strict=True)
     )
     figures: dict[str, Any] = {}
     if field.kind == "choice":
-        found = Calibration((_pair(*one) for one in pairs), field.choices)
+        calibration = Calibration((_pair(*pair) for pair in pairs), field.choices)
         figures = {
-            "balanced": found.balanced,
-            "kappa": found.kappa,
-            "labels": found.scores,
-            "confusion": {one: {other: found.confusion(one, other) for other in found.labels} for one in found.labels},
+            "balanced": calibration.balanced,
+            "kappa": calibration.kappa,
+            "labels": calibration.scores,
+            "confusion": {
+                expected: {predicted: calibration.confusion(expected, predicted) for predicted in calibration.labels}
+                for expected in calibration.labels
+            },
         }
     elif field.kind == "number":
         numbers = [(a, b) for a, b in judged if isinstance(a, int | float) and isinstance(b, int | float)]
         figures = {"numbers": number_agreement(numbers)}
     elif field.kind == "tags":
-        figures = {"tags": tag_agreement([(tag_set(label), tag_set(said)) for label, said in judged])}
+        figures = {"tags": tag_agreement([(tag_set(label), tag_set(value)) for label, value in judged])}
     return FieldAgreement(
         field=field.path,
         kind=field.kind,
@@ -740,6 +761,6 @@ def _field_agreement(field: LabelField, pairs: Sequence[Compared]) -> FieldAgree
     )
 
 
-def _pair(label: JsonValue, said: JsonValue, task: str | None) -> LabelPair:
-    predicted = None if said is None else label_text(said)
+def _pair(label: JsonValue, value: JsonValue, task: str | None) -> LabelPair:
+    predicted = None if value is None else label_text(value)
     return LabelPair(expected=label_text(label), predicted=predicted, cluster=task)

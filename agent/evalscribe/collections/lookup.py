@@ -27,7 +27,7 @@ class CollectionName(NamedTuple):
     """For error messages: the option that chooses a collection, and a sentence on what creates one."""
 
     field: str
-    made: str
+    created_by: str
 
 
 OPTION = CollectionName("collection", "`evalscribe import FILE` creates one; analyze alone does not")
@@ -46,96 +46,119 @@ class Collections(BaseModel):
     collections: tuple[CollectionSummary, ...]
 
 
-def choose_collection(workspace: Workspace, named: str | None, naming: CollectionName = OPTION) -> Collection:
-    """Find a collection by id or name; if `named` is None, return the configured collection, else the only one.
+def choose_collection(workspace: Workspace, name: str | None, naming: CollectionName = OPTION) -> Collection:
+    """Find a collection by id or name; if `name` is None, return the configured collection, else the only one.
 
     Raises:
         NotFoundError: The collection does not exist.
         UsageError: The choice is ambiguous.
     """
-    own = own_collections(workspace)
-    if wanted := named or workspace.settings.collection.value:
-        return _found(workspace, own, wanted, naming)
-    if len(own) == 1:
-        return own[0]
-    if not own:
-        raise NotFoundError(f"there is no collection yet: {naming.made}")
+    collections = own_collections(workspace)
+    if requested := name or workspace.settings.collection.value:
+        return _find_collection(workspace, collections, requested, naming)
+    if len(collections) == 1:
+        return collections[0]
+    if not collections:
+        raise NotFoundError(f"there is no collection yet: {naming.created_by}")
     raise UsageError(
-        f"there are several collections; choose one with `{naming.field}`: {_told(own)}", fields=(naming.field,)
+        f"there are several collections; choose one with `{naming.field}`: {_names_text(collections)}",
+        fields=(naming.field,),
     )
 
 
 def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
     """Return all collections except that of the shared rubrics, which is included only if it has runs."""
-    there = workspace.store.collections.collections()
-    return tuple(one for one in there if one.id != DEFAULT_COLLECTION or workspace.store.runs.runs(one.id))
+    collections = workspace.store.collections.collections()
+    return tuple(
+        collection
+        for collection in collections
+        if collection.id != DEFAULT_COLLECTION or workspace.store.runs.runs(collection.id)
+    )
 
 
 def plan_collection(
-    there: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
+    collections: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
 ) -> Collection:
     """Return the existing collection with this id or name, else a new collection, by default named `otherwise`."""
     if collection_id:
-        known = next((one for one in there if one.id == collection_id), None)
-        return Collection(id=collection_id, name=name or (known.name if known else otherwise))
-    wanted = name or otherwise
-    return _any_of(there, wanted) or Collection(id=_free_id(there, wanted), name=wanted)
+        existing = next((collection for collection in collections if collection.id == collection_id), None)
+        return Collection(id=collection_id, name=name or (existing.name if existing else otherwise))
+    wanted_name = name or otherwise
+    return _find_any(collections, wanted_name) or Collection(id=_free_id(collections, wanted_name), name=wanted_name)
 
 
-def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
+def _find_any(collections: Iterable[Collection], requested: str) -> Collection | None:
     """Find a collection. An id takes precedence over a name, and among equal names the oldest takes precedence."""
-    return next((one for one in sorted(there, key=lambda one: one.id != wanted) if wanted in (one.id, one.name)), None)
-
-
-def _found(workspace: Workspace, there: tuple[Collection, ...], wanted: str, naming: CollectionName) -> Collection:
-    if wanted == DEFAULT_COLLECTION:
-        there = workspace.store.collections.collections()
-    id = (
-        wanted if (found := _any_of(there, wanted)) else find_by_prefix("collection", wanted, (one.id for one in there))
+    return next(
+        (
+            collection
+            for collection in sorted(collections, key=lambda collection: collection.id != requested)
+            if requested in (collection.id, collection.name)
+        ),
+        None,
     )
-    if found := found or next((one for one in there if one.id == id), None):
-        return found
-    near = get_close_matches(wanted, [name for one in there for name in (one.name, one.id)], n=3, cutoff=0.6)
-    told = f"nearest: {', '.join(dict.fromkeys(near))}" if near else f"collections: {_told(there)}"
-    raise NotFoundError(f"collection {wanted!r} not found; {told if there else f'there is none yet: {naming.made}'}")
 
 
-def _free_id(there: Iterable[Collection], name: str) -> str:
+def _find_collection(
+    workspace: Workspace, collections: tuple[Collection, ...], requested: str, naming: CollectionName
+) -> Collection:
+    if requested == DEFAULT_COLLECTION:
+        collections = workspace.store.collections.collections()
+    id = (
+        requested
+        if (match := _find_any(collections, requested))
+        else find_by_prefix("collection", requested, (collection.id for collection in collections))
+    )
+    if match := match or next((collection for collection in collections if collection.id == id), None):
+        return match
+    similar = get_close_matches(
+        requested, [name for collection in collections for name in (collection.name, collection.id)], n=3, cutoff=0.6
+    )
+    hint = f"nearest: {', '.join(dict.fromkeys(similar))}" if similar else f"collections: {_names_text(collections)}"
+    raise NotFoundError(
+        f"collection {requested!r} not found; {hint if collections else f'there is none yet: {naming.created_by}'}"
+    )
+
+
+def _free_id(collections: Iterable[Collection], name: str) -> str:
     """Derive an unused collection id from the collection's name."""
-    taken = {one.id for one in there}
+    taken = {collection.id for collection in collections}
     base, number = path_part(name), 1
-    while (one := base if number == 1 else f"{base}-{number}") in taken:
+    while (free_id := base if number == 1 else f"{base}-{number}") in taken:
         number += 1
-    return one
+    return free_id
 
 
-def _told(there: Iterable[Collection]) -> str:
-    told = [one.name if one.id == one.name else f"{one.name} ({one.id})" for one in there]
-    return join_first(told, MOST_NAMED)
+def _names_text(collections: Iterable[Collection]) -> str:
+    names = [
+        collection.name if collection.id == collection.name else f"{collection.name} ({collection.id})"
+        for collection in collections
+    ]
+    return join_first(names, MOST_NAMED)
 
 
-def export_run_lines(run_store: "RunStore", collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
+def export_run_lines(run_store: "RunStore", collection: Collection, names: Sequence[str]) -> Iterator[str]:
     """Yield the named runs, or all runs of the collection, and their evals as JSON lines.
 
     Raises `NotFoundError` before the first line if the collection lacks a named run.
     """
-    return _lines(run_store, find_runs(run_store, collection, wanted))
+    return _lines(run_store, find_runs(run_store, collection, names))
 
 
-def find_runs(run_store: "RunStore", collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
+def find_runs(run_store: "RunStore", collection: Collection, names: Sequence[str]) -> tuple[Run, ...]:
     """Find runs by id or the beginning of an id; without any, return all of them."""
-    there = run_store.runs(collection.id)
-    return tuple(find_run(there, name, collection) for name in wanted) if wanted else there
+    runs = run_store.runs(collection.id)
+    return tuple(find_run(runs, name, collection) for name in names) if names else runs
 
 
-def find_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
+def find_run(runs: Sequence[Run], name: str, collection: Collection) -> Run:
     """Find one run. Raises `NotFoundError` if the name matches none, `UsageError` if it matches several."""
-    ids = [run.id for run in there]
+    ids = [run.id for run in runs]
     id = name if name in ids else find_by_prefix("run", name, ids)
     if id is None:
-        known = nearest(name, ids) if ids else "it has none"
-        raise NotFoundError(f"collection {collection.name!r} has no run {name[:80]!r}; {known}")
-    return there[ids.index(id)]
+        hint = nearest(name, ids) if ids else "it has none"
+        raise NotFoundError(f"collection {collection.name!r} has no run {name[:80]!r}; {hint}")
+    return runs[ids.index(id)]
 
 
 def _lines(run_store: "RunStore", runs: Sequence[Run]) -> Iterator[str]:

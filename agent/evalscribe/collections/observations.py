@@ -93,17 +93,17 @@ def run_tokens(record: Record) -> int:
     )
 
 
-def pack_batches(together: Iterable[tuple[Member, Record]], room: int) -> Iterator[tuple[tuple[Member, Record], ...]]:
-    """Pack agent runs into batches, in order. An agent run longer than `room` gets its own batch, read in parts."""
+def pack_batches(runs: Iterable[tuple[Member, Record]], max_tokens: int) -> Iterator[tuple[tuple[Member, Record], ...]]:
+    """Pack agent runs into batches, in order. A longer run than `max_tokens` gets its own batch, read in parts."""
     batch: list[tuple[Member, Record]] = []
-    left = room
-    for member, record in together:
+    remaining = max_tokens
+    for member, record in runs:
         tokens = run_tokens(record)
-        if batch and (tokens > left or len(batch) == MOST_TOGETHER):
+        if batch and (tokens > remaining or len(batch) == MOST_TOGETHER):
             yield tuple(batch)
-            batch, left = [], room
+            batch, remaining = [], max_tokens
         batch.append((member, record))
-        left -= tokens
+        remaining -= tokens
     if batch:
         yield tuple(batch)
 
@@ -118,13 +118,13 @@ class ObservedBatch:
     """Number of the first transcript of each run."""
 
     @classmethod
-    def of(cls, together: Sequence[tuple[Member, Record]]) -> "ObservedBatch":
+    def of(cls, runs: Sequence[tuple[Member, Record]]) -> "ObservedBatch":
         items: list[SubjectItem] = []
         starts = [0]
-        for number, (_, record) in enumerate(together):
+        for number, (_, record) in enumerate(runs):
             items += run_items(number, starts[-1], record)
             starts.append(starts[-1] + transcripts_of(record))
-        members = tuple(member for member, _ in together)
+        members = tuple(member for member, _ in runs)
         return cls(members, Subject.of("exploration", items), tuple(starts[:-1]))
 
     def member(self, target: CitationTarget) -> Member | None:
@@ -149,38 +149,38 @@ MOST_PASSAGES = 12
 """Maximum passages of one observation."""
 
 
-def parse_observations(result: JudgeResult, rubric: Rubric, shown: ObservedBatch) -> tuple[Observation, ...]:
+def parse_observations(result: JudgeResult, rubric: Rubric, batch: ObservedBatch) -> tuple[Observation, ...]:
     """Parse the observations of one batch, in order, with empty ids (see `number_observations`)."""
-    cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, shown.subject)
-    found = (_observation(said, shown) for said in cited.output["observations"])
-    return tuple(one for one in found if one.text)
+    cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, batch.subject)
+    observations = (_observation(cited_text, batch) for cited_text in cited.output["observations"])
+    return tuple(observation for observation in observations if observation.text)
 
 
-def _observation(said: Mapping[str, Any], shown: ObservedBatch) -> Observation:
-    named = _named(said["text"], shown)
-    held: list[Passage] = []
+def _observation(cited_text: Mapping[str, Any], batch: ObservedBatch) -> Observation:
+    run_ids = _run_ids_by_offset(cited_text["text"], batch)
+    passages: list[Passage] = []
     invented = 0
-    for citation in said["citations"]:
-        passage = _passage(citation, named.get(citation["start_idx"]), shown)
+    for citation in cited_text["citations"]:
+        passage = _passage(citation, run_ids.get(citation["start_idx"]), batch)
         invented += passage is None
-        held += [passage] if passage and passage not in held else []
-    runs = tuple(dict.fromkeys(passage.agent_run_id for passage in held))
-    text = cut(without_marks(said), LONGEST_TEXT)
-    return Observation(id="", text=text, agent_runs=runs, passages=tuple(held[:MOST_PASSAGES]), invented=invented)
+        passages += [passage] if passage and passage not in passages else []
+    runs = tuple(dict.fromkeys(passage.agent_run_id for passage in passages))
+    text = cut(without_marks(cited_text), LONGEST_TEXT)
+    return Observation(id="", text=text, agent_runs=runs, passages=tuple(passages[:MOST_PASSAGES]), invented=invented)
 
 
-def _named(text: str, shown: ObservedBatch) -> dict[int, str | None]:
+def _run_ids_by_offset(text: str, batch: ObservedBatch) -> dict[int, str | None]:
     """Return the agent run that each citation in the text refers to, by the citation's offset."""
-    return {mark.start: mark.item.target.agent_run_id for mark in parse_marks(text, shown.subject) if mark.item}
+    return {mark.start: mark.item.target.agent_run_id for mark in parse_marks(text, batch.subject) if mark.item}
 
 
-def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatch) -> Passage | None:
-    """Resolve a citation; None if it cannot be resolved or its quotation is from another agent run than `named`."""
+def _passage(citation: Mapping[str, Any], run_id: str | None, batch: ObservedBatch) -> Passage | None:
+    """Resolve a citation; None if it cannot be resolved or its quotation is from another agent run than `run_id`."""
     target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
     if target is None or citation["status"] == "unverified":
         return None
-    member = shown.member(target)
-    if member is None or (citation["status"] == "relocated" and target.agent_run_id != named):
+    member = batch.member(target)
+    if member is None or (citation["status"] == "relocated" and target.agent_run_id != run_id):
         return None
     return Passage(
         agent_run_id=member.id,
@@ -188,30 +188,30 @@ def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatc
         eval=member.eval,
         transcript_id=target.transcript_id,
         block=target.block_idx,
-        place=shown.place(target),
-        text=cut(_text(target, shown), LONGEST_PASSAGE),
+        place=batch.place(target),
+        text=cut(_text(target, batch), LONGEST_PASSAGE),
         status=citation["status"],
     )
 
 
-def _text(target: CitationTarget, shown: ObservedBatch) -> str:
+def _text(target: CitationTarget, batch: ObservedBatch) -> str:
     """Return the cited text; empty if a whole item is cited, unless it is a metadata value."""
     if target.start_idx is None and not target.metadata_key:
         return ""
-    return (shown.subject.text_of(target) or "")[target.start_idx or 0 : target.end_idx]
+    return (batch.subject.text_of(target) or "")[target.start_idx or 0 : target.end_idx]
 
 
 def number_observations(
     batches: Sequence[Sequence[Observation]],
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
     """Number observations in reading order: supported ones `O0`, `O1` …, unsupported ones `U0` …."""
-    every = [one for batch in batches for one in batch]
+    observations = [observation for batch in batches for observation in batch]
     return (
-        tuple(_ids("O", (one for one in every if one.agent_runs))),
-        tuple(_ids("U", (one for one in every if not one.agent_runs))),
+        tuple(_ids("O", (observation for observation in observations if observation.agent_runs))),
+        tuple(_ids("U", (observation for observation in observations if not observation.agent_runs))),
     )
 
 
 def _ids(letter: str, observations: Iterator[Observation]) -> Iterator[Observation]:
-    for number, one in enumerate(observations):
-        yield one.model_copy(update={"id": f"{letter}{number}"})
+    for number, observation in enumerate(observations):
+        yield observation.model_copy(update={"id": f"{letter}{number}"})

@@ -58,15 +58,15 @@ def run_query(
         raise UsageError(f"the timeout may be up to {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
     statement = check_query(sql, tables.dialect)
     values = {"collection_id": collection_id}
-    began = time.perf_counter()
-    found = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)
+    started = time.perf_counter()
+    result = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)
     # The values were just parsed from JSON: validating them again takes as long as reading them.
     return QueryResult.model_construct(
         columns=tuple(column.name for column in statement.columns),
-        rows=tuple(tuple(map(convert_value, statement.columns, row)) for row in found.rows),
-        truncated=found.truncated,
+        rows=tuple(tuple(map(convert_value, statement.columns, row)) for row in result.rows),
+        truncated=result.truncated,
         applied_limit=most_rows,
-        execution_time_ms=round((time.perf_counter() - began) * 1000, 1),
+        execution_time_ms=round((time.perf_counter() - started) * 1000, 1),
     )
 
 
@@ -127,7 +127,9 @@ def document_tables() -> tuple[TableDoc, ...]:
         TableDoc(
             name=table.name,
             about=table.about,
-            columns=tuple(ColumnDoc(name=one.name, type=one.kind, about=one.about) for one in table.columns),
+            columns=tuple(
+                ColumnDoc(name=column.name, type=column.kind, about=column.about) for column in table.columns
+            ),
         )
         for table in queried_tables()
     )
@@ -135,10 +137,10 @@ def document_tables() -> tuple[TableDoc, ...]:
 
 def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
     """List metadata keys of the first 1,000 agent runs, two levels deep. Raises the errors of `run_query`."""
-    found = _keys(tables, collection_id, "metadata_json", timeout_s)
-    inner = dict.fromkeys(key.path for key in found if key.kind == "object")
-    deeper = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
-    return tuple(sorted([*found, *deeper], key=lambda key: (key.path, -key.agent_runs)))
+    keys = _keys(tables, collection_id, "metadata_json", timeout_s)
+    inner = dict.fromkeys(key.path for key in keys if key.kind == "object")
+    inner_keys = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
+    return tuple(sorted([*keys, *inner_keys], key=lambda key: (key.path, -key.agent_runs)))
 
 
 def metadata_values(
@@ -151,17 +153,17 @@ def metadata_values(
 
     Raises the errors of `run_query`.
     """
-    found = run_query(tables, collection_id, _VALUES.format(path=_spelled(path), most=most), timeout_s=timeout_s).rows
-    return tuple(MetadataValue(value=_short(str(row[0])), agent_runs=int(str(row[1]))) for row in found)
+    rows = run_query(tables, collection_id, _VALUES.format(path=_sql_path(path), most=most), timeout_s=timeout_s).rows
+    return tuple(MetadataValue(value=_shorten(str(row[0])), agent_runs=int(str(row[1]))) for row in rows)
 
 
-def _spelled(path: str) -> str:
+def _sql_path(path: str) -> str:
     if path.startswith("metadata_json"):
         return path
     return "->".join(["metadata_json", *map(_quoted, path.split("."))])
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
@@ -202,28 +204,28 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
         UsageError: The query is invalid.
         UnavailableError: The query timed out.
     """
-    chosen = _CHOSEN.format(select=_select(tables, where)) if where and where.strip() else ""
-    return tuple(_pages(tables, collection_id, chosen))
+    chosen_clause = _CHOSEN.format(select=_select(tables, where)) if where and where.strip() else ""
+    return tuple(_pages(tables, collection_id, chosen_clause))
 
 
 def _select(tables: Tables, where: str) -> str:
     """Check the condition before it becomes part of a query, so that errors state line and column in the condition."""
-    whole = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
+    query = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
-        columns = [column.name for column in check_query(whole, tables.dialect).columns]
+        columns = [column.name for column in check_query(query, tables.dialect).columns]
     except UsageError as error:
-        raise UsageError(f"`where`: {error}\nin: {whole}", fields=("where",)) from None
+        raise UsageError(f"`where`: {error}\nin: {query}", fields=("where",)) from None
     if "id" not in columns:
         raise UsageError(
             f"`where` must return the column `id` of agent_runs; it returns {', '.join(columns)}", fields=("where",)
         )
-    return whole
+    return query
 
 
-def _pages(tables: Tables, collection_id: str, chosen: str) -> Iterator[Member]:
+def _pages(tables: Tables, collection_id: str, chosen_clause: str) -> Iterator[Member]:
     offset, more = 0, True
     while more:
-        rows = run_query(tables, collection_id, _PAGE.format(chosen=chosen, limit=MOST_ROWS, offset=offset)).rows
+        rows = run_query(tables, collection_id, _PAGE.format(chosen=chosen_clause, limit=MOST_ROWS, offset=offset)).rows
         yield from (Member.model_validate(dict(zip(Member.model_fields, row, strict=True))) for row in rows)
         offset += len(rows)
         more = len(rows) == MOST_ROWS
@@ -280,25 +282,27 @@ class EvalList(Frozen):
 def list_evals(
     tables: Tables,
     collection: Collection,
-    wanted: EvalFilter,
+    filters: EvalFilter,
     *,
     limit: int,
     offset: int,
     timeout_s: float = TIMEOUT_S,
 ) -> EvalList:
     """List evals, sorted by run, name and trial. Raises `UsageError` with the position if a condition is invalid."""
-    if wanted.where:
-        check_query(_IDS.format(where=wanted.where), tables.dialect)
-    source = f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS said ON said.agent_run_id = one.id {_where(wanted)}"
+    if filters.where:
+        check_query(_IDS.format(where=filters.where), tables.dialect)
+    source = (
+        f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS finding ON finding.agent_run_id = one.id {_where(filters)}"
+    )
     columns = f"{', '.join(f'one.{name}' for name in _COLUMNS.split(', '))}, classification, cause, cause_kind"
     page = f"ORDER BY one.run_id, one.name, one.trial LIMIT {limit} OFFSET {offset}"
-    found = run_query(
+    result = run_query(
         tables, collection.id, f"SELECT {columns}, count(*) OVER () AS total {source} {page}", timeout_s=timeout_s
     )
-    if not found.rows and offset:
+    if not result.rows and offset:
         (total,) = run_query(tables, collection.id, f"SELECT count(*) AS total {source}", timeout_s=timeout_s).rows[0]
         return EvalList(total=int(str(total)))
-    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
     total = rows[0]["total"] if rows else 0
     evals = tuple(_eval({**row, "reason": _cut(row["reason"])}) for row in rows)
     return EvalList(total=int(str(total)), evals=evals)
@@ -313,8 +317,8 @@ def eval_text(run_store: "RunStore", store: "AnalysisStore", collection: Collect
     if record is not None:
         ref = AgentRunRef(id=eval_id)
         return RequestPrompt.of([ref], {ref: record}).subject
-    named, _, name = eval_id.partition("/")
-    run_id = (stored_run(store, named) if name else None) or named
+    run_name, _, name = eval_id.partition("/")
+    run_id = (stored_run(store, run_name) if name else None) or run_name
     run = store.get_run(run_id) if name else None
     for eval in run.failures if run else ():
         if name in (eval.id, eval.path):
@@ -330,20 +334,20 @@ def _eval(row: dict[str, JsonValue]) -> ListedEval:
     return ListedEval.model_validate({name: row[name] for name in ListedEval.model_fields})
 
 
-def _where(wanted: EvalFilter) -> str:
-    provider, slash, model = (wanted.model or "").rpartition("/")
+def _where(filters: EvalFilter) -> str:
+    provider, slash, model = (filters.model or "").rpartition("/")
     conditions = [
-        _same("one.status", wanted.status),
-        _same("one.task", wanted.task),
+        _same("one.status", filters.status),
+        _same("one.task", filters.task),
         _same("one.model", model) if model else "",
         _same("one.provider", provider) if slash else "",
-        _same("said.classification", wanted.classification),
-        _same("said.cause", wanted.cause),
-        f"substr(one.run_id, 1, {len(wanted.run)}) = {_text(wanted.run)}" if wanted.run else "",
-        f"one.id IN ({_IDS.format(where=wanted.where)})" if wanted.where else "",
+        _same("finding.classification", filters.classification),
+        _same("finding.cause", filters.cause),
+        f"substr(one.run_id, 1, {len(filters.run)}) = {_text(filters.run)}" if filters.run else "",
+        f"one.id IN ({_IDS.format(where=filters.where)})" if filters.where else "",
     ]
-    stated = [one for one in conditions if one]
-    return f"WHERE {' AND '.join(stated)}" if stated else ""
+    given_conditions = [condition for condition in conditions if condition]
+    return f"WHERE {' AND '.join(given_conditions)}" if given_conditions else ""
 
 
 def _same(column: str, value: str | None) -> str:

@@ -50,20 +50,20 @@ def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: st
         behaviour=slug(str(cited.output["behaviour"])).lower() or "unnamed",
         text=without_marks(explanation),
         kind=kind if kind in CAUSE_KINDS else None,
-        quotes=tuple(_once(_quotes(explanation["citations"], subject, base_id))),
+        quotes=tuple(_unique(_quotes(explanation["citations"], subject, base_id))),
         judge=result.judge,
         result=result.id,
     )
 
 
 def _quotes(citations: Iterable[Mapping[str, Any]], subject: Subject, base_id: str | None) -> Iterator[Quote]:
-    for one in citations:
-        target = CitationTarget.model_validate(one["target"]) if one["target"] else None
+    for citation in citations:
+        target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
         if target is None:
-            said = one["quote"]
-            yield from [Quote(side="candidate", place="nowhere", text=said, verified=False)] if said else []
+            quote = citation["quote"]
+            yield from [Quote(side="candidate", place="nowhere", text=quote, verified=False)] if quote else []
             continue
-        text = _text(target, subject) if target.start_idx is not None else one["quote"]
+        text = _text(target, subject) if target.start_idx is not None else citation["quote"]
         side = "base" if base_id is not None and target.agent_run_id == base_id else "candidate"
         yield from [Quote(side=side, place=_place(target), text=text, verified=True)] if text else []
 
@@ -80,7 +80,7 @@ def _place(target: CitationTarget) -> str:
     return target.metadata_key or {"agent_run": "as recorded"}.get(target.kind, target.item)
 
 
-def _once(quotes: Iterable[Quote]) -> Iterator[Quote]:
+def _unique(quotes: Iterable[Quote]) -> Iterator[Quote]:
     yield from dict.fromkeys(quotes)
 
 
@@ -95,7 +95,7 @@ class _Call(NamedTuple):
     arguments: dict[str, JsonValue]
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         arguments = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
         return cut(one_line(f"{self.name}({arguments})"), LONGEST)
 
@@ -149,7 +149,7 @@ def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
 
 
 def _quote(side: str, call: _Call) -> Quote:
-    return Quote.model_validate({"side": side, "place": f"message {call.message}", "text": call.said, "verified": True})
+    return Quote.model_validate({"side": side, "place": f"message {call.message}", "text": call.text, "verified": True})
 
 
 UNKNOWN = "no reason recorded"
@@ -166,63 +166,63 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
     groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         if pair.change == "regressed":
-            groups[_shared(pair)].append(pair)
+            groups[_behaviour_of(pair)].append(pair)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(
         Behaviour(
-            name=_shown(name, text, of),
+            name=_group_name(name, text, group),
             text=text,
-            evals=tuple(pair.eval for pair in of),
+            evals=tuple(pair.eval for pair in group),
             by=by,
             known=name != UNKNOWN,
         )
-        for (name, text, by), of in ranked
+        for (name, text, by), group in ranked
     )
 
 
-def _shown(name: str, text: str, of: Sequence[EvalPair]) -> str:
+def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
     """Return a group's name; if it is a cause, the reason that all members share, else the cause without hyphens."""
     if text == SAME_ERROR:
-        return _as_recorded(name, of[0])
+        return _as_recorded(name, pairs[0])
     if not text.startswith(IN_REPORT):
         return name
-    why, *others = {_failed(pair).why for pair in of}
+    why, *others = {_failed_trial(pair).why for pair in pairs}
     return name.replace("-", " ") if others or why is None else why
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
     """Return the error as the group's first member recorded it, because signatures lose capitals and numbers."""
-    failed = _failed(pair)
-    if failed.error and signature.endswith((normalise_error(failed.error), failed.error.casefold())):
-        return ": ".join(filter(None, (failed.step, failed.error)))
+    trial = _failed_trial(pair)
+    if trial.error and signature.endswith((normalise_error(trial.error), trial.error.casefold())):
+        return ": ".join(filter(None, (trial.step, trial.error)))
     return signature
 
 
-def _failed(pair: EvalPair) -> Trial:
+def _failed_trial(pair: EvalPair) -> Trial:
     return next(trial for trial in pair.candidate if not trial.passed)
 
 
-def _shared(pair: EvalPair) -> tuple[str, str, str]:
+def _behaviour_of(pair: EvalPair) -> tuple[str, str, str]:
     """Return the behaviour by which a pair is grouped: its name, its kind and its source."""
-    failed = _failed(pair)
+    trial = _failed_trial(pair)
     if pair.why and pair.why.judge != DIVERGENCE_RULES:
         return pair.why.behaviour, "named by the judge", pair.why.judge
-    if failed.cause:
+    if trial.cause:
         return (
-            failed.cause,
-            f"{IN_REPORT}{f' ({failed.cause_kind})' if failed.cause_kind else ''}",
+            trial.cause,
+            f"{IN_REPORT}{f' ({trial.cause_kind})' if trial.cause_kind else ''}",
             DIVERGENCE_RULES,
         )
     if pair.why:
         return pair.why.behaviour, "the first tool call that differs", DIVERGENCE_RULES
-    return _recorded(failed)
+    return _recorded_behaviour(trial)
 
 
-def _recorded(failed: Trial) -> tuple[str, str, str]:
-    if failed.signature:
-        return failed.signature, SAME_ERROR, DIVERGENCE_RULES
-    if failed.step:
-        return f"fails in {failed.step}", "the failed step", DIVERGENCE_RULES
+def _recorded_behaviour(trial: Trial) -> tuple[str, str, str]:
+    if trial.signature:
+        return trial.signature, SAME_ERROR, DIVERGENCE_RULES
+    if trial.step:
+        return f"fails in {trial.step}", "the failed step", DIVERGENCE_RULES
     return UNKNOWN, "the reason is unknown", DIVERGENCE_RULES
 
 
@@ -241,7 +241,7 @@ class CompareJudges:
     behaviours: RubricJudge
     """Judge that groups explanations by what they have in common."""
     concurrency: int
-    knew: Callable[[JudgeResult], bool]
+    was_cached: Callable[[JudgeResult], bool]
     """Returns True if a result was cached before this command."""
 
 
@@ -259,7 +259,7 @@ def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> Compa
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _StoredPair:
     """A regressed pair with the records of the two trials that are compared."""
 
     pair: EvalPair
@@ -273,20 +273,22 @@ class _Tried:
 
 def explain_by_rules(workspace: Workspace, pairs: Sequence[EvalPair]) -> tuple[EvalPair, ...]:
     """Add the first tool call that differs to each regressed pair whose trials have transcripts."""
-    left = MOST_FOLLOWED
-    found = []
+    remaining = MOST_FOLLOWED
+    explained = []
     for pair in pairs:
-        if pair.change == "regressed" and left:
-            left -= 1
-            pair = pair.model_copy(update={"why": _divergence(_tried(workspace, pair))})
-        found.append(pair)
-    return tuple(found)
+        if pair.change == "regressed" and remaining:
+            remaining -= 1
+            pair = pair.model_copy(update={"why": _divergence(_load_pair(workspace, pair))})
+        explained.append(pair)
+    return tuple(explained)
 
 
 def estimate_explanation(workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair]) -> Estimate:
     """Return the maximum usage of judging every regressed eval if nothing is cached."""
-    tried = (_tried(workspace, pair) for pair in pairs if pair.change == "regressed")
-    return sum((judges.regression.estimate(one.subject) for one in tried if one), Estimate())
+    stored_pairs = (_load_pair(workspace, pair) for pair in pairs if pair.change == "regressed")
+    return sum(
+        (judges.regression.estimate(stored_pair.subject) for stored_pair in stored_pairs if stored_pair), Estimate()
+    )
 
 
 class ExplainedRegressions(NamedTuple):
@@ -294,7 +296,7 @@ class ExplainedRegressions(NamedTuple):
 
     pairs: tuple[EvalPair, ...]
     common: tuple[Behaviour, ...]
-    apart: tuple[EvalPair, ...]
+    ungrouped: tuple[EvalPair, ...]
     """Pairs that belong to no group. An eval's name cannot identify a pair, because an eval may have several pairs."""
 
 
@@ -308,28 +310,28 @@ async def explain_by_judge(
     """
     failed: list[JudgeResult] = []
     answers: dict[int, tuple[JudgeResult, RegressionExplanation]] = {}
-    todo = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
+    numbers = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
     done = 0
 
-    async def one(number: int) -> None:
+    async def explain_pair(number: int) -> None:
         nonlocal done
-        tried = _tried(workspace, pairs[number])
-        told = "not judged: the failed trial is not stored"
-        if tried is not None:
-            result, why = await _asked(judges, tried)
+        stored_pair = _load_pair(workspace, pairs[number])
+        text = "not judged: the failed trial is not stored"
+        if stored_pair is not None:
+            result, why = await _ask_judge(judges, stored_pair)
             if why is None:
                 failed.append(result)
-                told = f"not judged: {result.reason}"
+                text = f"not judged: {result.reason}"
             else:
                 answers[number] = result, why
-                told = f"{why.behaviour}{'  (known)' if judges.knew(result) else ''}"
+                text = f"{why.behaviour}{'  (known)' if judges.was_cached(result) else ''}"
         done += 1
-        watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
+        watcher.say(f"{done:>{len(str(len(numbers)))}}/{len(numbers)}  {pairs[number].eval}  {text}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
-    await run_concurrently(todo, one, min(judges.concurrency, len(todo) or 1))
+    await run_concurrently(numbers, explain_pair, min(judges.concurrency, len(numbers) or 1))
     if failed and not answers:
-        cause = main_cause(one.failure_cause for one in failed)
+        cause = main_cause(result.failure_cause for result in failed)
         message = f"no regressed eval could be judged: {failed[0].reason}"
         advice = "nothing was written; `judge` rules needs no model"
         raise no_answer_error(cause, f"{message}\n{advice}", fields=("judge",))
@@ -337,67 +339,73 @@ async def explain_by_judge(
         pair.model_copy(update={"why": answers[number][1]}) if number in answers else pair
         for number, pair in enumerate(pairs)
     )
-    alone = {f"A{n}": number for n, number in enumerate(sorted(answers))}
-    common = await _in_common(judges, [answers[number][0] for number in alone.values()], alone, pairs, watcher)
-    grouped = answers.keys() - alone.values()
+    number_by_mark = {f"A{n}": number for n, number in enumerate(sorted(answers))}
+    common = await _common_behaviours(
+        judges, [answers[number][0] for number in number_by_mark.values()], number_by_mark, pairs, watcher
+    )
+    grouped = answers.keys() - number_by_mark.values()
     return ExplainedRegressions(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
 
 
-async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[JudgeResult, RegressionExplanation | None]:
+async def _ask_judge(
+    judges: CompareJudges, stored_pair: _StoredPair
+) -> tuple[JudgeResult, RegressionExplanation | None]:
     """Return the judge's answer, and the explanation in it; None instead if the answer is a failure."""
-    subject = tried.subject
+    subject = stored_pair.subject
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:
         return result, None
-    return result, parse_why(result, judges.regression.rubric, subject, tried.base.eval.id if tried.base else None)
+    return result, parse_why(
+        result, judges.regression.rubric, subject, stored_pair.base.eval.id if stored_pair.base else None
+    )
 
 
-async def _in_common(
+async def _common_behaviours(
     judges: CompareJudges,
     results: Sequence[JudgeResult],
-    alone: dict[str, int],
+    number_by_mark: dict[str, int],
     pairs: Sequence[EvalPair],
     watcher: AnalysisWatcher,
 ) -> tuple[Behaviour, ...]:
-    """Group explanations; empty if the judge finds no groups or fails. Removes grouped pairs from `alone`."""
+    """Group explanations; empty if the judge finds no groups or fails. Removes grouped pairs from `number_by_mark`."""
     if len(results) < 2:
         return ()
     subject = Subject.of("regressed evals", result_items(results))
-    found = await judges.behaviours.judge(subject)
-    if found.result_type is ResultType.FAILURE:
-        watcher.say(f"Could not judge what the regressed evals have in common: {found.reason}")
+    result = await judges.behaviours.judge(subject)
+    if result.result_type is ResultType.FAILURE:
+        watcher.say(f"Could not judge what the regressed evals have in common: {result.reason}")
         return ()
-    cited = JudgeResultWithCitations.from_judge_result(found, judges.behaviours.rubric.output_schema, subject)
-    return _groups(cited.output["groups"], alone, pairs, found.judge)
+    cited = JudgeResultWithCitations.from_judge_result(result, judges.behaviours.rubric.output_schema, subject)
+    return _groups(cited.output["groups"], number_by_mark, pairs, result.judge)
 
 
 def _groups(
-    groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[EvalPair], judge: str
+    groups: Sequence[Mapping[str, Any]], number_by_mark: dict[str, int], pairs: Sequence[EvalPair], judge: str
 ) -> tuple[Behaviour, ...]:
     """Build groups. A pair belongs to the first group that cites it. Groups of fewer than two pairs are dropped.
 
     Args:
-        alone: Pair numbers by the marks that groups cite; this function removes grouped pairs.
+        number_by_mark: Pair numbers by the marks that groups cite; this function removes grouped pairs.
     """
-    found = []
+    behaviours = []
     for group in groups:
-        marks = [mark for name in group["members"] if (mark := one_line(str(name)).strip("[]")) in alone]
+        marks = [mark for name in group["members"] if (mark := one_line(str(name)).strip("[]")) in number_by_mark]
         members = tuple(dict.fromkeys(marks))
         if len(members) > 1:
-            named = tuple(pairs[alone.pop(mark)].eval for mark in members)
+            evals = tuple(pairs[number_by_mark.pop(mark)].eval for mark in members)
             name = slug(str(group["name"])).lower() or "unnamed"
-            found.append(Behaviour(name=name, text=without_marks(group["text"]), evals=named, by=judge))
-    return tuple(found)
+            behaviours.append(Behaviour(name=name, text=without_marks(group["text"]), evals=evals, by=judge))
+    return tuple(behaviours)
 
 
-def _tried(workspace: Workspace, pair: EvalPair) -> _Tried | None:
+def _load_pair(workspace: Workspace, pair: EvalPair) -> _StoredPair | None:
     """Load the two trials of a pair; None if the failed trial is not stored."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
     candidate = _record(workspace, failed)
     if candidate is None:
         return None
     passed = next((trial for trial in pair.base if trial.passed and trial.eval_id), None)
-    return _Tried(pair, _record(workspace, passed), candidate)
+    return _StoredPair(pair, _record(workspace, passed), candidate)
 
 
 def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
@@ -407,7 +415,11 @@ def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
     return load_record(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)
 
 
-def _divergence(tried: _Tried | None) -> RegressionExplanation | None:
-    if tried is None or tried.base is None or not (tried.base.transcripts and tried.candidate.transcripts):
+def _divergence(stored_pair: _StoredPair | None) -> RegressionExplanation | None:
+    if (
+        stored_pair is None
+        or stored_pair.base is None
+        or not (stored_pair.base.transcripts and stored_pair.candidate.transcripts)
+    ):
         return None
-    return first_divergence(tried.base.transcripts[0], tried.candidate.transcripts[0])
+    return first_divergence(stored_pair.base.transcripts[0], stored_pair.candidate.transcripts[0])

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
     from evalscribe.store.results import ResultSetStore
 
-KEPT = 64
+CACHE_SIZE = 64
 """Maximum referenced objects kept in memory, because many requests refer to the same agent runs."""
 MAX_REFERENCES_NAMED = 10
 KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "result"}
@@ -59,14 +59,14 @@ class References:
         self._run_store = run_store
         self._sets = sets
         self._collection = collection
-        self._kept = lru_cache(KEPT)(self._found)
+        self._load = lru_cache(CACHE_SIZE)(self._find)
 
-    def belonging(self, requests: Sequence[LLMRequest]) -> tuple[LLMRequest, ...]:
+    def prepare(self, requests: Sequence[LLMRequest]) -> tuple[LLMRequest, ...]:
         """Prepare requests for storage: clean and redact the text, and add the collection's id to references.
 
         Raises `UsageError` for a reference into another collection.
         """
-        return tuple(self._stored(number, one) for number, one in enumerate(requests))
+        return tuple(self._prepare_request(number, request) for number, request in enumerate(requests))
 
     async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
         """Check that references exist. Raises `NotFoundError` naming missing ones and their requests."""
@@ -85,15 +85,15 @@ class References:
                 f"to: {'; '.join(missing[:MAX_REFERENCES_NAMED])}{more}"
             )
 
-    def known(self, segments: Sequence[Segment]) -> LoadedReferences:
+    def load(self, segments: Sequence[Segment]) -> LoadedReferences:
         """Load the objects to which a checked prompt refers."""
-        found = {ref: self._kept(ref) for ref in _refs(segments)}
-        if gone := next((ref for ref, one in found.items() if one is None), None):
-            raise NotFoundError(f"{KINDS[type(gone)]} {gone.id!r} was deleted meanwhile")
-        return cast(LoadedReferences, found)
+        objects = {ref: self._load(ref) for ref in _refs(segments)}
+        if missing_ref := next((ref for ref, item in objects.items() if item is None), None):
+            raise NotFoundError(f"{KINDS[type(missing_ref)]} {missing_ref.id!r} was deleted meanwhile")
+        return cast(LoadedReferences, objects)
 
-    def _stored(self, number: int, request: LLMRequest) -> LLMRequest:
-        prompt = Prompt([self._segment(number, one) for one in request.prompt.segments])
+    def _prepare_request(self, number: int, request: LLMRequest) -> LLMRequest:
+        prompt = Prompt([self._segment(number, segment) for segment in request.prompt.segments])
         return LLMRequest(prompt=prompt, metadata=cast(dict[str, object], redact_json(clean_json(request.metadata))))
 
     def _segment(self, number: int, segment: Segment) -> Segment:
@@ -110,22 +110,22 @@ class References:
 
     def _missing(self, ref: Ref, number: int) -> list[str]:
         """Return a list with a description such as `agent run 'x' (request 3)`; empty if the object exists."""
-        found = self._kept(ref)
+        item = self._load(ref)
         whose = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
-        told = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
-        if found is None:
-            return [told]
-        if isinstance(found, Result) and found.output is None:
-            return [f"{told}, which has no answer: {found.error or 'it is pending'}"]
+        description = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
+        if item is None:
+            return [description]
+        if isinstance(item, Result) and item.output is None:
+            return [f"{description}, which has no answer: {item.error or 'it is pending'}"]
         return []
 
-    def _found(self, ref: Ref) -> Record | Result | None:
+    def _find(self, ref: Ref) -> Record | Result | None:
         if isinstance(ref, AgentRunRef):
             return self._run_store.record(ref.id, self._collection.id)
         if isinstance(ref, TranscriptRef):
             return self._run_store.transcript(ref.id, self._collection.id)
-        made = self._sets.find(self._collection.id, ref.result_set_id)
-        return self._sets.result(made.id, ref.id) if made else None
+        result_set = self._sets.find(self._collection.id, ref.result_set_id)
+        return self._sets.result(result_set.id, ref.id) if result_set else None
 
 
 def _refs(segments: Sequence[Segment]) -> tuple[Ref, ...]:
@@ -203,68 +203,75 @@ def find_result_set(
     collection: Collection,
     submission: RequestOptions,
     requests: Sequence[LLMRequest],
-    when: str,
+    created_at: str,
 ) -> ResultSet:
     """Find the result set, or build a new one with an id derived from collection and name."""
-    name = submission.name or _unnamed(submission, requests)
+    name = submission.name or _derived_name(submission, requests)
     return sets.find(collection.id, name) or ResultSet(
         id=_id("result set", collection.id, name),
         collection_id=collection.id,
         name=name,
         output_schema=submission.output_schema,
-        created_at=when,
+        created_at=created_at,
     )
 
 
 def plan_submission(
-    made: ResultSet, there: Sequence[Result], submission: RequestOptions, requests: Sequence[LLMRequest], when: str
+    result_set: ResultSet,
+    stored_results: Sequence[Result],
+    submission: RequestOptions,
+    requests: Sequence[LLMRequest],
+    created_at: str,
 ) -> SubmissionPlan:
     """Decide which requests to send, given the stored results.
 
     Raises `UsageError` if the set has other requests, or answers of another schema.
     """
-    digests = [_digest(submission, one) for one in requests]
-    if there:
-        _fits(made, there, submission, digests)
-    waiting = defaultdict[str, list[Result]](list)
-    for one in reversed(there):
-        waiting[one.request].append(one)
+    digests = [_digest(submission, request) for request in requests]
+    if stored_results:
+        _check_same_requests(result_set, stored_results, submission, digests)
+    stored_by_digest = defaultdict[str, list[Result]](list)
+    for result in reversed(stored_results):
+        stored_by_digest[result.request].append(result)
     rows, new = list[Result](), list[Result]()
     for request, digest in zip(requests, digests, strict=True):
-        if waiting[digest]:
-            rows.append(waiting[digest].pop())
+        if stored_by_digest[digest]:
+            rows.append(stored_by_digest[digest].pop())
             continue
-        new.append(_new(made, len(there) + len(new), request, digest, submission, when))
+        new.append(_new_result(result_set, len(stored_results) + len(new), request, digest, submission, created_at))
         rows.append(new[-1])
     return SubmissionPlan(rows=tuple(rows), new=tuple(new))
 
 
-def _fits(found: ResultSet, there: Sequence[Result], submission: RequestOptions, digests: Sequence[str]) -> None:
-    if found.output_schema != submission.output_schema:
+def _check_same_requests(
+    result_set: ResultSet, stored_results: Sequence[Result], submission: RequestOptions, digests: Sequence[str]
+) -> None:
+    if result_set.output_schema != submission.output_schema:
         raise UsageError(
-            f"result set {found.name!r} has answers with another output_schema.\nUse another name for the new set."
+            f"result set {result_set.name!r} has answers with another output_schema.\nUse another name for the new set."
         )
-    if submission.exists_ok or [one.request for one in there] == list(digests):
+    if submission.exists_ok or [result.request for result in stored_results] == list(digests):
         return
     raise UsageError(
-        f"result set {found.name!r} already has {pluralise(len(there), 'request')}, and these {len(digests)} "
-        "differ (in prompts, metadata or model).\nUse another name, or exists_ok=True to add the missing ones."
+        f"result set {result_set.name!r} already has {pluralise(len(stored_results), 'request')}, and these "
+        f"{len(digests)} differ (in prompts, metadata or model).\n"
+        "Use another name, or exists_ok=True to add the missing ones."
     )
 
 
-def _new(
-    made: ResultSet, number: int, request: LLMRequest, digest: str, submission: RequestOptions, when: str
+def _new_result(
+    result_set: ResultSet, number: int, request: LLMRequest, digest: str, submission: RequestOptions, created_at: str
 ) -> Result:
     return Result(
-        id=_id("result", made.id, str(number)),
-        result_set_id=made.id,
+        id=_id("result", result_set.id, str(number)),
+        result_set_id=result_set.id,
         number=number,
         request=digest,
         prompt=request.prompt.segments,
         user_metadata=request.metadata,
         model=submission.model,
         effort=submission.reasoning_effort,
-        created_at=when,
+        created_at=created_at,
     )
 
 
@@ -272,10 +279,10 @@ def _digest(submission: RequestOptions, request: LLMRequest) -> str:
     return content_id([request, submission.model, submission.reasoning_effort])
 
 
-def _unnamed(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
+def _derived_name(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
     """Derive a name from the requests, so that running a script again continues its result set."""
-    whole = content_id([[_digest(submission, one) for one in requests], submission.output_schema])
-    return f"{UNNAMED}/{whole.removeprefix('sha256:')[:12]}"
+    digest = content_id([[_digest(submission, request) for request in requests], submission.output_schema])
+    return f"{UNNAMED}/{digest.removeprefix('sha256:')[:12]}"
 
 
 def _id(*parts: str) -> str:
@@ -290,35 +297,37 @@ def list_result_sets(
     sets: "ResultSetStore", collection: Collection, prefix: str | None = None
 ) -> tuple[tuple[ResultSet, ResultCounts], ...]:
     """List result sets by name. Names are paths: the prefix `failures` matches `failures/v1` but not `failures-2`."""
-    there = sets.sets(collection.id)
+    result_sets = sets.sets(collection.id)
     if not prefix or not (folder := prefix.rstrip("/")):
-        return there
-    return tuple(one for one in there if one[0].name == folder or one[0].name.startswith(f"{folder}/"))
+        return result_sets
+    return tuple(entry for entry in result_sets if entry[0].name == folder or entry[0].name.startswith(f"{folder}/"))
 
 
 def result_set_named(sets: "ResultSetStore", collection: Collection, name: str) -> ResultSet:
     """Find a result set by name or id. Raises `NotFoundError` listing the most similar names."""
-    if made := sets.find(collection.id, name):
-        return made
-    made_sets = {one.id: one for one, _ in sets.sets(collection.id)}
-    if id := find_by_prefix("result set", name, made_sets):
-        return made_sets[id]
-    names = [one.name for one in made_sets.values()]
-    near = [*get_close_matches(name, names, n=3, cutoff=0.5)]
-    shown = list(dict.fromkeys((*near, *names)))
-    known = f"result sets: {join_first(shown, MAX_SETS_NAMED)}" if names else "it has none yet"
-    raise NotFoundError(f"result set {name!r} not found in collection {collection.name!r}; {known}")
+    if result_set := sets.find(collection.id, name):
+        return result_set
+    result_sets = {item.id: item for item, _ in sets.sets(collection.id)}
+    if id := find_by_prefix("result set", name, result_sets):
+        return result_sets[id]
+    names = [item.name for item in result_sets.values()]
+    similar = [*get_close_matches(name, names, n=3, cutoff=0.5)]
+    suggestions = list(dict.fromkeys((*similar, *names)))
+    hint = f"result sets: {join_first(suggestions, MAX_SETS_NAMED)}" if names else "it has none yet"
+    raise NotFoundError(f"result set {name!r} not found in collection {collection.name!r}; {hint}")
 
 
-def count_results(sets: "ResultSetStore", made: ResultSet) -> ResultCounts:
-    return next((counts for one, counts in sets.sets(made.collection_id) if one.id == made.id), ResultCounts())
+def count_results(sets: "ResultSetStore", result_set: ResultSet) -> ResultCounts:
+    return next(
+        (counts for other, counts in sets.sets(result_set.collection_id) if other.id == result_set.id), ResultCounts()
+    )
 
 
 def complete_results(
-    sets: "ResultSetStore", made: ResultSet, *, include_incomplete: bool = False
+    sets: "ResultSetStore", result_set: ResultSet, *, include_incomplete: bool = False
 ) -> tuple[Result, ...]:
     """Return the results that have an answer; with `include_incomplete`, all results."""
-    return tuple(one for one in sets.results(made.id) if include_incomplete or one.output is not None)
+    return tuple(result for result in sets.results(result_set.id) if include_incomplete or result.output is not None)
 
 
 STAGE = "request"
@@ -376,18 +385,18 @@ async def answer_requests(
     model = models.open(submission.model, STAGE)
     questioner = RequestModel(model, workspace.prompts, submission.output_schema, submission.reasoning_effort)
     references = References(workspace.store.runs, sets, collection)
-    requests = references.belonging(submission.requests)
-    when = _spelled(clock())
-    with sets.lock(find_result_set(sets, collection, submission, requests, when).id):
-        made = find_result_set(sets, collection, submission, requests, when)
-        plan = plan_submission(made, sets.results(made.id), submission, requests, when)
-        await references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
-        sets.add(made, plan.new)
-        show = begin(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
+    requests = references.prepare(submission.requests)
+    created_at = _timestamp(clock())
+    with sets.lock(find_result_set(sets, collection, submission, requests, created_at).id):
+        result_set = find_result_set(sets, collection, submission, requests, created_at)
+        plan = plan_submission(result_set, sets.results(result_set.id), submission, requests, created_at)
+        await references.check((n, row.prompt) for n, row in enumerate(plan.rows) if row.open)
+        sets.add(result_set, plan.new)
+        show = begin(result_set.name, sum(not row.open for row in plan.rows), len(plan.rows))
         work = _Work(sets, clock, questioner, references, show)
-        at_once = concurrency or workspace.settings.concurrency.value
-        await run_concurrently((one for one in plan.rows if one.open), work.do, at_once)
-    return work.told(made, tuple(work.done.get(one.id, one) for one in plan.rows))
+        limit = concurrency or workspace.settings.concurrency.value
+        await run_concurrently((row for row in plan.rows if row.open), work.do, limit)
+    return work.summary(result_set, tuple(work.done.get(row.id, row) for row in plan.rows))
 
 
 class _Work:
@@ -407,47 +416,47 @@ class _Work:
         self._questioner = questioner
         self._references = references
         self._show = show
-        self._asked = 0
+        self._sent = 0
         self._spent = Usage()
-        self._asking = WeakValueDictionary[str, asyncio.Lock]()
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
         """Locks by question key: a worker with the same question waits for the first worker's answer."""
 
-    async def do(self, waiting: Result) -> None:
-        question = RequestPrompt.of(waiting.prompt, self._references.known(waiting.prompt))
+    async def do(self, row: Result) -> None:
+        question = RequestPrompt.of(row.prompt, self._references.load(row.prompt))
         request = self._questioner.request(question)
         key = self._questioner.key(request)
-        async with self._asking.setdefault(key, asyncio.Lock()):
-            known = self._sets.answered(key)
-            if known:
-                result = _copied(waiting, known, self._questioner.again(known.output or {}, question))
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            cached = self._sets.answered(key)
+            if cached:
+                result = _with_cached_answer(row, cached, self._questioner.again(cached.output or {}, question))
             else:
                 answer = await self._questioner.ask(question, request)
                 self._count(answer)
-                result = _answered(waiting, key, answer)
-            result = result.model_copy(update={"created_at": _spelled(self._clock())})
+                result = _with_answer(row, key, answer)
+            result = result.model_copy(update={"created_at": _timestamp(self._clock())})
             self._sets.put(result)
         self.done[result.id] = result
-        self._show(result, known is not None)
+        self._show(result, cached is not None)
         await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
-    def told(self, made: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:
+    def summary(self, result_set: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:
         counts = ResultCounts(
             requests=len(results),
-            results=sum(one.output is not None for one in results),
-            errors=sum(one.error is not None for one in results),
+            results=sum(result.output is not None for result in results),
+            errors=sum(result.error is not None for result in results),
         )
-        citations = sum((one.citations for one in results), CitationCounts())
+        citations = sum((result.citations for result in results), CitationCounts())
         return SubmittedRequests(
-            result_set=made, counts=counts, asked=self._asked, citations=citations, spent=self._spent
+            result_set=result_set, counts=counts, asked=self._sent, citations=citations, spent=self._spent
         )
 
     def _count(self, answer: RequestAnswer) -> None:
-        self._asked += answer.usage.calls > 0
+        self._sent += answer.usage.calls > 0
         self._spent += answer.usage
 
 
-def _answered(waiting: Result, key: str, answer: RequestAnswer) -> Result:
-    return waiting.model_copy(
+def _with_answer(row: Result, key: str, answer: RequestAnswer) -> Result:
+    return row.model_copy(
         update={
             "key": key,
             "output": answer.output,
@@ -460,11 +469,11 @@ def _answered(waiting: Result, key: str, answer: RequestAnswer) -> Result:
     )
 
 
-def _copied(waiting: Result, known: Result, output: dict[str, object]) -> Result:
+def _with_cached_answer(row: Result, cached: Result, output: dict[str, object]) -> Result:
     """Copy the answer of a cached result, but not its cost, which would be counted twice."""
-    tokens = {name: getattr(known, name) for name in ("input_tokens", "output_tokens")}
-    return waiting.model_copy(update={"key": known.key, "output": output, "error": None, "final": False, **tokens})
+    tokens = {name: getattr(cached, name) for name in ("input_tokens", "output_tokens")}
+    return row.model_copy(update={"key": cached.key, "output": output, "error": None, "final": False, **tokens})
 
 
-def _spelled(time: datetime) -> str:
+def _timestamp(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds")

@@ -56,44 +56,50 @@ def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] 
     ids = store.run_ids(name) if name else ()
     if name in ids and usable(name):
         return name
-    found = [id for id in ids if usable(id) and (is_prefix(name) or not id.startswith(name))]
-    if len(found) > 1:
-        raise ambiguous("run", name, found)
-    return next(iter(found), None)
+    matches = [id for id in ids if usable(id) and (is_prefix(name) or not id.startswith(name))]
+    if len(matches) > 1:
+        raise ambiguous("run", name, matches)
+    return next(iter(matches), None)
 
 
-def whole_run(store: "AnalysisStore", run_store: "RunStore", name: str) -> str | None:
+def imported_run_id(store: "AnalysisStore", run_store: "RunStore", name: str) -> str | None:
     """Find a run as `stored_run` does, but only among imported runs."""
-    return name if is_whole(run_store, name) else stored_run(store, name, lambda id: is_whole(run_store, id))
+    return name if is_imported(run_store, name) else stored_run(store, name, lambda id: is_imported(run_store, id))
 
 
 def analysed_run(store: "AnalysisStore", name: str) -> str:
     """Find a run as `stored_run` does. Raises `NotFoundError` with similar ids if no run matches."""
-    if (found := stored_run(store, name)) is None:
-        known = nearest(name, store.run_ids()) if store.run_ids() else "import runs with `evalscribe import`"
-        raise NotFoundError(f"run {name[:80]!r} not found in the store; {known}")
-    return found
+    if (run_id := stored_run(store, name)) is None:
+        hint = nearest(name, store.run_ids()) if store.run_ids() else "import runs with `evalscribe import`"
+        raise NotFoundError(f"run {name[:80]!r} not found in the store; {hint}")
+    return run_id
 
 
 def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
     """Return the error for a name that is neither a file nor a run, and cannot be an id on a deployment."""
-    known: list[str] = []
+    known_names: list[str] = []
     if workspace.has_store:
         names = [run.name for run in workspace.store.experiment_runs.runs() if run.name]
-        known = [*workspace.store.analyses.run_ids(), *names]
+        known_names = [*workspace.store.analyses.run_ids(), *names]
     files = [path.name for path in islice(workspace.folder.iterdir(), MOST_FILES) if path.suffix in PACKED]
-    near = get_close_matches(name, [*files, *known], n=3, cutoff=0.6)
-    told = f"Nearest: {', '.join(near)}." if near else f"Stored runs: {join_first(known, MOST_NAMED)}." if known else ""
-    if not is_prefix(name) and any(one.startswith(name) for one in known):
-        told = f"The first characters of an id must be at least {SHORTEST_PREFIX}. {told}"
+    similar = get_close_matches(name, [*files, *known_names], n=3, cutoff=0.6)
+    message = (
+        f"Nearest: {', '.join(similar)}."
+        if similar
+        else f"Stored runs: {join_first(known_names, MOST_NAMED)}."
+        if known_names
+        else ""
+    )
+    if not is_prefix(name) and any(run_name.startswith(name) for run_name in known_names):
+        message = f"The first characters of an id must be at least {SHORTEST_PREFIX}. {message}"
     hint = "`evalscribe import FILE` stores runs; `sample` is a run that comes with evalscribe."
-    return NotFoundError(f'No file or run "{name[:80]}". {told or hint}')
+    return NotFoundError(f'No file or run "{name[:80]}". {message or hint}')
 
 
 async def import_run(
     run_store: "RunStore",
     files: Sequence[OpenedFile],
-    called: str,
+    source_name: str,
     watcher: AnalysisWatcher,
 ) -> str:
     """Import files without adding their run to a collection, and return the run's id.
@@ -104,48 +110,52 @@ async def import_run(
         EvalscribeError: The files contain no runs.
         UsageError: The files contain several runs. Nothing is stored if the first `MOST_CHARACTERS` show this.
     """
-    opened = [(file, _ReadAhead(file.records)) for file in files]
-    await asyncio.to_thread(_refuse_several, opened, called)
+    readers = [(file, _ReadAhead(file.records)) for file in files]
+    await asyncio.to_thread(_refuse_several, readers, source_name)
     runs: dict[str, Run] = {}
-    for file, records in opened:
-        done = await import_file(run_store, None, records, None, watcher.imported, said=file.overrides.names_set)
-        watcher.say(_told(file.name, done))
-        if done.table:
-            watcher.say(f"{file.name}: {done.table.text}", ("map",))
-        if done.stopped:
-            watcher.say(f"Reading stopped early: {done.stopped}")
-        runs |= {run.id: run for run in done.runs}
+    for file, records in readers:
+        result = await import_file(
+            run_store, None, records, None, watcher.imported, overridden=file.overrides.names_set
+        )
+        watcher.say(_import_message(file.name, result))
+        if result.table:
+            watcher.say(f"{file.name}: {result.table.text}", ("map",))
+        if result.stopped:
+            watcher.say(f"Reading stopped early: {result.stopped}")
+        runs |= {run.id: run for run in result.runs}
     if not runs:
-        raise DataError(f"{called} contains no runs")
+        raise DataError(f"{source_name} contains no runs")
     if len(runs) > 1:
-        raise _several_runs(called, list(runs.values()))
+        raise _several_runs(source_name, list(runs.values()))
     return next(iter(runs))
 
 
-def _refuse_several(opened: "Sequence[tuple[OpenedFile, _ReadAhead]]", called: str) -> None:
+def _refuse_several(readers: "Sequence[tuple[OpenedFile, _ReadAhead]]", source_name: str) -> None:
     """Raise `UsageError` if the files contain several runs, before any run is stored."""
-    room, found = MOST_CHARACTERS, list[tuple[str, Run]]()
-    for file, records in opened:
-        runs, room = records.look(room)
-        found += [(file.name, run) for run in runs]
-    if len({run.id for _, run in found}) < 2:
+    remaining, named_runs = MOST_CHARACTERS, list[tuple[str, Run]]()
+    for file, records in readers:
+        runs, remaining = records.read_ahead(remaining)
+        named_runs += [(file.name, run) for run in runs]
+    if len({run.id for _, run in named_runs}) < 2:
         return
-    if len(opened) == 1:
-        raise _several_runs(called, [run for _, run in found])
-    names = [f"{name}: {_named(run)}" for name, run in found]
-    raise UsageError(f"{called} contains several runs; choose one of its files:{_listed(names)}")
+    if len(readers) == 1:
+        raise _several_runs(source_name, [run for _, run in named_runs])
+    names = [f"{name}: {_run_text(run)}" for name, run in named_runs]
+    raise UsageError(f"{source_name} contains several runs; choose one of its files:{_indented_lines(names)}")
 
 
-def _several_runs(called: str, runs: Sequence[Run]) -> UsageError:
+def _several_runs(source_name: str, runs: Sequence[Run]) -> UsageError:
     stores = "`evalscribe import FILE` stores them; then choose one by its id"
-    return UsageError(f"{called} contains {len(runs)} runs. {stores}:{_listed(list(map(_named, runs)))}")
+    return UsageError(
+        f"{source_name} contains {len(runs)} runs. {stores}:{_indented_lines(list(map(_run_text, runs)))}"
+    )
 
 
-def _named(run: Run) -> str:
+def _run_text(run: Run) -> str:
     return f"{run.id} ({run.provider}/{run.model}, {run.experiment})"
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _indented_lines(lines: Sequence[str]) -> str:
     more = f"\n  and {len(lines) - MOST_NAMED} more" if len(lines) > MOST_NAMED else ""
     return "".join(f"\n  {line}" for line in lines[:MOST_NAMED]) + more
 
@@ -176,19 +186,19 @@ class _ReadAhead:
     def progress(self) -> float:
         return self._records.progress
 
-    def look(self, room: int) -> tuple[list[Run], int]:
-        """Read ahead up to `room` characters. Returns the runs in them, and how many characters of `room` are left."""
+    def read_ahead(self, max_characters: int) -> tuple[list[Run], int]:
+        """Read ahead up to `max_characters`. Returns the runs in them, and how many of the characters are left."""
         runs = []
         try:
-            while room > 0 and (one := next(self._reading, None)) is not None:
-                self._ahead.append(one)
-                if isinstance(one, Run):
-                    runs.append(one)
+            while max_characters > 0 and (entry := next(self._reading, None)) is not None:
+                self._ahead.append(entry)
+                if isinstance(entry, Run):
+                    runs.append(entry)
                 else:
-                    room -= characters(one)
+                    max_characters -= characters(entry)
         except EvalscribeError as error:
             self._stopped = error  # what is before it is kept
-        return runs, room
+        return runs, max_characters
 
     def read(self) -> Iterator[Run | Record]:
         while self._ahead:
@@ -198,14 +208,14 @@ class _ReadAhead:
         yield from self._reading
 
 
-def _told(file: str, done: FileImport) -> str:
-    phrases = [f"{number} x {phrase}" for phrase, number in done.left_out.items()]
+def _import_message(file: str, result: FileImport) -> str:
+    phrases = [f"{number} x {phrase}" for phrase, number in result.left_out.items()]
     left_out = f"; left out: {join_first(phrases, 3)}" if phrases else ""
-    evals = pluralise(sum(done.statuses.values()), "eval")
-    return f"{file} ({done.format}): {evals}, {done.added.new} new{left_out}"
+    evals = pluralise(sum(result.statuses.values()), "eval")
+    return f"{file} ({result.format}): {evals}, {result.added.new} new{left_out}"
 
 
-def is_whole(run_store: "RunStore", run_id: str) -> bool:
+def is_imported(run_store: "RunStore", run_id: str) -> bool:
     """Return whether at least one eval of the run was imported."""
     return next(run_store.records(run_id), None) is not None
 
@@ -273,14 +283,14 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     Raises `EvalscribeError` if the settings do not allow reaching the source.
     """
     settings, options = workspace.settings, workspace.options
-    named = parse_run_address(run)
-    links = named.links(settings.visualizer.value)
-    if named.folder is not None:
-        return open_snapshot(named.folder, links)
-    run_id = named.run_id or ""
-    if named.kind == "id" and (why := _not_a_run(workspace, run_id)):
+    address = parse_run_address(run)
+    links = address.links(settings.visualizer.value)
+    if address.folder is not None:
+        return open_snapshot(address.folder, links)
+    run_id = address.run_id or ""
+    if address.kind == "id" and (why := _not_a_run(workspace, run_id)):
         raise NotFoundError(why)
-    if named.kind == "id" and run_id.lower().endswith(PACKED):
+    if address.kind == "id" and run_id.lower().endswith(PACKED):
         raise unknown_run(workspace, run_id)
     if options.via == "npx":
         from evalscribe.sources.npx import open_npx
@@ -289,8 +299,8 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
             raise UsageError(
                 "`via` npx needs `convex_dir` DIR, the folder for `npx convex run`", fields=("via", "convex_dir")
             )
-        named_there = npx_environment(settings.places)
-        return open_npx(options.convex_dir, run_id, links, settings=named_there, env_path=options.env_file)
+        npx_settings = npx_environment(settings.places)
+        return open_npx(options.convex_dir, run_id, links, settings=npx_settings, env_path=options.env_file)
     if options.via != "http":
         raise UsageError(f"`via` {options.via} is unknown; use http or npx", fields=("via",))
     from evalscribe.sources.convex import open_convex
@@ -298,17 +308,19 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     try:
         access = settings.convex()
     except AccessError as error:
-        if named.kind != "id":
+        if address.kind != "id":
             raise
-        known = whole_run(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
-        if known is None and not is_document_id(run_id):
-            raise unknown_run(workspace, run_id) from None
-        here = (
-            f"no imported run or file {run_id!r} found, and it cannot be fetched"
-            if known is None
-            else f"run {known} is already imported and cannot be fetched; analyses of it need no network"
+        imported = (
+            imported_run_id(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
         )
-        raise AccessError(f"{here}: {error}", fields=error.fields) from None
+        if imported is None and not is_document_id(run_id):
+            raise unknown_run(workspace, run_id) from None
+        reason = (
+            f"no imported run or file {run_id!r} found, and it cannot be fetched"
+            if imported is None
+            else f"run {imported} is already imported and cannot be fetched; analyses of it need no network"
+        )
+        raise AccessError(f"{reason}: {error}", fields=error.fields) from None
     return open_convex(access.url, access.key, run_id, links)
 
 
@@ -341,12 +353,12 @@ def run_overrides(
         experiment=experiment,
         columns=parse_columns(columns or workspace.options.map or ()),
         threshold=workspace.options.threshold if threshold is None else threshold,
-        tasks=_whole(tasks or workspace.options.tasks),
-        reference_run=_whole(reference_run or workspace.options.reference_run),
+        tasks=_absolute_folder(tasks or workspace.options.tasks),
+        reference_run=_absolute_folder(reference_run or workspace.options.reference_run),
     )
 
 
-def _whole(folder: Path | None) -> Path | None:
+def _absolute_folder(folder: Path | None) -> Path | None:
     """Return a folder's absolute path, because another process may read it. Raises `NotFoundError`."""
     if folder is not None and not folder.exists():
         raise NotFoundError(f"{folder} not found")
@@ -374,35 +386,35 @@ async def open_run(
         replays: True if failures will be replayed: then options for tasks and threshold apply to stored runs, too.
     """
     overrides = run_overrides(workspace, provider=provider, model=model)
-    stored = await _stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
-    if stored is not None:
-        yield stored
+    stored_source = await _open_stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
+    if stored_source is not None:
+        yield stored_source
         return
-    async with open_source(workspace, run) as fetched:
-        yield fetched
+    async with open_source(workspace, run) as source:
+        yield source
 
 
-async def _stored(
+async def _open_stored(
     workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides, used: Sequence[str]
 ) -> RunSource | None:
     """Return the source of a stored run, importing it first if it is a file; None if it is not stored."""
     if is_file_of_runs(run):
         path = Path(run)
-        called = path.name or str(path)
+        source_name = path.name or str(path)
         files = _files(workspace.store.runs, path, overrides)
-        run_id = await import_run(workspace.store.runs, files, called, watcher)
+        run_id = await import_run(workspace.store.runs, files, source_name, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
     overrides.require_used(used, f"{run} is a run")
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
-    imported = whole_run(workspace.store.analyses, workspace.store.runs, run)
-    known = experiment_run_name(workspace, imported or run) or imported
-    if known is None and workspace.options.via == "http" and not _can_fetch(workspace):
-        known = stored_run(workspace.store.analyses, run)  # a snapshot or deployment that was analysed here
-    if known is None:
+    imported = imported_run_id(workspace.store.analyses, workspace.store.runs, run)
+    stored_id = experiment_run_name(workspace, imported or run) or imported
+    if stored_id is None and workspace.options.via == "http" and not _can_fetch(workspace):
+        stored_id = stored_run(workspace.store.analyses, run)  # a snapshot or deployment that was analysed here
+    if stored_id is None:
         return None
-    watcher.say(f"Run {known} is read from the store.")
-    return StoredSource(workspace.store.analyses, workspace.store.runs, known)
+    watcher.say(f"Run {stored_id} is read from the store.")
+    return StoredSource(workspace.store.analyses, workspace.store.runs, stored_id)
 
 
 def _can_fetch(workspace: Workspace) -> bool:
@@ -413,50 +425,50 @@ def _can_fetch(workspace: Workspace) -> bool:
     return True
 
 
-def experiment_run_name(workspace: Workspace, named: str) -> str | None:
+def experiment_run_name(workspace: Workspace, name: str) -> str | None:
     """Find an experiment's run by name or id and return its id. Raises `UsageError` if it has no results yet."""
-    run = workspace.store.experiment_runs.run(named)
+    run = workspace.store.experiment_runs.run(name)
     if run is None:
         return None
     if not run.terminal:  # A part of the run may be archived already.
         raise UsageError(
-            f"experiment run {named} has not ended; wait for it with `evalscribe experiments runs wait {run.id}`"
+            f"experiment run {name} has not ended; wait for it with `evalscribe experiments runs wait {run.id}`"
         )
-    if is_whole(workspace.store.runs, run.id):
+    if is_imported(workspace.store.runs, run.id):
         return run.id
-    raise UsageError(f"experiment run {named} {run.state} before its first trial: {run.reason or 'no reason'}")
+    raise UsageError(f"experiment run {name} {run.state} before its first trial: {run.reason or 'no reason'}")
 
 
-def _not_a_run(workspace: Workspace, named: str) -> str | None:
+def _not_a_run(workspace: Workspace, name: str) -> str | None:
     """Explain that an id belongs to another kind of object than a run; None if it does not."""
     if not workspace.has_store:
-        kind = kind_of(named)
-        return f"{named} looks like the id of {kind}, but there is no store here" if kind else None
-    return describe_other_id(workspace, named)
+        kind = kind_of(name)
+        return f"{name} looks like the id of {kind}, but there is no store here" if kind else None
+    return describe_other_id(workspace, name)
 
 
 def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[OpenedFile, ...]:
     """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
         return (open_file(run_store, path, overrides),)
-    there: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # the folder has no files
-        there = run_files(path)
-    found, reasons = [], []
-    for one in there:
+        paths = run_files(path)
+    opened_files, reasons = [], []
+    for file in paths:
         try:
-            found.append(open_file(run_store, one, overrides, str(one), in_folder=True))
+            opened_files.append(open_file(run_store, file, overrides, str(file), in_folder=True))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
-    if not found:
+    if not opened_files:
         more = f"\nand {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
         why = (
-            "".join(f"\n{one_line(reason)}" for reason in reasons[:MOST_REASONS]) + more if there else "it has no files"
+            "".join(f"\n{one_line(reason)}" for reason in reasons[:MOST_REASONS]) + more if paths else "it has no files"
         )
         raise NotFoundError(
             f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs: {why}"
         )
-    return tuple(found)
+    return tuple(opened_files)
 
 
 def find_failure(run: Run, name: str) -> Eval:
@@ -466,8 +478,8 @@ def find_failure(run: Run, name: str) -> Eval:
     if len(close) == 1:
         return close[0]
     if close:
-        raise UsageError(f"{name!r} matches several failed evals: {_some(close)}")
-    raise NotFoundError(f"run {run.id} has no failed eval {name!r}; failed evals: {_some(run.failures)}")
+        raise UsageError(f"{name!r} matches several failed evals: {_paths_text(close)}")
+    raise NotFoundError(f"run {run.id} has no failed eval {name!r}; failed evals: {_paths_text(run.failures)}")
 
 
 def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tuple[Eval, ...]:
@@ -477,18 +489,29 @@ def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tupl
         NotFoundError: No failed eval has the name; says so if the eval passed, so that nothing is to `purpose`.
         UsageError: The name is ambiguous.
     """
-    trials = tuple(one for one in run.failures if name in (one.task, one.name))
-    if len({one.task for one in trials}) == 1:
+    trials = tuple(eval for eval in run.failures if name in (eval.task, eval.name))
+    if len({eval.task for eval in trials}) == 1:
         return trials
     try:
         return (find_failure(run, name),)
     except NotFoundError:
         graded = [
-            one
-            for one in workspace.store.runs.graded(run.id)
-            if name in (one.eval.id, one.eval.path, one.trial_name, one.eval.task, *_short_names(one.eval))
+            graded_eval
+            for graded_eval in workspace.store.runs.graded(run.id)
+            if name
+            in (
+                graded_eval.eval.id,
+                graded_eval.eval.path,
+                graded_eval.trial_name,
+                graded_eval.eval.task,
+                *_short_names(graded_eval.eval),
+            )
         ]
-        passed = [one.eval.path for one in graded] if all(one.eval.status == "passed" for one in graded) else []
+        passed = (
+            [graded_eval.eval.path for graded_eval in graded]
+            if all(graded_eval.eval.status == "passed" for graded_eval in graded)
+            else []
+        )
         if not graded and name in (run.evals or ()) and name not in run.incomplete_evals:
             passed = [name]
         if passed:
@@ -503,7 +526,7 @@ def _short_names(eval: Eval) -> tuple[str, ...]:
     return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
 
 
-def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:
+def _paths_text(evals: tuple[Eval, ...] | list[Eval]) -> str:
     return join_first([eval.path for eval in evals], 5) or "none"
 
 
@@ -521,7 +544,7 @@ class FetchedRun(Frozen):
             run=analyzed_run(self.run),
             folder=str(folder),
             evals=tuple(eval.path for eval in self.run.failures),
-            unreadable={one.eval.path: one.reason for one in self.unreadable},
+            unreadable={item.eval.path: item.reason for item in self.unreadable},
         )
 
 
@@ -549,19 +572,19 @@ async def fetch_run(
     run = await source.run()
     watcher.started(run)
     writer = open_writer(run.id)
-    waiting = iter(run.failures)
+    remaining = iter(run.failures)
     unreadable: list[UnreadableEvidence] = []
     done = 0
 
-    async def some() -> None:
+    async def fetch_failures() -> None:
         nonlocal done
-        for eval in waiting:
+        for eval in remaining:
             payload = await source.payload(eval)
             writer.put(eval.id, payload)
             unreadable.extend([payload] if isinstance(payload, UnreadableEvidence) else [])
             done += 1
             watcher.fetched(done, len(run.failures))
 
-    await asyncio.gather(*(some() for _ in range(FETCHES)))
+    await asyncio.gather(*(fetch_failures() for _ in range(FETCHES)))
     writer.finish(await source.summary())
     return FetchedRun(run=run, unreadable=tuple(unreadable))

@@ -11,7 +11,7 @@ from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import select_agent_runs
 from evalscribe.collections.runs import (
     find_failure,
-    is_whole,
+    is_imported,
     load_record,
     parse_run_address,
     source_of_run,
@@ -57,25 +57,27 @@ class SubjectAddress(Frozen):
 class ReachedSubject:
     """Opens sources of runs that are not in the store; `opened` closes them."""
 
-    def __init__(self, workspace: Workspace, opened: AsyncExitStack) -> None:
+    def __init__(self, workspace: Workspace, stack: AsyncExitStack) -> None:
         self._workspace = workspace
-        self._opened = opened
+        self._stack = stack
 
     def address(self, name: str) -> SubjectAddress:
         """Parse a run's name. Raises `EvalscribeError` if it names no run."""
-        named = parse_run_address(name)
-        return SubjectAddress(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
+        address = parse_run_address(name)
+        return SubjectAddress(run_id=address.run_id, eval_id=address.eval_id, is_id=address.kind == "id")
 
     def source(self, name: str) -> RunSource:
         """Open a source. Raises `EvalscribeError` if it cannot be reached."""
         runs = source_of_run(self._workspace, name)
-        self._opened.push_async_callback(runs.close)
+        self._stack.push_async_callback(runs.close)
         return runs
 
     def imported(self, run_id: str) -> RunSource | None:
         """Return a source for a run if it was imported; None if it was only analysed."""
         run_store = self._workspace.store.runs
-        return StoredSource(self._workspace.store.analyses, run_store, run_id) if is_whole(run_store, run_id) else None
+        return (
+            StoredSource(self._workspace.store.analyses, run_store, run_id) if is_imported(run_store, run_id) else None
+        )
 
 
 @dataclass(frozen=True)
@@ -88,15 +90,15 @@ class PendingSubject:
     is_eval: bool = False
     task: str | None = None
     """Name of the subject's eval, without run and trial."""
-    _kept: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
+    _cached: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
 
     def keep(self, loaded: LoadedSubject) -> None:
         """Keep a subject that was loaded for an estimate until it is judged."""
-        self._kept[:] = [loaded]
+        self._cached[:] = [loaded]
 
     def take(self) -> LoadedSubject | str:
         """Return and release the kept subject, or load it now."""
-        return self._kept.pop() if self._kept else self.load()
+        return self._cached.pop() if self._cached else self.load()
 
 
 @dataclass
@@ -121,7 +123,7 @@ class SubjectFinder:
         self._runs = runs
         self._watcher = watcher
 
-    async def found(self, arguments: Iterable[str]) -> tuple[PendingSubject, ...]:
+    async def find(self, arguments: Iterable[str]) -> tuple[PendingSubject, ...]:
         """Find files, runs and evals, in the order of the arguments; the name of an eval follows that of its run.
 
         Raises `EvalscribeError` for an unknown name, and for errors that concern a whole run.
@@ -130,37 +132,39 @@ class SubjectFinder:
         current: ChosenRun | None = None
         for argument in arguments:
             if _is_file(argument):
-                chosen.append([pending_agent_run(run) for run in _of_file(argument)])
-            elif current is not None and (eval := _named(current.run, argument)):
+                chosen.append([pending_agent_run(run) for run in _read_agent_runs(argument)])
+            elif current is not None and (eval := _find_named(current.run, argument)):
                 current.evals.append(eval)
             else:
                 current = await self._next_run(argument, current)
                 chosen.append(current)
-        waiting = [one for part in chosen for one in (part if isinstance(part, list) else await self.gathered(part))]
-        return tuple(_once(waiting))
+        subjects = [
+            subject for part in chosen for subject in (part if isinstance(part, list) else await self.gather(part))
+        ]
+        return tuple(_without_repeats(subjects))
 
     async def run(self, name: str) -> ChosenRun:
         """Find a run by address, id, or prefix of a stored id. Raises `EvalscribeError`."""
-        if stored := self.stored(name):
-            return ChosenRun(run=stored, source=self._runs.imported(stored.id))
-        named = self._runs.address(name)
+        if run_in_store := self.find_stored(name):
+            return ChosenRun(run=run_in_store, source=self._runs.imported(run_in_store.id))
+        address = self._runs.address(name)
         runs = self._runs.source(name)
         run = await runs.run()
         choice = ChosenRun(run=run, source=runs)
-        if named.eval_id:
-            choice.evals.append(find_failure(run, named.eval_id))
+        if address.eval_id:
+            choice.evals.append(find_failure(run, address.eval_id))
         return choice
 
-    async def gathered(self, choice: ChosenRun) -> tuple[PendingSubject, ...]:
+    async def gather(self, choice: ChosenRun) -> tuple[PendingSubject, ...]:
         """Return the chosen failures of a run, after storing their evidence."""
         if choice.source is not None:
             self._watcher.started(choice.run)
             self._store.put_run(choice.run)
-            wanted = choice.run.model_copy(update={"failures": choice.chosen})
-            await fetch_evidence(choice.source, wanted, self._store, self._watcher.fetched)
+            chosen_run = choice.run.model_copy(update={"failures": choice.chosen})
+            await fetch_evidence(choice.source, chosen_run, self._store, self._watcher.fetched)
         if not choice.chosen:
             self._watcher.say(f"Run {choice.run.id} lists no failed evals.")
-        return tuple(self._failed(choice.run, eval) for eval in choice.chosen)
+        return tuple(self._pending_failure(choice.run, eval) for eval in choice.chosen)
 
     async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
         """Find the next run. The error for an unknown name after a run assumes that the user meant an eval."""
@@ -174,14 +178,14 @@ class SubjectFinder:
             failure = f"run {current.run.id} has no failed eval {argument!r}; as the name of a run: {error}"
             raise NotFoundError(failure, fields=error.fields) from None
 
-    def stored(self, name: str) -> Run | None:
+    def find_stored(self, name: str) -> Run | None:
         """Find a run as `stored_run` does."""
-        if not (named := self._runs.address(name)).is_id:
+        if not (address := self._runs.address(name)).is_id:
             return None
-        run_id = stored_run(self._store, named.run_id or name)
+        run_id = stored_run(self._store, address.run_id or name)
         return self._store.get_run(run_id) if run_id else None
 
-    def _failed(self, run: Run, eval: Eval) -> PendingSubject:
+    def _pending_failure(self, run: Run, eval: Eval) -> PendingSubject:
         def load() -> LoadedSubject | str:
             evidence = self._store.get_evidence(run.id, eval.id)
             if evidence is None:
@@ -217,7 +221,7 @@ def agent_runs(name: str) -> Sequence[AgentRun]:
     return parse_agent_runs(text, name)
 
 
-def _of_file(name: str) -> Sequence[AgentRun]:
+def _read_agent_runs(name: str) -> Sequence[AgentRun]:
     try:
         return agent_runs(name)
     except DataError as error:
@@ -233,29 +237,29 @@ def _is_file(argument: str) -> bool:
         return False
 
 
-def _named(run: Run, name: str) -> Eval | None:
+def _find_named(run: Run, name: str) -> Eval | None:
     try:
         return find_failure(run, name)
     except NotFoundError:
         return None
 
 
-def _once(waiting: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
+def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
     """Drop repeated evals."""
     seen: set[str] = set()
-    for one in waiting:
-        if not one.is_eval or one.name not in seen:
-            seen.add(one.name)
-            yield one
+    for subject in subjects:
+        if not subject.is_eval or subject.name not in seen:
+            seen.add(subject.name)
+            yield subject
 
 
 def collection_members(workspace: Workspace, collection: str | None, where: str | None) -> dict[str, PendingSubject]:
     """Return a collection's agent runs that match a condition, by id. Raises `EvalscribeError`."""
-    which = choose_collection(workspace, collection)
-    members = select_agent_runs(workspace.tables, which.id, where)
+    chosen_collection = choose_collection(workspace, collection)
+    members = select_agent_runs(workspace.tables, chosen_collection.id, where)
     if not members:
-        fits = " matches the condition" if where else ""
-        raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
+        suffix = " matches the condition" if where else ""
+        raise NotFoundError(f"no agent run of collection {chosen_collection.name!r}{suffix}: there is nothing to judge")
     return pending_subjects(members, workspace.store.runs, workspace.store.analyses)
 
 
@@ -263,15 +267,15 @@ def pending_subjects(
     members: Iterable[Member], run_store: "RunStore", store: "AnalysisStore"
 ) -> dict[str, PendingSubject]:
     """Return pending subjects by id. The judge sees the evidence of a failed eval, but any other as an agent run."""
-    return {member.id: _waiting(member, run_store, store) for member in members}
+    return {member.id: _pending_subject(member, run_store, store) for member in members}
 
 
-def _waiting(member: Member, run_store: "RunStore", store: "AnalysisStore") -> PendingSubject:
+def _pending_subject(member: Member, run_store: "RunStore", store: "AnalysisStore") -> PendingSubject:
     name = f"{member.run_id}/{member.eval}" if member.failed else member.id
-    return PendingSubject(name=name, load=partial(_loaded, member, run_store, store), is_eval=member.failed)
+    return PendingSubject(name=name, load=partial(_load, member, run_store, store), is_eval=member.failed)
 
 
-def _loaded(member: Member, run_store: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
+def _load(member: Member, run_store: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
     record = load_record(run_store, store, member.run_id, member.id)
     if record is None:
         return "the agent run is not stored: import its run again"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, JsonValue
 
 from evalscribe import text
-from evalscribe.collections.runs import analysed_run, load_record, whole_run
+from evalscribe.collections.runs import analysed_run, imported_run_id, load_record
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.experiments.datasets import create_dataset, item_batches, split_of
 from evalscribe.failures.prepare import evidence_fingerprint
@@ -232,7 +232,7 @@ def _find_run(workspace: Workspace, name_or_id: str) -> tuple[str, Iterator[Item
     """Return the id of the run and the parts of each eval. A run of an experiment is preferred to its archived copy."""
     if (run := workspace.store.experiment_runs.run(name_or_id)) is not None:
         return run.id, _parts_of_trials(workspace, run)
-    if (run_id := whole_run(workspace.store.analyses, workspace.store.runs, name_or_id)) is not None:
+    if (run_id := imported_run_id(workspace.store.analyses, workspace.store.runs, name_or_id)) is not None:
         return run_id, _parts_of_records(workspace.store.runs, run_id)
     run_id = analysed_run(workspace.store.analyses, name_or_id)
     return run_id, _parts_of_failures(workspace.store.analyses, run_id)

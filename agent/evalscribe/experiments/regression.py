@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field, JsonValue
 
-from evalscribe.collections.runs import analysed_run, whole_run
+from evalscribe.collections.runs import analysed_run, imported_run_id
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.control import launch_run, plan_run
@@ -143,7 +143,7 @@ def failures_of_experiment(workspace: Workspace, run: ExperimentRun, run_item_id
 
 def failures_of_stored_run(store: "AnalysisStore", run_store: "RunStore", name_or_id: str) -> FailedItem:
     """Collect every failed eval of an imported or analysed run. Raises `NotFoundError`, `UsageError`."""
-    if (run_id := whole_run(store, run_store, name_or_id)) is not None:
+    if (run_id := imported_run_id(store, run_store, name_or_id)) is not None:
         parts_by_id = {
             record.eval.id: parts_of_record(record, run_store.documents(run_id, record.eval.id))
             for record in run_store.records(run_id, "failed")

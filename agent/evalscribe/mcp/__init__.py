@@ -6,7 +6,7 @@ from evalscribe.mcp.context import ServerWorkspace
 __all__ = ["ServerWorkspace", "serve"]
 
 
-def serve(place: ServerWorkspace) -> None:
+def serve(server_workspace: ServerWorkspace) -> None:
     """Serve until standard input ends. Raises `UsageError` if the MCP SDK is not installed."""
     try:
         from mcp.server import MCPServer  # noqa: F401
@@ -14,4 +14,4 @@ def serve(place: ServerWorkspace) -> None:
         raise UsageError("`evalscribe mcp` needs the MCP SDK: pip install 'evalscribe[mcp]'") from error
     from evalscribe.mcp.server import run  # loads the SDK
 
-    run(place)
+    run(server_workspace)

@@ -99,7 +99,7 @@ class ExplainAnswer(Frozen):
 
 @dataclass(frozen=True)
 class AnalysisTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
     turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Locks by run: at most one call at a time analyses a run."""
 
@@ -118,12 +118,14 @@ class AnalysisTools:
         harness's. Free by default: the rules judge, and no report is written. With a model in `judge` and no budget it
         returns the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice.
         """
-        asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
-        name = self.place.run(run)
-        options = asked.options().model_copy(update={"fresh": fresh})
+        request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
+        name = self.server_workspace.run(run)
+        options = request.options().model_copy(update={"fresh": fresh})
 
-        async def work(told: ProgressReporter) -> AnalysisAnswer:
-            return await _analysed(options, name, told, rubric=rubric, dry_run=asked.only_plans, writes=write_report)
+        async def work(progress: ProgressReporter) -> AnalysisAnswer:
+            return await _analyze(
+                options, name, progress, rubric=rubric, dry_run=request.only_plans, writes=write_report
+            )
 
         return await with_progress(ctx, work, self.turns[run])
 
@@ -139,32 +141,34 @@ class AnalysisTools:
     ) -> ExplainAnswer:
         """Explain one failed eval in full: label, cause, reasoning, every quotation with its place, and history. Free
         by default (rules); no report is written."""
-        asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
-        if asked.only_plans:
-            asked = JudgeOptions()
-        name = self.place.run(run)
-        unpaid = judge not in (None, RULES) and asked.by_rules
+        request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
+        if request.only_plans:
+            request = JudgeOptions()
+        name = self.server_workspace.run(run)
+        unpaid = judge not in (None, RULES) and request.by_rules
 
-        async def work(told: ProgressReporter) -> ExplainAnswer:
+        async def work(progress: ProgressReporter) -> ExplainAnswer:
             if unpaid:
-                told.say("The rules judged: a model is asked only with budget_usd above 0.")
-            return await _explained(asked.options(), name, eval, told, rubric=None if asked.by_rules else rubric)
+                progress.say("The rules judged: a model is asked only with budget_usd above 0.")
+            return await _explain(request.options(), name, eval, progress, rubric=None if request.by_rules else rubric)
 
         return await with_progress(ctx, work, self.turns[run])
 
 
-async def _analysed(
-    options: Options, run: str, told: ProgressReporter, *, rubric: str | None, dry_run: bool, writes: bool
+async def _analyze(
+    options: Options, run: str, progress: ProgressReporter, *, rubric: str | None, dry_run: bool, writes: bool
 ) -> AnalysisAnswer:
     async with _workspace(options) as workspace:
-        done = await analyze(workspace, run, told, rubric=rubric, dry_run=dry_run, writes=writes)
+        result = await analyze(workspace, run, progress, rubric=rubric, dry_run=dry_run, writes=writes)
         root = workspace.reports.root
-    if isinstance(done, AnalysisPlan):
-        return _plan(done, told)
-    if isinstance(done, AnalysisResult):
-        there = writes or done.state == "unchanged"
-        return _done(done, told, str(done.path.resolve().relative_to(root.resolve())) if there else None)
-    return _nothing(done, told)
+    if isinstance(result, AnalysisPlan):
+        return _plan(result, progress)
+    if isinstance(result, AnalysisResult):
+        has_report = writes or result.state == "unchanged"
+        return _analysis_answer(
+            result, progress, str(result.path.resolve().relative_to(root.resolve())) if has_report else None
+        )
+    return _nothing_failed(result, progress)
 
 
 @asynccontextmanager
@@ -178,72 +182,77 @@ async def _workspace(options: Options) -> AsyncIterator[Workspace]:
             yield workspace
 
 
-def _plan(plan: AnalysisPlan, told: ProgressReporter) -> AnalysisAnswer:
-    asked = plan.groups - plan.known
-    again = f", and up to {pluralise(plan.again, 'trial')} once more" if plan.again else ""
+def _plan(plan: AnalysisPlan, progress: ProgressReporter) -> AnalysisAnswer:
+    to_judge = plan.groups - plan.known
+    retries = f", and up to {pluralise(plan.again, 'trial')} once more" if plan.again else ""
     return AnalysisAnswer(
         outcome="plan",
-        message=f"No model was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures"
-        f"{again}. "
+        message=f"No model was asked: {plan.judge} would judge {to_judge} of {plan.groups} groups of failures"
+        f"{retries}. "
         "Call again with budget_usd to ask that model, or with judge `rules` for free.",
         run=analyzed_run(plan.run),
         estimate=plan.estimate,
-        notes=told.notes,
+        notes=progress.notes,
     )
 
 
-def _nothing(done: NothingFailed, told: ProgressReporter) -> AnalysisAnswer:
-    return AnalysisAnswer(outcome="nothing-failed", message=done.message, run=analyzed_run(done.run), notes=told.notes)
+def _nothing_failed(result: NothingFailed, progress: ProgressReporter) -> AnalysisAnswer:
+    return AnalysisAnswer(
+        outcome="nothing-failed", message=result.message, run=analyzed_run(result.run), notes=progress.notes
+    )
 
 
-def _done(done: AnalysisResult, told: ProgressReporter, report: str | None) -> AnalysisAnswer:
-    said = done.analysis
-    findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
-    kept = _bounded(findings)
-    state = f"The report is {done.state}." if report else "No report was written: write_report=true writes one."
-    unsure = f" Uncertain: {len(done.uncertain)}" if done.uncertain else ""
-    if done.advice:
-        unsure += f", for which {done.advice.judge} would take {done.advice.estimate.summary}"
-    unsure += "." if unsure else ""
+def _analysis_answer(result: AnalysisResult, progress: ProgressReporter, report: str | None) -> AnalysisAnswer:
+    analysis = result.analysis
+    findings = [
+        FindingLine(**{name: getattr(finding, name) for name in FindingLine.model_fields})
+        for finding in analysis.findings
+    ]
+    lines = _bounded(findings)
+    state = f"The report is {result.state}." if report else "No report was written: write_report=true writes one."
+    uncertain_note = f" Uncertain: {len(result.uncertain)}" if result.uncertain else ""
+    if result.advice:
+        uncertain_note += f", for which {result.advice.judge} would take {result.advice.estimate.summary}"
+    uncertain_note += "." if uncertain_note else ""
     return AnalysisAnswer(
         outcome="analysed",
-        message=f"{pluralise(len(findings), 'failed eval')}.{unsure} {state} explain has the details of each.",
-        run=said.run,
-        labels=dict(Counter(one.classification or "unclassified" for one in findings)),
-        findings=kept,
-        findings_left_out=len(findings) - len(kept),
-        patterns=said.patterns,
-        recommendations=said.recommendations,
-        net_impact=said.net_impact,
-        estimate=done.advice.estimate if done.advice else None,
+        message=f"{pluralise(len(findings), 'failed eval')}.{uncertain_note} {state} explain has the details of each.",
+        run=analysis.run,
+        labels=dict(Counter(finding.classification or "unclassified" for finding in findings)),
+        findings=lines,
+        findings_left_out=len(findings) - len(lines),
+        patterns=analysis.patterns,
+        recommendations=analysis.recommendations,
+        net_impact=analysis.net_impact,
+        estimate=result.advice.estimate if result.advice else None,
         report=report,
-        spent=said.usage,
-        notes=(*told.notes, *done.notes),
+        spent=analysis.usage,
+        notes=(*progress.notes, *result.notes),
     )
 
 
 def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
-    size, kept = 0, list[FindingLine]()
-    for one in findings:
-        size += len(one.model_dump_json())
-        if kept and size > MOST_CHARACTERS:
+    size, lines = 0, list[FindingLine]()
+    for finding in findings:
+        size += len(finding.model_dump_json())
+        if lines and size > MOST_CHARACTERS:
             break
-        kept.append(one)
-    return tuple(kept)
+        lines.append(finding)
+    return tuple(lines)
 
 
-async def _explained(
-    options: Options, run: str, eval: str, told: ProgressReporter, *, rubric: str | None
+async def _explain(
+    options: Options, run: str, eval: str, progress: ProgressReporter, *, rubric: str | None
 ) -> ExplainAnswer:
     async with _workspace(options) as workspace:
-        found = await explain(workspace, run, eval, told, rubric=rubric)
-    said = found.analysis
-    (finding,) = said.findings
+        result = await explain(workspace, run, eval, progress, rubric=rubric)
+    analysis = result.analysis
+    (finding,) = analysis.findings
     return ExplainAnswer(
         eval=finding.eval,
         finding=finding,
-        recommendations=said.recommendations,
-        text=explanation(found.finding, found.case, found.reviewed),
-        spent=said.usage,
-        notes=told.notes,
+        recommendations=analysis.recommendations,
+        text=explanation(result.finding, result.case, result.reviewed),
+        spent=analysis.usage,
+        notes=progress.notes,
     )

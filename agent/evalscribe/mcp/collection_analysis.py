@@ -66,7 +66,7 @@ class JudgeAnswer(Frozen):
 
 @dataclass(frozen=True)
 class JudgeTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     async def judge(
         self,
@@ -99,75 +99,79 @@ class JudgeTools:
         (such as `failure`); with a model in `judge` and no budget it returns the estimate. Results are stored in the
         SQL table `judge_results`.
         """
-        asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
+        request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         names = [self._subject(name) for name in subjects or ()]
         if names and where:
             raise UsageError("where selects evals of a collection and cannot be combined with subjects")
-        named = self._rubric(rubric)
-        which = collection or self.place.collection
+        rubric_name = self._rubric(rubric)
+        collection_name = collection or self.server_workspace.collection
         if not names:
-            with self.place.collection_of(collection) as (_, one):
-                which = one.id
-        options = asked.options().model_copy(update={"fresh": fresh})
+            with self.server_workspace.collection_of(collection) as (_, chosen_collection):
+                collection_name = chosen_collection.id
+        options = request.options().model_copy(update={"fresh": fresh})
 
-        async def work(told: ProgressReporter) -> JudgeAnswer:
+        async def work(progress: ProgressReporter) -> JudgeAnswer:
             async with Workspace(options) as workspace:
-                done = await use_case(
+                outcome = await use_case(
                     workspace,
-                    named,
+                    rubric_name,
                     names,
-                    told,
-                    judge=asked.judge,
-                    collection=which,
+                    progress,
+                    judge=request.judge,
+                    collection=collection_name,
                     where=where,
                     most=max_subjects,
-                    dry_run=asked.only_plans,
+                    dry_run=request.only_plans,
                 )
-            return _judge_answer(done)
+            return _judge_answer(outcome)
 
         return await with_progress(ctx, work)
 
     def _subject(self, name: str) -> str:
-        return self.place.inside(name) if name.endswith((".json", ".jsonl")) else self.place.run(name)
+        return (
+            self.server_workspace.inside(name)
+            if name.endswith((".json", ".jsonl"))
+            else self.server_workspace.run(name)
+        )
 
     def _rubric(self, name: str) -> str:
         is_path = "/" in name or name.endswith((".yaml", ".yml"))
-        return self.place.inside(name) if is_path else name
+        return self.server_workspace.inside(name) if is_path else name
 
 
 def _judge_answer(outcome: JudgeOutcome) -> JudgeAnswer:
     left_out = (f"{outcome.left_out} more were left out: max_subjects",) if outcome.left_out else ()
     notes = (*outcome.notes, *left_out)
-    done = outcome.judgements
-    if done is None:
+    judgements = outcome.judgements
+    if judgements is None:
         message = f"No model was asked: {outcome.judge} for {outcome.subjects} subjects. Call again with budget_usd."
         return JudgeAnswer(rubric=outcome.rubric, message=message, estimate=outcome.estimate, notes=notes)
     lines = [
         JudgedSubject(
-            subject=one.agent_run_id,
-            judge=one.judge,
-            label=one.label,
-            output=one.output,
-            problem=one.reason,
-            citations=one.citations,
-            known=one.known,
+            subject=judgement.agent_run_id,
+            judge=judgement.judge,
+            label=judgement.label,
+            output=judgement.output,
+            problem=judgement.reason,
+            citations=judgement.citations,
+            known=judgement.known,
         )
-        for one in done.results
+        for judgement in judgements.results
     ]
-    kept, size = list[JudgedSubject](), 0
+    fitting, size = list[JudgedSubject](), 0
     for line in lines:
         size += len(line.model_dump_json())
-        if kept and size > JUDGED_CHARACTERS:
+        if fitting and size > JUDGED_CHARACTERS:
             break
-        kept.append(line)
-    failed = len(done.failures)
+        fitting.append(line)
+    failed = len(judgements.failures)
     return JudgeAnswer(
         rubric=outcome.rubric,
         message=f"{len(lines) - failed} judged, {failed} could not be judged.",
-        results=tuple(kept),
-        results_left_out=len(lines) - len(kept),
+        results=tuple(fitting),
+        results_left_out=len(lines) - len(fitting),
         could_not_be_judged=failed,
-        spent_usd=sum(usage.cost_usd for usage in done.spent.values()),
+        spent_usd=sum(usage.cost_usd for usage in judgements.spent.values()),
         notes=notes,
     )
 
@@ -205,7 +209,7 @@ class ComparedRuns(Frozen):
 
 @dataclass(frozen=True)
 class CompareTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     async def compare(
         self,
@@ -232,64 +236,66 @@ class CompareTools:
         and what changed in behaviour. One run: compares its failed with its passed trials. Three or more runs: a
         matrix with flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed
         eval is compared by the model, with verified quotations."""
-        asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
+        request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         names = [self._side(name) for name in sides]
-        options, within = asked.options(), collection or self.place.collection
+        options, collection_name = request.options(), collection or self.server_workspace.collection
         return await with_progress(
-            ctx, lambda told: _compared(options, names, within, asked, told, writes=write_report)
+            ctx, lambda progress: _compare(options, names, collection_name, request, progress, writes=write_report)
         )
 
     def _side(self, name: str) -> str:
         if not name.strip():
             raise UsageError("a side is empty: give runs by id, or `provider/model`")
-        return self.place.run(name)
+        return self.server_workspace.run(name)
 
 
-async def _compared(
+async def _compare(
     options: Options,
     names: list[str],
     collection: str | None,
-    asked: JudgeOptions,
-    told: ProgressReporter,
+    request: JudgeOptions,
+    progress: ProgressReporter,
     *,
     writes: bool,
 ) -> ComparedRuns:
     async with Workspace(options) as workspace:
-        done = await compare(workspace, names, told, collection=collection, dry_run=asked.only_plans, writes=writes)
+        comparison = await compare(
+            workspace, names, progress, collection=collection, dry_run=request.only_plans, writes=writes
+        )
         spent = sum(usage.cost_usd for usage in workspace.models.spent().values())
-    answer = _comparison_answer(done)
-    notes = (*told.notes, *answer.notes, *([done.put.note] if done.put and done.put.note else []))
+    answer = _comparison_answer(comparison)
+    notes = (*progress.notes, *answer.notes, *([comparison.put.note] if comparison.put and comparison.put.note else []))
     return answer.model_copy(update={"spent_usd": spent, "notes": notes})
 
 
-def _comparison_answer(done: WrittenComparison) -> ComparedRuns:
-    kind, sides = _sides(done.found)
-    two = done.found if isinstance(done.found, Comparison) else None
+def _comparison_answer(written: WrittenComparison) -> ComparedRuns:
+    kind, sides = _sides(written.found)
+    pairwise = written.found if isinstance(written.found, Comparison) else None
     return ComparedRuns(
         kind=kind,
         sides=sides,
-        passes=two.passes if two else None,
-        regressed=tuple(pair.eval for pair in two.of("regressed"))[:COMPARED_NAMES] if two else (),
-        fixed=tuple(pair.eval for pair in two.of("fixed"))[:COMPARED_NAMES] if two else (),
-        apart=two.apart[:COMPARED_NAMES] if two else (),
-        categories=two.categories if two else (),
-        behaviours=() if isinstance(done.found, Matrix) else done.found.behaviours,
-        notes=done.found.notes,
-        text=done.text[:COMPARED_CHARACTERS],
-        text_left_out=max(0, len(done.text) - COMPARED_CHARACTERS),
-        estimate=done.estimate,
-        report=done.put.name if done.put else None,
+        passes=pairwise.passes if pairwise else None,
+        regressed=tuple(pair.eval for pair in pairwise.of("regressed"))[:COMPARED_NAMES] if pairwise else (),
+        fixed=tuple(pair.eval for pair in pairwise.of("fixed"))[:COMPARED_NAMES] if pairwise else (),
+        apart=pairwise.apart[:COMPARED_NAMES] if pairwise else (),
+        categories=pairwise.categories if pairwise else (),
+        behaviours=() if isinstance(written.found, Matrix) else written.found.behaviours,
+        notes=written.found.notes,
+        text=written.text[:COMPARED_CHARACTERS],
+        text_left_out=max(0, len(written.text) - COMPARED_CHARACTERS),
+        estimate=written.estimate,
+        report=written.put.name if written.put else None,
     )
 
 
 def _sides(
-    found: Comparison | WithinRunComparison | Matrix,
+    comparison: Comparison | WithinRunComparison | Matrix,
 ) -> tuple[Literal["two", "within", "many"], tuple[ComparisonSide | MatrixColumn, ...]]:
-    if isinstance(found, Comparison):
-        return "two", (found.base, found.candidate)
-    if isinstance(found, WithinRunComparison):
-        return "within", (found.side,)
-    return "many", found.columns
+    if isinstance(comparison, Comparison):
+        return "two", (comparison.base, comparison.candidate)
+    if isinstance(comparison, WithinRunComparison):
+        return "within", (comparison.side,)
+    return "many", comparison.columns
 
 
 EXPLORED_CHARACTERS = 30_000
@@ -330,7 +336,7 @@ class ExploredCollection(Frozen):
 
 @dataclass(frozen=True)
 class ExploreTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     async def explore(
         self,
@@ -348,50 +354,55 @@ class ExploreTools:
         quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
         is read in batches and the question is answered; without a budget it returns the estimate.
         """
-        asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
-        with self.place.collection_of(collection) as (_, chosen):
-            which = chosen.id
+        request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
+        with self.server_workspace.collection_of(collection) as (_, chosen_collection):
+            collection_id = chosen_collection.id
 
-        async def work(told: ProgressReporter) -> ExploredCollection:
-            async with Workspace(asked.options()) as workspace:
-                done = await explore(
+        async def work(progress: ProgressReporter) -> ExploredCollection:
+            async with Workspace(request.options()) as workspace:
+                result = await explore(
                     workspace,
                     question,
-                    told,
-                    collection=which,
+                    progress,
+                    collection=collection_id,
                     where=where,
                     max_runs=max_runs,
-                    dry_run=asked.only_plans,
+                    dry_run=request.only_plans,
                     writes=write_report,
                 )
                 spent = sum(usage.cost_usd for usage in workspace.models.spent().values())
-            answer = _exploration_answer(done, asked)
-            return answer.model_copy(update={"spent_usd": spent, "notes": (*told.notes, *answer.notes)})
+            answer = _exploration_answer(result, request)
+            return answer.model_copy(update={"spent_usd": spent, "notes": (*progress.notes, *answer.notes)})
 
         return await with_progress(ctx, work)
 
 
-def _exploration_answer(done: ExplorationResult, asked: JudgeOptions) -> ExploredCollection:
-    found = done.found
-    if found is None:
-        message = f"No model was asked: call again with budget_usd to ask {asked.judge}, or with judge `rules` (free)."
-        return ExploredCollection(message=message, estimate=done.estimate)
+def _exploration_answer(result: ExplorationResult, request: JudgeOptions) -> ExploredCollection:
+    exploration = result.found
+    if exploration is None:
+        message = (
+            f"No model was asked: call again with budget_usd to ask {request.judge}, or with judge `rules` (free)."
+        )
+        return ExploredCollection(message=message, estimate=result.estimate)
     clusters = tuple(
         ClusterLine(
-            name=one.name, text=one.text, agent_runs=len(one.agent_runs), examples=one.agent_runs[:EXPLORED_NAMES]
+            name=cluster.name,
+            text=cluster.text,
+            agent_runs=len(cluster.agent_runs),
+            examples=cluster.agent_runs[:EXPLORED_NAMES],
         )
-        for one in found.clusters
+        for cluster in exploration.clusters
     )
     return ExploredCollection(
-        message=f"{len(found.members)} agent runs were explored by {found.judge}.",
-        explored=len(found.members),
-        answer=found.answer,
+        message=f"{len(exploration.members)} agent runs were explored by {exploration.judge}.",
+        explored=len(exploration.members),
+        answer=exploration.answer,
         clusters=clusters,
-        nothing_seen_in=len(found.silent),
-        unverified=len(found.unverified),
-        notes=found.notes,
-        text=done.text[:EXPLORED_CHARACTERS],
-        text_left_out=max(0, len(done.text) - EXPLORED_CHARACTERS),
-        estimate=done.estimate,
-        report=done.put.name if done.put else None,
+        nothing_seen_in=len(exploration.silent),
+        unverified=len(exploration.unverified),
+        notes=exploration.notes,
+        text=result.text[:EXPLORED_CHARACTERS],
+        text_left_out=max(0, len(result.text) - EXPLORED_CHARACTERS),
+        estimate=result.estimate,
+        report=result.put.name if result.put else None,
     )

@@ -68,10 +68,10 @@ class ServerWorkspace:
                 raise NotFoundError(NO_SAMPLE)
 
     @contextmanager
-    def collection_of(self, named: str | None) -> Iterator[tuple[Workspace, Collection]]:
+    def collection_of(self, name: str | None) -> Iterator[tuple[Workspace, Collection]]:
         """Open the collection with this id or name, or else the server's, the configured or the only collection."""
         with self.stored() as workspace:
-            yield workspace, choose_collection(workspace, named or self.collection)
+            yield workspace, choose_collection(workspace, name or self.collection)
 
     def run(self, name: str) -> str:
         """Return a run's name, or the path of a file inside the workspace. Raises `UsageError` for a file outside."""

@@ -111,7 +111,7 @@ class ComparedExperimentRuns(RunComparison):
 
 @dataclass(frozen=True)
 class ExperimentRunTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     async def get_experiment_run(
         self,
@@ -133,10 +133,10 @@ class ExperimentRunTools:
         `error` and `unscored` trials the target or a scorer broke, which says nothing about quality.
         """
         if wait_seconds:
-            await with_progress(ctx, lambda told: _wait_for(self.place, run, wait_seconds, told))
+            await with_progress(ctx, lambda progress: _wait_for(self.server_workspace, run, wait_seconds, progress))
         verdicts: tuple[ItemVerdict, ...] = () if item is not None else VERDICTS[wanted]
         page = TrialPage(verdicts=verdicts, item=item, offset=offset, limit=limit)
-        return await run_in_thread(lambda: self._told(run, page, characters))
+        return await run_in_thread(lambda: self._details(run, page, characters))
 
     def compare_experiment_runs(
         self,
@@ -151,24 +151,27 @@ class ExperimentRunTools:
         flaky, with the outputs of both runs. get_experiment_run with `item` has these trials in full. Nothing is
         written.
         """
-        with self.place.experiments() as workspace:
-            found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
-        told = {kind: first_fitting(getattr(found, kind), most) for kind, most in MOST_OF_CHANGES.items()}
-        left = {kind: len(getattr(found, kind)) - len(kept) for kind, kept in told.items()}
-        update = {**told, "mismatches": found.mismatches[:MOST_NAMED]}
+        with self.server_workspace.experiments() as workspace:
+            comparison = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
+        changes = {
+            kind: first_fitting(getattr(comparison, kind), max_characters)
+            for kind, max_characters in MOST_OF_CHANGES.items()
+        }
+        omitted = {kind: len(getattr(comparison, kind)) - len(items) for kind, items in changes.items()}
+        update = {**changes, "mismatches": comparison.mismatches[:MOST_NAMED]}
         return ComparedExperimentRuns(
-            **{**dict(found), **update}, left_out={kind: number for kind, number in left.items() if number}
+            **{**dict(comparison), **update}, left_out={kind: number for kind, number in omitted.items() if number}
         )
 
-    def _told(self, named: str, page: TrialPage, characters: int) -> ExperimentRunDetails:
+    def _details(self, run_name: str, page: TrialPage, characters: int) -> ExperimentRunDetails:
         first = page.offset == 0 and page.item is None
-        with self.place.experiments() as workspace:
-            run = run_named(workspace, named)
-            chosen, total = trial_page(workspace, run, page)
-            tries = first_fitting((_try(workspace, one, characters) for one in chosen), MOST_CHARACTERS)
+        with self.server_workspace.experiments() as workspace:
+            run = run_named(workspace, run_name)
+            trials, total = trial_page(workspace, run, page)
+            tries = first_fitting((_trial_line(workspace, detail, characters) for detail in trials), MOST_CHARACTERS)
             report = report_run(workspace, run) if first else None
         end = page.offset + len(tries)
-        told = ExperimentRunDetails(
+        details = ExperimentRunDetails(
             summary=None,
             gate=None,
             message=f"Run {run.id} is {run.state}.",
@@ -176,7 +179,7 @@ class ExperimentRunTools:
             tries_total=total,
             next_offset=end if tries and end < total else None,
         )
-        return told if report is None else told.model_copy(update=_in_full(run, report))
+        return details if report is None else details.model_copy(update=_report_fields(run, report))
 
 
 VERDICTS: dict[Wanted, tuple[ItemVerdict, ...]] = {
@@ -188,10 +191,10 @@ VERDICTS: dict[Wanted, tuple[ItemVerdict, ...]] = {
 }
 
 
-async def _wait_for(place: ServerWorkspace, named: str, seconds: int, told: ProgressReporter) -> None:
+async def _wait_for(server_workspace: ServerWorkspace, run_name: str, seconds: int, progress: ProgressReporter) -> None:
     """Wait for the run. Raises `UnavailableError` if its worker is gone."""
-    with place.experiments() as workspace:
-        await wait_for_run(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told.tried)
+    with server_workspace.experiments() as workspace:
+        await wait_for_run(workspace.store.experiment_runs, run_named(workspace, run_name).id, seconds, progress.tried)
 
 
 def run_status(run: ExperimentRun, report: RunReport) -> str:
@@ -206,55 +209,57 @@ def run_status(run: ExperimentRun, report: RunReport) -> str:
     return f"Run {run.id}: {headline(report.gate)}.{faults}"
 
 
-def _in_full(run: ExperimentRun, report: RunReport) -> dict[str, object]:
-    kept, notes = bound_report(report)
-    return {"summary": kept.summary, "gate": kept.gate, "message": run_status(run, report), "notes": notes}
+def _report_fields(run: ExperimentRun, report: RunReport) -> dict[str, object]:
+    bounded, notes = bound_report(report)
+    return {"summary": bounded.summary, "gate": bounded.gate, "message": run_status(run, report), "notes": notes}
 
 
 def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
     """Shorten the report's lists, and say what was omitted."""
-    found, notes = report.summary, []
-    cut: dict[str, object] = {"reason": found.reason and replace_commands(found.reason)}
-    for name, there in (("flaky", found.flaky), ("splits", found.splits)):
-        cut[name] = there[:MOST_NAMED]
-        notes += _left(name, len(there))
+    summary, notes = report.summary, []
+    updates: dict[str, object] = {"reason": summary.reason and replace_commands(summary.reason)}
+    for name, items in (("flaky", summary.flaky), ("splits", summary.splits)):
+        updates[name] = items[:MOST_NAMED]
+        notes += _omitted_note(name, len(items))
     gate = report.gate
     if gate is not None:
-        notes += [note for clause in gate.clauses for note in _left(f"items of {clause.name}", len(clause.items))]
-        clauses = tuple(one.model_copy(update={"items": one.items[:MOST_NAMED]}) for one in gate.clauses)
+        notes += [
+            note for clause in gate.clauses for note in _omitted_note(f"items of {clause.name}", len(clause.items))
+        ]
+        clauses = tuple(clause.model_copy(update={"items": clause.items[:MOST_NAMED]}) for clause in gate.clauses)
         gate = gate.model_copy(update={"clauses": clauses, "reason": gate.reason and replace_commands(gate.reason)})
-    labels = found.labels
+    labels = summary.labels
     if labels is not None:
-        notes += _left("labels", len(labels.rows))
+        notes += _omitted_note("labels", len(labels.rows))
         rows = tuple(
             row.model_copy(update={"given": dict(islice(row.given.items(), MOST_NAMED))})
             for row in labels.rows[:MOST_NAMED]
         )
-        cut["labels"] = labels.model_copy(update={"rows": rows})
-    return RunReport(summary=found.model_copy(update=cut), gate=gate), tuple(notes)
+        updates["labels"] = labels.model_copy(update={"rows": rows})
+    return RunReport(summary=summary.model_copy(update=updates), gate=gate), tuple(notes)
 
 
-def _left(what: str, number: int) -> list[str]:
-    return [f"{what}: {number - MOST_NAMED:,} more are not listed"] if number > MOST_NAMED else []
+def _omitted_note(kind: str, number: int) -> list[str]:
+    return [f"{kind}: {number - MOST_NAMED:,} more are not listed"] if number > MOST_NAMED else []
 
 
-def _try(workspace: Workspace, one: TrialDetail, characters: int) -> TryLine:
+def _trial_line(workspace: Workspace, trial: TrialDetail, characters: int) -> TryLine:
     return TryLine(
-        item=one.item_key,
-        repetition=one.repetition,
-        eval_id=one.run_item_id,
-        split=one.split,
-        verdict=one.verdict,
-        error=None if one.error is None else excerpt(one.error, characters),
-        input=excerpt(one.input, characters),
-        expected_output=None if one.expected_output is None else excerpt(one.expected_output, characters),
-        output=None if one.error is not None else excerpt(one.output, characters),
-        scores=tuple(_score(workspace, score, characters) for score in one.scores),
+        item=trial.item_key,
+        repetition=trial.repetition,
+        eval_id=trial.run_item_id,
+        split=trial.split,
+        verdict=trial.verdict,
+        error=None if trial.error is None else excerpt(trial.error, characters),
+        input=excerpt(trial.input, characters),
+        expected_output=None if trial.expected_output is None else excerpt(trial.expected_output, characters),
+        output=None if trial.error is not None else excerpt(trial.output, characters),
+        scores=tuple(_score(workspace, score, characters) for score in trial.scores),
     )
 
 
 def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
-    seen = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
+    evidence = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
     return ScoreLine(
         id=score.id,
         scorer=score.scorer,
@@ -263,7 +268,7 @@ def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
         value=score.value,
         label=score.label,
         explanation=excerpt(score.explanation, characters),
-        rests_on=None if seen is None or seen.evidence is None else excerpt(seen.evidence, characters),
+        rests_on=None if evidence is None or evidence.evidence is None else excerpt(evidence.evidence, characters),
     )
 
 
@@ -300,7 +305,7 @@ class RunCancelled(Frozen):
     message: str
 
 
-class _Asked(Frozen):
+class _RunRequest(Frozen):
     """Shared parts of starting and resuming a run."""
 
     budget_usd: float
@@ -315,7 +320,7 @@ class _Asked(Frozen):
 
 @dataclass(frozen=True)
 class RunTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     async def run_experiment(
         self,
@@ -362,8 +367,10 @@ class RunTools:
             budget_usd=budget_usd,
             config=None if config is None else json.dumps(config),
         )
-        asked = _Asked(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
-        return await with_progress(ctx, lambda told: _ran(self.place, experiment, plan, asked, told))
+        request = _RunRequest(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
+        return await with_progress(
+            ctx, lambda progress: _run(self.server_workspace, experiment, plan, request, progress)
+        )
 
     async def resume_experiment_run(
         self,
@@ -378,64 +385,66 @@ class RunTools:
 
         Without start=true it only returns how much is left.
         """
-        asked = _Asked(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
-        return await with_progress(ctx, lambda told: _resumed(self.place, run, asked, told))
+        request = _RunRequest(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
+        return await with_progress(ctx, lambda progress: _resume(self.server_workspace, run, request, progress))
 
     async def cancel_experiment_run(self, run: tool.ExperimentRun, ctx: Context) -> RunCancelled:
         """Cancel a run in progress. Finished trials are kept, and resume_experiment_run continues it."""
-        return await with_progress(ctx, lambda _: _cancelled(self.place, run))
+        return await with_progress(ctx, lambda _: _cancel(self.server_workspace, run))
 
 
-async def _ran(
-    place: ServerWorkspace,
-    named: str,
+async def _run(
+    server_workspace: ServerWorkspace,
+    experiment_name: str,
     plan: Callable[[Workspace, Experiment], PlannedRun],
-    asked: _Asked,
-    told: ProgressReporter,
+    request: _RunRequest,
+    progress: ProgressReporter,
 ) -> RunStarted:
-    with Workspace(asked.options) as workspace:
-        require_within(asked.budget_usd, workspace.settings)
-        if named == SAMPLE and asked.start:
+    with Workspace(request.options) as workspace:
+        require_within(request.budget_usd, workspace.settings)
+        if experiment_name == SAMPLE and request.start:
             await create_sample(workspace)  # an existing experiment of that name is left unchanged
-        elif named == SAMPLE:
-            place.require_sample()
+        elif experiment_name == SAMPLE:
+            server_workspace.require_sample()
         elif not workspace.has_store:
             raise NotFoundError(NO_EXPERIMENT)
-        experiment = experiment_named(workspace, named)
-        wanted = plan(workspace, experiment)
-        answer = _plan(workspace, wanted.run, wanted.version, asked)
-        if not asked.start:
+        experiment = experiment_named(workspace, experiment_name)
+        planned = plan(workspace, experiment)
+        answer = _plan(workspace, planned.run, planned.version, request)
+        if not request.start:
             return answer
-        run = launch_run(workspace, wanted)
-        answer = answer.model_copy(update={"notes": (*answer.notes, *launch_notes(wanted, run))})
+        run = launch_run(workspace, planned)
+        answer = answer.model_copy(update={"notes": (*answer.notes, *launch_notes(planned, run))})
         start_run(workspace, run)
-    return await _on_its_way(place, run, answer, asked, told)
+    return await _started_run(server_workspace, run, answer, request, progress)
 
 
-async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: ProgressReporter) -> RunStarted:
-    with place.experiments(asked.options) as workspace:
-        require_within(asked.budget_usd, workspace.settings)
-        run = run_named(workspace, named)
-        answer = _plan(workspace, run, version_of_run(workspace, run), asked)
-        left = run.tries - sum(workspace.store.experiment_runs.tally(run.id).values())
-        if not asked.start:
+async def _resume(
+    server_workspace: ServerWorkspace, run_name: str, request: _RunRequest, progress: ProgressReporter
+) -> RunStarted:
+    with server_workspace.experiments(request.options) as workspace:
+        require_within(request.budget_usd, workspace.settings)
+        run = run_named(workspace, run_name)
+        answer = _plan(workspace, run, version_of_run(workspace, run), request)
+        remaining = run.tries - sum(workspace.store.experiment_runs.tally(run.id).values())
+        if not request.start:
             trials = pluralise(run.tries, "trial")
-            message = f"Nothing was started: {left:,} of {trials} are left. Call again with start=true."
+            message = f"Nothing was started: {remaining:,} of {trials} are left. Call again with start=true."
             return answer.model_copy(update={"message": message, "state": run.state})
-        run = resume_run(workspace, run, asked.budget_usd or None)
+        run = resume_run(workspace, run, request.budget_usd or None)
         start_run(workspace, run)
-    return await _on_its_way(place, run, answer, asked, told)
+    return await _started_run(server_workspace, run, answer, request, progress)
 
 
-def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, asked: _Asked) -> RunStarted:
+def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, request: _RunRequest) -> RunStarted:
     """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
     models = called_models(version)
-    if models and asked.start and not asked.budget_usd:
+    if models and request.start and not request.budget_usd:
         raise UsageError(f"the run calls {', '.join(models)} in {pluralise(run.tries, 'trial')}: set budget_usd")
-    own = own_prompts(version.bindings, workspace.prompts)
+    own_templates = own_prompts(version.bindings, workspace.prompts)
     return RunStarted(
         started=False,
-        message=f"Nothing was started: the run has {pluralise(run.tries, 'trial')}. {_what_to_say(models)}",
+        message=f"Nothing was started: the run has {pluralise(run.tries, 'trial')}. {_start_advice(models)}",
         experiment=experiment_of(workspace, run).name,
         version=version.number,
         target=target_line(version.target),
@@ -443,35 +452,39 @@ def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, 
         deployment_id=run.deployment_id,
         tries=run.tries,
         asks_models=models,
-        notes=(f"scorers use the workspace's own prompts: {', '.join(own)}",) if own else (),
+        notes=(f"scorers use the workspace's own prompts: {', '.join(own_templates)}",) if own_templates else (),
     )
 
 
-def _what_to_say(models: Sequence[str]) -> str:
+def _start_advice(models: Sequence[str]) -> str:
     return f"Call again with start=true{' and budget_usd, since models are asked' if models else ''}."
 
 
-async def _on_its_way(
-    place: ServerWorkspace, run: ExperimentRun, answer: RunStarted, asked: _Asked, told: ProgressReporter
+async def _started_run(
+    server_workspace: ServerWorkspace,
+    run: ExperimentRun,
+    answer: RunStarted,
+    request: _RunRequest,
+    progress: ProgressReporter,
 ) -> RunStarted:
     """Wait for the run, if requested."""
-    if asked.wait_seconds:
-        await _wait_for(place, run.id, asked.wait_seconds, told)
-    with place.experiments() as workspace:
+    if request.wait_seconds:
+        await _wait_for(server_workspace, run.id, request.wait_seconds, progress)
+    with server_workspace.experiments() as workspace:
         run = run_named(workspace, run.id)
         report, notes = bound_report(report_run(workspace, run))
-    now = {"started": True, "run_id": run.id, "state": run.state, "message": run_status(run, report)}
-    seen = {"counts": report.summary.counts, "gate": report.gate, "notes": (*answer.notes, *notes)}
-    return answer.model_copy(update={**now, **seen})
+    run_fields = {"started": True, "run_id": run.id, "state": run.state, "message": run_status(run, report)}
+    result_fields = {"counts": report.summary.counts, "gate": report.gate, "notes": (*answer.notes, *notes)}
+    return answer.model_copy(update={**run_fields, **result_fields})
 
 
-async def _cancelled(place: ServerWorkspace, named: str) -> RunCancelled:
-    with place.experiments() as workspace:
-        run = run_named(workspace, named)
-        ended = run.terminal
-        run = run if ended else await cancel_run(workspace, run)
+async def _cancel(server_workspace: ServerWorkspace, run_name: str) -> RunCancelled:
+    with server_workspace.experiments() as workspace:
+        run = run_named(workspace, run_name)
+        already_ended = run.terminal
+        run = run if already_ended else await cancel_run(workspace, run)
         done = sum(workspace.store.experiment_runs.tally(run.id).values())
-    message = f"Run {run.id} {'had ended already' if ended else 'is'}: {run.state}."
+    message = f"Run {run.id} {'had ended already' if already_ended else 'is'}: {run.state}."
     if not run.terminal:
         message = f"The worker of run {run.id} ({run.worker}) has not responded yet; it was asked to stop."
     return RunCancelled(run_id=run.id, state=run.state, tries=run.tries, done=done, message=message)

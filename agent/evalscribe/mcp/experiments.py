@@ -124,7 +124,7 @@ class ExperimentDetails(Frozen):
 
 @dataclass(frozen=True)
 class ExperimentTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     def list_experiments(
         self,
@@ -135,15 +135,17 @@ class ExperimentTools:
         """List experiments, oldest first: target (a build, a prompt or a judge), dataset, scorers, and the latest runs
         with their pass rate and whether the gate passed.
         """
-        if not self.place.has_store():
+        if not self.server_workspace.has_store():
             return ExperimentList(experiments=(), next_offset=None, next=NO_EXPERIMENT)
-        with self.place.experiments() as workspace:
-            there = list_experiments(workspace, dataset=dataset, page_size=offset + limit + 1)
-            chosen, _ = page_of(there, offset, limit)
-            kept = first_fitting((_line(workspace, one) for one in chosen), MOST_CHARACTERS)
-        end = offset + len(kept)
-        following = end if end < len(there) else None
-        return ExperimentList(experiments=kept, next_offset=following, next=None if there or dataset else NO_EXPERIMENT)
+        with self.server_workspace.experiments() as workspace:
+            experiments = list_experiments(workspace, dataset=dataset, page_size=offset + limit + 1)
+            page, _ = page_of(experiments, offset, limit)
+            lines = first_fitting((_line(workspace, experiment) for experiment in page), MOST_CHARACTERS)
+        end = offset + len(lines)
+        following = end if end < len(experiments) else None
+        return ExperimentList(
+            experiments=lines, next_offset=following, next=None if experiments or dataset else NO_EXPERIMENT
+        )
 
     def get_experiment(
         self,
@@ -153,60 +155,60 @@ class ExperimentTools:
         offset: tool.Offset = 0,
     ) -> ExperimentDetails:
         """Show an experiment: target, dataset, scorers, gate, builds that can be run, and its runs, newest first."""
-        with self.place.experiments() as workspace:
-            found = experiment_named(workspace, experiment)
-            runs = workspace.store.experiment_runs.runs(found.id)[::-1]
-            chosen, following = page_of(runs, offset, limit)
-            lines = tuple(_run_line(listed_run(workspace, run)) for run in chosen)
-            told = _told(workspace, found, version_named(workspace, found, version))
-        return told.model_copy(update={"runs": lines, "runs_total": len(runs), "next_offset": following})
+        with self.server_workspace.experiments() as workspace:
+            stored_experiment = experiment_named(workspace, experiment)
+            runs = workspace.store.experiment_runs.runs(stored_experiment.id)[::-1]
+            page, following = page_of(runs, offset, limit)
+            lines = tuple(_run_line(listed_run(workspace, run)) for run in page)
+            details = _details(workspace, stored_experiment, version_named(workspace, stored_experiment, version))
+        return details.model_copy(update={"runs": lines, "runs_total": len(runs), "next_offset": following})
 
 
-def _line(workspace: Workspace, one: ListedExperiment) -> ExperimentLine:
-    newest = workspace.store.experiment_runs.runs(one.experiment.id)[: -LATEST_RUNS - 1 : -1]
+def _line(workspace: Workspace, listed: ListedExperiment) -> ExperimentLine:
+    newest = workspace.store.experiment_runs.runs(listed.experiment.id)[: -LATEST_RUNS - 1 : -1]
     return ExperimentLine(
-        id=one.experiment.id,
-        name=one.experiment.name,
-        type=one.experiment.type,
-        status=one.experiment.status,
-        version=one.version,
-        target=one.target,
-        dataset=one.dataset,
-        scorers=one.scorers,
-        runs=one.runs,
+        id=listed.experiment.id,
+        name=listed.experiment.name,
+        type=listed.experiment.type,
+        status=listed.experiment.status,
+        version=listed.version,
+        target=listed.target,
+        dataset=listed.dataset,
+        scorers=listed.scorers,
+        runs=listed.runs,
         latest_runs=tuple(_run_line(listed_run(workspace, run)) for run in newest),
     )
 
 
-def _run_line(one: ListedRun) -> ExperimentRunLine:
-    run = one.run
+def _run_line(listed: ListedRun) -> ExperimentRunLine:
+    run = listed.run
     return ExperimentRunLine(
         id=run.id,
         name=run.name,
         state=run.state,
-        worker_gone=one.worker_gone,
-        version=one.version,
-        dataset=one.dataset,
+        worker_gone=listed.worker_gone,
+        version=listed.version,
+        dataset=listed.dataset,
         deployment_id=run.deployment_id,
         tries=run.tries,
-        counts=one.counts,
-        pass_rate=one.pass_rate,
-        gate=None if one.gate is None else "passed" if one.gate else "failed",
+        counts=listed.counts,
+        pass_rate=listed.pass_rate,
+        gate=None if listed.gate is None else "passed" if listed.gate else "failed",
         created_at=run.created_at,
     )
 
 
-def _told(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> ExperimentDetails:
+def _details(workspace: Workspace, experiment: Experiment, version: ExperimentVersion) -> ExperimentDetails:
     """Return the details of an experiment, without its runs."""
     return ExperimentDetails(
-        id=one.id,
-        name=one.name,
-        type=one.type,
-        status=one.status,
-        collection=one.collection_id,
+        id=experiment.id,
+        name=experiment.name,
+        type=experiment.type,
+        status=experiment.status,
+        collection=experiment.collection_id,
         version=version.number,
         version_id=version.id,
-        versions=len(workspace.store.experiments.experiment_versions(one.id)),
+        versions=len(workspace.store.experiments.experiment_versions(experiment.id)),
         target=target_line(version.target),
         asks_models=called_models(version),
         dataset=dataset_line(workspace, version),
@@ -223,15 +225,15 @@ def _told(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> 
 def _builds(workspace: Workspace, version: ExperimentVersion) -> Iterator[Deployment]:
     if version.target.type != "component":
         return
-    wanted = version.target.component
+    target = version.target.component
     for deployment in reversed(workspace.store.experiments.deployments()):
-        component = deployment.component(wanted.name)
-        if component is not None and component.type == wanted.type:
+        component = deployment.component(target.name)
+        if component is not None and component.type == target.type:
             yield deployment
 
 
-def _build(one: Deployment) -> BuildLine:
-    return BuildLine(id=one.id, name=one.name, source=one.build, created_at=one.created_at)
+def _build(deployment: Deployment) -> BuildLine:
+    return BuildLine(id=deployment.id, name=deployment.name, source=deployment.build, created_at=deployment.created_at)
 
 
 class RecordedDeployment(Frozen):
@@ -248,7 +250,7 @@ class RecordedDeployment(Frozen):
 
 @dataclass(frozen=True)
 class DeploymentTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     async def create_deployment(
         self,
@@ -270,26 +272,26 @@ class DeploymentTools:
         """Record the current source as a new build of components that were deployed before, so that run_experiment can
         test a change. For new components the user runs `evalscribe experiments deployments create`.
         """
-        return await with_progress(ctx, lambda _: _recorded(self.place, name, like, write=write))
+        return await with_progress(ctx, lambda _: _record(self.server_workspace, name, like, write=write))
 
 
-async def _recorded(place: ServerWorkspace, name: str, like: str, *, write: bool) -> RecordedDeployment:
-    with place.experiments() as workspace:
+async def _record(server_workspace: ServerWorkspace, name: str, like: str, *, write: bool) -> RecordedDeployment:
+    with server_workspace.experiments() as workspace:
         before = find_deployment(workspace.store.experiments, like)
-        told = RecordedDeployment(
+        answer = RecordedDeployment(
             written=False,
             message="Nothing was recorded. Call again with write=true.",
             id=None,
             name=name,
-            components=tuple(f"{one.name}={one.shown}" for one in before.components),
+            components=tuple(f"{component.name}={component.shown}" for component in before.components),
             folder=before.folder,
         )
         if not write:
-            return told
-        made = await create_deployment(workspace, before.components, folder=Path(before.folder), name=name)
-    done = {"written": True, "id": made.deployment.id, "source": made.deployment.build}
+            return answer
+        recorded = await create_deployment(workspace, before.components, folder=Path(before.folder), name=name)
+    fields = {"written": True, "id": recorded.deployment.id, "source": recorded.deployment.build}
     message = f"Recorded; test it in run_experiment with deployment_id `{name}`."
-    return told.model_copy(update={**done, "message": message if made.new else f"It already exists. {message}"})
+    return answer.model_copy(update={**fields, "message": message if recorded.new else f"It already exists. {message}"})
 
 
 DRAFT = "draft"
@@ -367,7 +369,7 @@ class RegressionDataset(Frozen):
 
 @dataclass(frozen=True)
 class DatasetTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     def list_datasets(
         self,
@@ -378,13 +380,13 @@ class DatasetTools:
         offset: tool.Offset = 0,
     ) -> DatasetList:
         """List the datasets of experiments, with the number of items in the draft and the latest version of each."""
-        if not self.place.has_store():
+        if not self.server_workspace.has_store():
             return DatasetList(datasets=(), total=0, next_offset=None, next=NO_EXPERIMENT)
-        with self.place.experiments() as workspace:
-            there = tuple(list_datasets(workspace.store.datasets, search))
-        chosen, following = page_of(there, offset, limit)
-        lines = (DatasetLine(**one.model_dump(exclude={"created_at"})) for one in chosen)
-        return DatasetList(datasets=tuple(lines), total=len(there), next_offset=following)
+        with self.server_workspace.experiments() as workspace:
+            datasets = tuple(list_datasets(workspace.store.datasets, search))
+        page, following = page_of(datasets, offset, limit)
+        lines = (DatasetLine(**summary.model_dump(exclude={"created_at"})) for summary in page)
+        return DatasetList(datasets=tuple(lines), total=len(datasets), next_offset=following)
 
     def get_dataset(
         self,
@@ -401,29 +403,29 @@ class DatasetTools:
         offset: tool.Offset = 0,
     ) -> DatasetDetails:
         """Read a dataset: its versions, and the items of one version with input and expected output."""
-        with self.place.experiments() as workspace:
-            one = find_dataset(workspace.store.datasets, dataset)
-            whole = summarise_dataset(workspace.store.datasets, one)
-            name, held = _held(workspace.store.datasets, one, version)
-            wanted = [each for each in list_items(held, split) if item in (None, each.key)]
+        with self.server_workspace.experiments() as workspace:
+            stored_dataset = find_dataset(workspace.store.datasets, dataset)
+            summary = summarise_dataset(workspace.store.datasets, stored_dataset)
+            name, items = _version_items(workspace.store.datasets, stored_dataset, version)
+            matches = [row for row in list_items(items, split) if item in (None, row.key)]
         lines = first_fitting(
-            (_dataset_line(each, characters) for each in islice(wanted, offset, offset + limit)),
+            (_dataset_line(row, characters) for row in islice(matches, offset, offset + limit)),
             MOST_CHARACTERS,
         )
         end = offset + len(lines)
         return DatasetDetails(
-            id=one.id,
-            name=one.name,
-            description=one.description,
-            versions=whole.versions[::-1][:MOST_VERSIONS],
-            versions_total=len(whole.versions),
-            draft_items=whole.draft_items,
-            draft_is=whole.draft_is,
-            draft_splits=dict(islice(whole.splits.items(), MOST_SPLITS)),
+            id=stored_dataset.id,
+            name=stored_dataset.name,
+            description=stored_dataset.description,
+            versions=summary.versions[::-1][:MOST_VERSIONS],
+            versions_total=len(summary.versions),
+            draft_items=summary.draft_items,
+            draft_is=summary.draft_is,
+            draft_splits=dict(islice(summary.splits.items(), MOST_SPLITS)),
             shown=name,
             items=lines,
-            total=len(wanted),
-            next_offset=end if lines and end < len(wanted) else None,
+            total=len(matches),
+            next_offset=end if lines and end < len(matches) else None,
         )
 
     def make_regression_dataset(
@@ -453,8 +455,8 @@ class DatasetTools:
         """Create a published dataset of a run's failures, with an experiment of the same build and scorers in which
         every item must pass. Nothing is run, and without write=true nothing is created.
         """
-        with self.place.experiments() as workspace:
-            made, _ = create_regression_dataset(
+        with self.server_workspace.experiments() as workspace:
+            result, _ = create_regression_dataset(
                 workspace,
                 run,
                 name=name,
@@ -463,44 +465,44 @@ class DatasetTools:
                 reviewed_only=reviewed_only,
                 dry_run=not write,
             )
-        return _made(made, name)
+        return _regression_answer(result, name)
 
 
-def _held(datasets: "DatasetStore", one: Dataset, version: str | None) -> tuple[str, Iterator[Item]]:
+def _version_items(datasets: "DatasetStore", dataset: Dataset, version: str | None) -> tuple[str, Iterator[Item]]:
     """Return the latest version, or the draft if none is published."""
-    if version == DRAFT or (version is None and not datasets.versions(one.id)):
-        return DRAFT, datasets.draft(one.id)
-    chosen = find_dataset_version(datasets, one, version or LATEST)
-    return str(chosen.number), datasets.items(chosen.id)
+    if version == DRAFT or (version is None and not datasets.versions(dataset.id)):
+        return DRAFT, datasets.draft(dataset.id)
+    chosen_version = find_dataset_version(datasets, dataset, version or LATEST)
+    return str(chosen_version.number), datasets.items(chosen_version.id)
 
 
-def _dataset_line(one: Item, characters: int) -> DatasetItemLine:
+def _dataset_line(item: Item, characters: int) -> DatasetItemLine:
     return DatasetItemLine(
-        key=one.key,
-        split=one.split,
-        cluster=one.cluster,
-        input=excerpt(one.input, characters),
-        expected_output=None if one.expected_output is None else excerpt(one.expected_output, characters),
-        metadata=excerpt(one.metadata, characters) if one.metadata else None,
-        source=excerpt(one.source, characters) if one.source else None,
-        events=len(one.events),
+        key=item.key,
+        split=item.split,
+        cluster=item.cluster,
+        input=excerpt(item.input, characters),
+        expected_output=None if item.expected_output is None else excerpt(item.expected_output, characters),
+        metadata=excerpt(item.metadata, characters) if item.metadata else None,
+        source=excerpt(item.source, characters) if item.source else None,
+        events=len(item.events),
     )
 
 
-def _made(made: RegressionMade, name: str) -> RegressionDataset:
-    if not made.items:
+def _regression_answer(result: RegressionMade, name: str) -> RegressionDataset:
+    if not result.items:
         message = "Nothing was created: no failure was selected."
-    elif made.dataset_id is None:
+    elif result.dataset_id is None:
         message = (
-            f"Nothing was created: the dataset would have {made.items:,} of the failures. Call again with write=true."
+            f"Nothing was created: the dataset would have {result.items:,} of the failures. Call again with write=true."
         )
-    elif made.experiment_id is None:
+    elif result.experiment_id is None:
         message = f"Dataset {name} was created; give it a target with `evalscribe experiments create`."
     else:
         message = f"Dataset and experiment {name} were created: run_experiment with `{name}` runs it."
     return RegressionDataset(
-        written=made.dataset_id is not None,
+        written=result.dataset_id is not None,
         message=message,
-        notes=tuple(map(replace_commands, made.notes)),
-        **made.model_dump(include=set(RegressionDataset.model_fields) - {"written", "message", "notes"}),
+        notes=tuple(map(replace_commands, result.notes)),
+        **result.model_dump(include=set(RegressionDataset.model_fields) - {"written", "message", "notes"}),
     )

@@ -21,7 +21,7 @@ ThreadResult = TypeVar("ThreadResult")
 
 async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
     """Run a blocking function in a thread. If cancelled, the function continues and its result is ignored."""
-    return await asyncio.wrap_future(_started(work))
+    return await asyncio.wrap_future(_start_thread(work))
 
 
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]]) -> ThreadResult:
@@ -37,37 +37,37 @@ async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]])
         running.set_result((asyncio.get_running_loop(), task))
         return await work()
 
-    ended = asyncio.wrap_future(_started(lambda: asyncio.run(main())))
-    ended.add_done_callback(ignore_outcome)
+    future = asyncio.wrap_future(_start_thread(lambda: asyncio.run(main())))
+    future.add_done_callback(ignore_outcome)
     try:
-        return await asyncio.shield(ended)
+        return await asyncio.shield(future)
     except asyncio.CancelledError:
         loop, task = await asyncio.wrap_future(running)
         with suppress(RuntimeError):  # it has just ended
             loop.call_soon_threadsafe(task.cancel)
-        await asyncio.wait([ended])
+        await asyncio.wait([future])
         raise
 
 
-def ignore_outcome(ended: asyncio.Future[Any]) -> None:
+def ignore_outcome(future: asyncio.Future[Any]) -> None:
     """Retrieve the outcome of abandoned work, so that it is not reported as an error."""
-    if not ended.cancelled():
-        ended.exception()
+    if not future.cancelled():
+        future.exception()
 
 
-def _started(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
+def _start_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
     """Start a daemon thread: the program may exit without it, and finished work is stored."""
-    done: Future[ThreadResult] = Future()
-    done.set_running_or_notify_cancel()
-    threading.Thread(target=_settle, args=(done, work), name="evalscribe", daemon=True).start()
-    return done
+    future: Future[ThreadResult] = Future()
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=_settle, args=(future, work), name="evalscribe", daemon=True).start()
+    return future
 
 
-def _settle(done: Future[ThreadResult], work: Callable[[], ThreadResult]) -> None:
+def _settle(future: Future[ThreadResult], work: Callable[[], ThreadResult]) -> None:
     try:
-        done.set_result(work())
+        future.set_result(work())
     except BaseException as error:  # passed on to the waiting caller, whatever it is
-        done.set_exception(error)
+        future.set_exception(error)
 
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class ProgressReporter:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._lines: list[str] = []
 
     @property
@@ -91,47 +91,47 @@ class ProgressReporter:
         return tuple(dict.fromkeys(self._lines))[:MOST_LINES]
 
     def say(self, line: str, fields: Sequence[str] = ()) -> None:  # noqa: ARG002 - arguments have their names
-        self._lines.append(_short(line))
-        self._tell(line)
+        self._lines.append(_shorten(line))
+        self._send(line)
 
     def started(self, run: Run) -> None:
-        self._tell(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
+        self._send(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
         """Report that a file is being read; return a callback for its progress."""
-        self._tell(f"Reading {name}")
+        self._send(f"Reading {name}")
         return self.imported
 
     def imported(self, evals: int, progress: float) -> None:
-        self._tell(f"Importing: {evals} evals, {progress:.0%} of the file")
+        self._send(f"Importing: {evals} evals, {progress:.0%} of the file")
 
     def fetched(self, done: int, total: int) -> None:
-        self._tell(f"Reading evidence: {done} of {total}")
+        self._send(f"Reading evidence: {done} of {total}")
 
     def replayed(self, proof: Proof, done: int, total: int) -> None:
-        self._tell(f"Replayed {done} of {total}: {proof.eval}, {proof.outcome}")
+        self._send(f"Replayed {done} of {total}: {proof.eval}, {proof.outcome}")
 
     def judged(self, event: JudgedGroup) -> None:
-        self._tell(f"Judged {event.n} of {event.total}: {event.evals[0].path}")
+        self._send(f"Judged {event.n} of {event.total}: {event.evals[0].path}")
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        self._tell(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} trials done")
+        self._send(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} trials done")
 
     async def pass_on(self, ctx: Context) -> None:
         """Send the latest progress repeatedly, forever. The total number of steps is unknown."""
         step = 0
         while True:
-            line = await self._heard.get()
+            line = await self._queue.get()
             step += 1
-            while not self._heard.empty():
-                line = self._heard.get_nowait()
+            while not self._queue.empty():
+                line = self._queue.get_nowait()
                 step += 1
             await ctx.report_progress(step, message=line)
             await asyncio.sleep(PAUSE_S)
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         with suppress(RuntimeError):  # the client and its event loop are gone
-            self._loop.call_soon_threadsafe(self._heard.put_nowait, _short(line))
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, _shorten(line))
 
 
 async def with_progress(
@@ -156,14 +156,14 @@ async def _in_turn(
     ctx: Context, work: Callable[[ProgressReporter], Coroutine[Any, Any, T]], turn: AbstractAsyncContextManager[object]
 ) -> T:
     async with turn:
-        told = ProgressReporter()
-        passing = asyncio.create_task(told.pass_on(ctx))
-        passing.add_done_callback(ignore_outcome)
+        progress = ProgressReporter()
+        sender = asyncio.create_task(progress.pass_on(ctx))
+        sender.add_done_callback(ignore_outcome)
         try:
-            return await run_in_own_loop(lambda: work(told))
+            return await run_in_own_loop(lambda: work(progress))
         finally:
-            passing.cancel()
+            sender.cancel()
 
 
-def _short(line: str) -> str:
+def _shorten(line: str) -> str:
     return redact(one_line(line))[:LONGEST]

@@ -80,7 +80,7 @@ class ResultList(Frozen):
 
 @dataclass(frozen=True)
 class ReportTools:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     def list_reports(
         self,
@@ -90,18 +90,22 @@ class ReportTools:
     ) -> ReportList:
         """List the reports of this workspace: model, run, and the number of failures by label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
-        there = list_reports(self.place.reports(), model)
-        chosen, following = page_of(there, offset, limit)
+        reports = list_reports(self.server_workspace.reports(), model)
+        page, following = page_of(reports, offset, limit)
         lines = []
-        for one in chosen:
-            said = one.analysis
-            labels = Counter(finding.classification or "no label" for finding in said.findings) if said else {}
-            facts = {"provider": said.run.provider, "model": said.run.model, "run_id": said.run.id} if said else {}
-            revision = said.revision if said else None
-            lines.append(
-                ReportLine(name=one.name, revision=revision, labels=dict(labels), problem=one.problem, **facts)
+        for report in page:
+            analysis = report.analysis
+            labels = Counter(finding.classification or "no label" for finding in analysis.findings) if analysis else {}
+            facts = (
+                {"provider": analysis.run.provider, "model": analysis.run.model, "run_id": analysis.run.id}
+                if analysis
+                else {}
             )
-        return ReportList(reports=tuple(lines), total=len(there), next_offset=following)
+            revision = analysis.revision if analysis else None
+            lines.append(
+                ReportLine(name=report.name, revision=revision, labels=dict(labels), problem=report.problem, **facts)
+            )
+        return ReportList(reports=tuple(lines), total=len(reports), next_offset=following)
 
     def get_report(
         self,
@@ -132,15 +136,17 @@ class ReportTools:
         """
         with Workspace() as workspace:
             store = workspace.store.analyses if workspace.has_store else None
-            found: RecurringEvals | SharedFailures
+            failures: RecurringEvals | SharedFailures
             if not across_models:
-                found = recurring_evals(workspace.reports, models or (), store)
+                failures = recurring_evals(workspace.reports, models or (), store)
             elif store:
-                found = alike_evals(workspace.reports, store, models or (), minimum)
+                failures = alike_evals(workspace.reports, store, models or (), minimum)
             else:
                 raise NotFoundError("there are no stored runs to compare: call analyze on several runs first")
-        chosen, following = page_of(found.rows, offset, limit)
-        return RecurringFailures(rows=tuple(chosen), total=len(found.rows), next_offset=following, notes=found.notes)
+        page, following = page_of(failures.rows, offset, limit)
+        return RecurringFailures(
+            rows=tuple(page), total=len(failures.rows), next_offset=following, notes=failures.notes
+        )
 
     def list_result_sets(
         self,
@@ -148,9 +154,9 @@ class ReportTools:
         prefix: Annotated[str | None, Field(description="Only result sets below this name; names are paths.")] = None,
     ) -> ResultSetList:
         """List result sets of SDK requests (Client.submit_llm_requests) with the progress of each."""
-        with self.place.collection_of(collection) as (workspace, chosen):
-            sets = list_result_sets(workspace.store.results, chosen, prefix)
-        return ResultSetList(collection=chosen.id, sets=tuple(ResultSetSummary.of(*one) for one in sets))
+        with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
+            sets = list_result_sets(workspace.store.results, chosen_collection, prefix)
+        return ResultSetList(collection=chosen_collection.id, sets=tuple(ResultSetSummary.of(*entry) for entry in sets))
 
     def get_results(
         self,
@@ -163,19 +169,22 @@ class ReportTools:
         offset: tool.Offset = 0,
     ) -> ResultList:
         """Read the results of a set: each answer with its citations and whether they were verified."""
-        with self.place.collection_of(collection) as (workspace, chosen):
-            made = result_set_named(workspace.store.results, chosen, name)
-            there = complete_results(workspace.store.results, made, include_incomplete=include_incomplete)
-            line = ResultSetSummary.of(made, count_results(workspace.store.results, made))
-        lines = [ResultLine.of(one) for one in there[offset : offset + limit]]
-        kept = _bounded(lines)
-        end = offset + len(kept)
+        with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
+            result_set = result_set_named(workspace.store.results, chosen_collection, name)
+            results = complete_results(workspace.store.results, result_set, include_incomplete=include_incomplete)
+            line = ResultSetSummary.of(result_set, count_results(workspace.store.results, result_set))
+        lines = [ResultLine.of(result) for result in results[offset : offset + limit]]
+        fitting = _fitting_lines(lines)
+        end = offset + len(fitting)
         return ResultList(
-            result_set=line, results=kept, total=len(there), next_offset=end if kept and end < len(there) else None
+            result_set=line,
+            results=fitting,
+            total=len(results),
+            next_offset=end if fitting and end < len(results) else None,
         )
 
 
-def _bounded(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
+def _fitting_lines(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
     """Return as many lines as fit into one answer, but at least one line."""
     sizes = [len(line.model_dump_json()) for line in lines]
     fitting = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)

@@ -42,7 +42,7 @@ MOST_LISTED = 1000
 
 @dataclass(frozen=True)
 class WorkspaceResources:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     def fixed(self) -> list[Resource]:
         schemas = {
@@ -50,16 +50,16 @@ class WorkspaceResources:
             "report": ("JSON Schema of an analysis", _report_schema),
             "rubric": ("JSON Schema of a rubric's YAML file", _rubric_schema),
         }
-        made = [
+        schema_resources = [
             FunctionResource(uri=f"schema://{name}", name=f"schema-{name}", description=about, mime_type=JSON, fn=fn)
             for name, (about, fn) in schemas.items()
         ]
         pages = [
             FunctionResource(uri=f"docs://{name}", name=name, description=about, mime_type=MARKDOWN, fn=_Page(name))
             for name, about in PAGES.items()
-            if _Page(name).there
+            if _Page(name).exists
         ]
-        return [*made, *pages]
+        return [*schema_resources, *pages]
 
     def report(self, name: str) -> str:
         """A report or another document, by its name below the reports folder."""
@@ -71,13 +71,13 @@ class WorkspaceResources:
 
     def reports(self) -> list[Listed]:
         try:
-            names = sorted(file.name for file in self.place.reports().all())
+            names = sorted(file.name for file in self.server_workspace.reports().all())
         except EvalscribeError:
             return []  # the reason is shown when the report is read
         return [Listed(uri=f"report://{name}", name=name, mime_type=MARKDOWN) for name in names[:MOST_LISTED]]
 
     def _sql(self) -> str:
-        return QueryTools(self.place).sql_schema().model_dump_json(indent=2)
+        return QueryTools(self.server_workspace).sql_schema().model_dump_json(indent=2)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Page:
     name: str
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         return (shipped_folder("docs") / f"{self.name}.md").is_file()
 
     def __call__(self) -> str:
@@ -110,7 +110,7 @@ Money = Annotated[str, Field(description="Maximum cost of models in US dollars. 
 
 @dataclass(frozen=True)
 class WorkflowPrompts:
-    place: ServerWorkspace
+    server_workspace: ServerWorkspace
 
     def analyze_run(
         self, run: Annotated[str, Field(description="The run: id, URL, or `sample`.")], budget_usd: Money = "0"
@@ -169,4 +169,4 @@ class WorkflowPrompts:
         )
 
     def _page(self, template: str, **values: str) -> str:
-        return Prompts(self.place.settings().root).render(template, **values)
+        return Prompts(self.server_workspace.settings().root).render(template, **values)

@@ -92,10 +92,10 @@ def id_of(line: str) -> int | str | None:
         part = match[0]
         if depth == 1 and before == ('"id"', ":") and len(part) <= LONGEST_ID:
             try:
-                found = json.loads(part)
+                value = json.loads(part)
             except ValueError:
                 return None
-            return clean_json(found) if isinstance(found, str) else found if type(found) is int else None  # type: ignore[return-value]
+            return clean_json(value) if isinstance(value, str) else value if type(value) is int else None  # type: ignore[return-value]
         depth += (part in "{[") - (part in "}]")
         before = (before[1], part)
     return None
@@ -143,14 +143,14 @@ Cite evals by id and items by their mark, and tell your user what is uncertain o
 class Server(MCPServer[None]):
     """The MCP server; it lists the current reports."""
 
-    def __init__(self, place: ServerWorkspace) -> None:
-        self._resources = WorkspaceResources(place)
+    def __init__(self, server_workspace: ServerWorkspace) -> None:
+        self._resources = WorkspaceResources(server_workspace)
         super().__init__(
             "evalscribe",
             title="evalscribe",
             version=__version__,
             instructions=INSTRUCTIONS,
-            tools=list(tools(place)),
+            tools=list(tools(server_workspace)),
             resources=self._resources.fixed(),
             log_level="WARNING",
         )
@@ -160,7 +160,7 @@ class Server(MCPServer[None]):
             description="A report or comparison, by its name below the reports folder.",
             mime_type=MARKDOWN,
         )(self._resources.report)
-        for prompt in prompts(place):
+        for prompt in prompts(server_workspace):
             self.add_prompt(prompt)
 
     async def run_stdio_async(self) -> None:
@@ -177,9 +177,17 @@ class Server(MCPServer[None]):
         return [*await super().list_resources(), *await asyncio.to_thread(self._resources.reports)]
 
 
-def tools(place: ServerWorkspace) -> Iterator[Tool]:
-    browse, queries, reading = BrowseTools(place), QueryTools(place), ReportTools(place)
-    experiments, runs, datasets = ExperimentTools(place), ExperimentRunTools(place), DatasetTools(place)
+def tools(server_workspace: ServerWorkspace) -> Iterator[Tool]:
+    browse, queries, reading = (
+        BrowseTools(server_workspace),
+        QueryTools(server_workspace),
+        ReportTools(server_workspace),
+    )
+    experiments, runs, datasets = (
+        ExperimentTools(server_workspace),
+        ExperimentRunTools(server_workspace),
+        DatasetTools(server_workspace),
+    )
     for reads in (
         browse.list_collections,
         browse.list_runs,
@@ -202,24 +210,32 @@ def tools(place: ServerWorkspace) -> Iterator[Tool]:
         datasets.get_dataset,
     ):
         yield tool(reads, READS)
-    investigate = AnalysisTools(place)
+    investigate = AnalysisTools(server_workspace)
     for works in (
         investigate.analyze,
         investigate.explain,
-        CompareTools(place).compare,
-        JudgeTools(place).judge,
-        ExploreTools(place).explore,
+        CompareTools(server_workspace).compare,
+        JudgeTools(server_workspace).judge,
+        ExploreTools(server_workspace).explore,
     ):
         yield tool(works, WORKS)
-    trying = RunTools(place)
-    for starts in (trying.run_experiment, trying.resume_experiment_run, DeploymentTools(place).create_deployment):
+    trying = RunTools(server_workspace)
+    for starts in (
+        trying.run_experiment,
+        trying.resume_experiment_run,
+        DeploymentTools(server_workspace).create_deployment,
+    ):
         yield tool(starts, STARTS)
-    for stores in (ImportTools(place).import_file, datasets.make_regression_dataset, trying.cancel_experiment_run):
+    for stores in (
+        ImportTools(server_workspace).import_file,
+        datasets.make_regression_dataset,
+        trying.cancel_experiment_run,
+    ):
         yield tool(stores, STORES)
 
 
-def prompts(place: ServerWorkspace) -> Iterator[Prompt]:
-    workflows = WorkflowPrompts(place)
+def prompts(server_workspace: ServerWorkspace) -> Iterator[Prompt]:
+    workflows = WorkflowPrompts(server_workspace)
     for page in (
         workflows.analyze_run,
         workflows.compare_runs,
@@ -231,7 +247,7 @@ def prompts(place: ServerWorkspace) -> Iterator[Prompt]:
         yield Prompt.from_function(page, name=page.__name__.replace("_", "-"))
 
 
-def run(place: ServerWorkspace) -> None:
+def run(server_workspace: ServerWorkspace) -> None:
     """Serve standard input and output until the input ends. Logs go to standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
-    run_until_signal(Server(place).run_stdio_async())
+    run_until_signal(Server(server_workspace).run_stdio_async())

@@ -114,21 +114,21 @@ class JudgeOptions(Frozen):
         return Options(judge=self.judge, budget=budget, max_tokens=self.max_tokens, reports=reports)
 
 
-def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, found: Settings) -> JudgeOptions:
+def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, settings: Settings) -> JudgeOptions:
     """Return the judge's options. Raises `UsageError` for a budget without a judge, or above the workspace's budget."""
-    asked = JudgeOptions(judge=judge or RULES, budget_usd=budget_usd, max_tokens=max_tokens)
-    if asked.by_rules and budget_usd:
+    options = JudgeOptions(judge=judge or RULES, budget_usd=budget_usd, max_tokens=max_tokens)
+    if options.by_rules and budget_usd:
         raise UsageError("budget_usd needs a model: set `judge`, such as anthropic/claude-opus-5-5")
-    require_within(budget_usd, found)
-    return asked
+    require_within(budget_usd, settings)
+    return options
 
 
-def require_within(budget_usd: float, found: Settings) -> None:
+def require_within(budget_usd: float, settings: Settings) -> None:
     """Check the budget. Raises `UsageError` if it exceeds the workspace's."""
-    most = found.budget.value
-    if budget_usd > most:
+    budget = settings.budget.value
+    if budget_usd > budget:
         raise UsageError(
-            f"budget_usd {budget_usd:g} exceeds this workspace's budget of {most:g}: use less, or ask its owner to "
+            f"budget_usd {budget_usd:g} exceeds this workspace's budget of {budget:g}: use less, or ask its owner to "
             "raise `budget` in evalscribe.toml or EVALSCRIBE_BUDGET"
         )
 
@@ -166,20 +166,20 @@ def page_of(rows: Sequence[T], offset: int, limit: int) -> tuple[tuple[T, ...], 
 
 def first_fitting(lines: Iterable[M], most_characters: int) -> tuple[M, ...]:
     """Return the first lines that fit into one answer, but at least one line."""
-    kept, size = list[M](), 0
+    fitting, size = list[M](), 0
     for line in lines:
         size += len(line.model_dump_json())
-        if kept and size > most_characters:
+        if fitting and size > most_characters:
             break
-        kept.append(line)
-    return tuple(kept)
+        fitting.append(line)
+    return tuple(fitting)
 
 
 def excerpt(value: JsonValue, most_characters: int) -> str:
     """Return text unchanged and other values as JSON, cut with a note on the omitted length."""
     text = visible(value if isinstance(value, str) else canonical_json(value))
-    left = len(text) - most_characters
-    return text if left <= 0 else f"{text[:most_characters]}… [cut: {left:,} more characters]"
+    omitted = len(text) - most_characters
+    return text if omitted <= 0 else f"{text[:most_characters]}… [cut: {omitted:,} more characters]"
 
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -222,8 +222,10 @@ class _Tool(Tool):
         try:
             self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
-            known = ", ".join(self.parameters["properties"])
-            wrong = UsageError(f"{describe_validation_error(self.name, error)}\nIts arguments: {known or 'none'}")
+            argument_names = ", ".join(self.parameters["properties"])
+            wrong = UsageError(
+                f"{describe_validation_error(self.name, error)}\nIts arguments: {argument_names or 'none'}"
+            )
             raise ToolError(describe_error(wrong)) from None
         return await super().run(arguments, context, convert_result)
 
@@ -235,11 +237,11 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
     returns = get_type_hints(function, include_extras=True)["return"]
 
     @wraps(function)
-    async def called(**arguments: Any) -> CallToolResult:
+    async def run_tool(**arguments: Any) -> CallToolResult:
         with_errors = partial(function, **arguments)
         try:
-            found = await (with_errors() if inspect.iscoroutinefunction(function) else run_in_thread(with_errors))
-            return _result(found)
+            result = await (with_errors() if inspect.iscoroutinefunction(function) else run_in_thread(with_errors))
+            return _result(result)
         except EvalscribeError as error:
             raise ToolError(describe_error(error, signature.parameters)) from None
         except Exception:
@@ -247,16 +249,16 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
             raise ToolError(BUG) from None
 
     signature = inspect.signature(function, eval_str=True)
-    called.__signature__ = signature.replace(return_annotation=Annotated[CallToolResult, returns])  # type: ignore[attr-defined]
-    made = _Tool.from_function(
-        called,
+    run_tool.__signature__ = signature.replace(return_annotation=Annotated[CallToolResult, returns])  # type: ignore[attr-defined]
+    new_tool = _Tool.from_function(
+        run_tool,
         name=function.__name__,
         description=inspect.getdoc(function),
         context_kwarg="ctx" if "ctx" in signature.parameters else None,
         annotations=hints,
         structured_output=True,
     )
-    return _closed(made)
+    return _without_extra_arguments(new_tool)
 
 
 def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> str:
@@ -265,14 +267,14 @@ def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> st
     Fields are written as this tool's arguments, or as options of the command line if it has none for them; commands
     are replaced by tools.
     """
-    own = {field: name for field in error.fields if (name := PARAMETERS.get(field, field)) in arguments}
-    text = error.text(lambda field: f"`{own[field]}`" if field in own else flag(field))
-    said = replace_commands(visible(redact(text)).encode("utf-8", "replace").decode())
-    others = [flag(field) for field in error.fields if field not in own and f"`{field}`" in str(error)]
+    argument_names = {field: name for field in error.fields if (name := PARAMETERS.get(field, field)) in arguments}
+    text = error.text(lambda field: f"`{argument_names[field]}`" if field in argument_names else flag(field))
+    message = replace_commands(visible(redact(text)).encode("utf-8", "replace").decode())
+    others = [flag(field) for field in error.fields if field not in argument_names and f"`{field}`" in str(error)]
     if not others:
-        return said
-    are = "is an option" if len(others) == 1 else "are options"
-    return f"{said}\n{', '.join(others)} {are} of the command line, not of this tool."
+        return message
+    phrase = "is an option" if len(others) == 1 else "are options"
+    return f"{message}\n{', '.join(others)} {phrase} of the command line, not of this tool."
 
 
 def replace_commands(text: str) -> str:
@@ -284,18 +286,18 @@ def replace_commands(text: str) -> str:
     return text
 
 
-def _result(found: BaseModel) -> CallToolResult:
+def _result(answer: BaseModel) -> CallToolResult:
     """Return the result twice, as the protocol requires: structured, and as compact JSON for clients that read only
     text.
     """
-    text = found.model_dump_json()
+    text = answer.model_dump_json()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
 
 
-def _closed(made: Tool) -> Tool:
+def _without_extra_arguments(new_tool: Tool) -> Tool:
     """Refuse undeclared arguments instead of ignoring them."""
-    arguments = made.fn_metadata.arg_model  # created for this tool alone
+    arguments = new_tool.fn_metadata.arg_model  # created for this tool alone
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
-    made.parameters = arguments.model_json_schema(by_alias=True)
-    return made
+    new_tool.parameters = arguments.model_json_schema(by_alias=True)
+    return new_tool
