@@ -59,7 +59,9 @@ PAGE = Path(__file__).parents[2] / "agent/docs/accuracy.md"
 TEMPLATE = Path(__file__).with_name("accuracy.md.j2")
 MODEL_FAULT = "MODEL_FAULT"
 CONSTANT, RULES, UNPROVEN = f"always `{MODEL_FAULT}`", "rules", "only rules right in another run"
-PAIR = ("before", "after")
+CASCADE = "rules, then `after` if uncertain"
+LATEST = "after"
+PAIR = ("before", LATEST)
 """Recordings that are compared with each other."""
 TOLERANCES = (0, 2, 5)
 """Distances in messages: a call and its result are two."""
@@ -160,7 +162,15 @@ def _with_others(cases: Sequence[Case], dataset: str, rules: Judges, recorded: S
     names = {one.name for one in recorded if one.dataset == dataset}
     for name in (*(name for name in PAIR if name in names), *sorted(names - {*PAIR})):
         found[name] = _matched(cases, [one for one in recorded if (one.name, one.dataset) == (name, dataset)])
+    if RULES in rules and LATEST in names:
+        found[CASCADE] = _cascade(rules[RULES], found[LATEST])
     return found
+
+
+def _cascade(rules: Sequence[Scored], model: Sequence[Scored]) -> list[Scored]:
+    """Return the verdicts of a cascade that asks the model only about failures of which the rules are uncertain."""
+    of_model = {scored.case: scored for scored in model}
+    return [of_model.get(scored.case, scored) if scored.verdict.uncertain else scored for scored in rules]
 
 
 def _matched(cases: Sequence[Case], verdicts: Iterable[RecordedVerdict]) -> list[Scored]:
@@ -393,7 +403,7 @@ def wrong_table(judges: Judges, people: str, right: Right, said: Callable[[Score
             _code(one.verdict.cause) if one.verdict.cause else NONE,
         )
         for name, scored in judges.items()
-        if name not in (CONSTANT, UNPROVEN)
+        if name not in (CONSTANT, UNPROVEN, CASCADE)
         for one in scored
         if not right(one)
     ]
@@ -461,9 +471,9 @@ def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVe
     sets = sorted({(one.name, one.dataset, one.judge, _code(one.prompt)) for one in recorded})
     return "\n".join(
         (
-            "Means per failure, in US dollars at list prices. The rules cost nothing. In recordings without a price, the "
-            "model answered through a server on this machine, which counts four characters of a request as one token and "
-            "does not measure answers.\n",
+            "Means per failure, in US dollars at list prices. The rules cost nothing. In recordings without a price, a "
+            "local server stood in for the provider. It counts four characters of a request as one token, and 300 "
+            "tokens for each answer.\n",
             table(head, rows),
             "Who answered, and a content id of the prompts and the rubric:\n",
             table(("recording", "data set", "judge", "prompts"), sets, numbers=False),
@@ -530,9 +540,7 @@ def page(data: Path, recorded: Sequence[RecordedVerdict]) -> str:
         "rules": _summary(convex[RULES]),
         "constant": _summary(convex[CONSTANT]),
         "unproven": _summary(convex[UNPROVEN]),
-        "recordings": [
-            {"name": name, **_summary(s)} for name, s in convex.items() if name not in (CONSTANT, RULES, UNPROVEN)
-        ],
+        "recordings": [{"name": name, **_summary(s)} for name, s in convex.items() if name in PAIR],
         "contested": len(contested(data)),
         "convex": {
             **_label_tables(convex),
