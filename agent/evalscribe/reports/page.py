@@ -54,7 +54,7 @@ LONGEST_ERROR = 140
 NEVER_PASSED = "no known trial passed"
 """Reason to look first at a task that every trial of every model failed."""
 CLOSE_SCORE = "The score is close to the threshold."
-TELLING = 25
+SHORTEST_STATEMENT = 25
 """Minimum characters of a sentence that is omitted because a quotation contains it; shorter ones match by chance."""
 ENOUGH = 60
 """Characters that are enough to recognise a part of an error."""
@@ -477,7 +477,7 @@ def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
     unsaid = [
         text
         for plain, text in statements.items()
-        if not (len(plain) >= TELLING and plain in quoted)
+        if not (len(plain) >= SHORTEST_STATEMENT and plain in quoted)
         and not any(plain in other for other in statements if other != plain)
     ]
     if entry.why in unsaid:

@@ -73,7 +73,7 @@ REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
 """Maximum characters of a line; longer lines are not searched for links."""
-SHOWN = 5
+MOST_LISTED = 5
 """Maximum further lines that are listed for a repeated link."""
 
 
@@ -98,7 +98,7 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 def _also(lines: list[int]) -> str:
     """Return a phrase with the further lines of a link, because a repeated link is reported only once."""
-    numbers = ", ".join(map(str, lines[:SHOWN])) + (" …" if len(lines) > SHOWN else "")
+    numbers = ", ".join(map(str, lines[:MOST_LISTED])) + (" …" if len(lines) > MOST_LISTED else "")
     return f" (also in {'line' if len(lines) == 1 else 'lines'} {numbers})" if lines else ""
 
 

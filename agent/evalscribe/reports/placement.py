@@ -15,7 +15,7 @@ BESIDE = ".evalscribe.md"
 """Suffix of a report that is written beside an existing file, because that file must not be overwritten."""
 
 
-OURS = "\nkind: evalscribe-report/"
+KIND_LINE = "\nkind: evalscribe-report/"
 """Text that all reports of evalscribe contain, even if a person added text before the front matter."""
 
 
@@ -62,7 +62,7 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
 def _is_of(run: Run, file: ReportFile) -> bool:
     """Return whether a file is the run's report, by its front matter or, if that is broken, by its name."""
     run_id = run_of(file.text)
-    torn = run_id is None and OURS in file.text
+    torn = run_id is None and KIND_LINE in file.text
     return run_id == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
 
 

@@ -16,7 +16,7 @@ from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
 """Maximum characters of the text. GitHub accepts 65,536, including evalscribe's markers and people's additions."""
-SHOWN = 20
+MOST_LISTED = 20
 """Maximum printed names or lines of a list."""
 LOW_CONFIDENCE = 0.6
 TEXT = 200
@@ -102,7 +102,7 @@ def _changes(report: Report, published: PublishedReport) -> Iterator[str]:
 
 def _followed(report: Report) -> Iterator[str]:
     """Yield lines on the outcomes of actions that were taken after earlier reports on any model."""
-    for follow_up in report.follow_ups[:SHOWN]:
+    for follow_up in report.follow_ups[:MOST_LISTED]:
         unless = _unless(report) if follow_up.outcome == "held" else ""
         text = prose.prose(follow_up.text, TEXT)
         yield f"- {follow_up.outcome.capitalize()}{unless}: “{text}” ({_several(map(_code, follow_up.evals))})"
@@ -148,9 +148,9 @@ def _eyes(report: Report) -> Iterator[str]:
         yield "**Nothing stands out**: every finding is judged, certain, and its quotations are verified."
         return
     yield "**Look first at**"
-    yield from lines[:SHOWN]
-    if len(lines) > SHOWN:
-        yield f"- and {len(lines) - SHOWN} more"
+    yield from lines[:MOST_LISTED]
+    if len(lines) > MOST_LISTED:
+        yield f"- and {len(lines) - MOST_LISTED} more"
 
 
 def _correcting(report: Report, published: PublishedReport) -> Iterator[str]:
@@ -198,5 +198,5 @@ def _code(text: str) -> str:
 
 def _several(names: Iterable[str]) -> str:
     listed = list(names)
-    rest = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + rest
+    rest = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return ", ".join(listed[:MOST_LISTED]) + rest

@@ -25,7 +25,7 @@ from evalscribe.text import join_first
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
 
-OURS = "evalscribe-report/"
+KIND_PREFIX = "evalscribe-report/"
 MOST_NAMED = 5
 
 
@@ -150,7 +150,7 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
             report = read_page(redacted).report
             return ParsedReport(updated_analysis(analysis, report), report.date, (report.run.id,), ())
     kind = _kind(text)
-    if kind is not None and not kind.startswith(OURS):
+    if kind is not None and not kind.startswith(KIND_PREFIX):
         raise DataError(f"a document of kind {kind!r}, not a report")
     if kind is not None and not has_data(text):
         report = old_page.parse(text)

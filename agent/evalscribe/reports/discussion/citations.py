@@ -113,7 +113,7 @@ nothing out, and leave out line numbers and delimiters. One finding, one documen
 """Instructions on citations for the model."""
 LONGEST = 6_000
 """Maximum characters of a citation; longer text is not read as a citation."""
-SHOWN = 160
+LONGEST_QUOTE = 160
 """Maximum displayed characters of a quotation."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
@@ -303,7 +303,7 @@ def _place(n: int | None, target: CitationTarget) -> str:
 
 def _really(target: CitationTarget, subject: Subject) -> str:
     """Return the cited text as it is in the document, on one line."""
-    return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
+    return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), LONGEST_QUOTE)
 
 
 def _in_marks(words: str) -> str:
@@ -313,7 +313,7 @@ def _in_marks(words: str) -> str:
 
 def _unverified_text(n: int | None, rest: str) -> str:
     """Render an unverified citation as the model wrote it."""
-    words = escape_citations(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
+    words = escape_citations(cut(one_line(_TAGS.sub(" ", rest)), LONGEST_QUOTE))
     return f"[{_numbered(n)}{words}] (unverified)"
 
 

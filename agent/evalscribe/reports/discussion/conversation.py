@@ -145,8 +145,8 @@ def _of_finding(tool: Tool) -> Tool:
     return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
 
 
-OWN: dict[str, type[BaseModel]] = {"read_report": ReadReport, "find": Find}
-TOOLS = (*(tool_of(name, fields) for name, fields in OWN.items()), *map(_of_finding, READING_TOOLS))
+REPORT_TOOLS: dict[str, type[BaseModel]] = {"read_report": ReadReport, "find": Find}
+TOOLS = (*(tool_of(name, fields) for name, fields in REPORT_TOOLS.items()), *map(_of_finding, READING_TOOLS))
 _EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
 
 
@@ -162,11 +162,11 @@ class DiscussionTools:
         """Return the result of a tool call. Never raises: the result of an invalid call is an error."""
         if call.name in _EVIDENCE:
             return self._of_evidence(call)
-        if call.name not in OWN:
+        if call.name not in REPORT_TOOLS:
             names = ", ".join(tool.name for tool in TOOLS)
             return _refused(call, f"There is no tool {quote_json(call.name[:80])}; there are {names}.")
         try:
-            arguments = OWN[call.name].model_validate(call.input)
+            arguments = REPORT_TOOLS[call.name].model_validate(call.input)
         except ValidationError as error:
             return _refused(call, describe_misuse(error))
         about, lines = self._report(arguments) if isinstance(arguments, ReadReport) else self._find(arguments)

@@ -48,7 +48,7 @@ class DiscussionAnswer(Frozen):
 
 REPORT = "report"
 """Word by which citations refer to the report."""
-MOST_KEPT = 64
+MOST_CACHED = 64
 """Maximum findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
 """Maximum findings for which missing evidence is reported."""
@@ -159,7 +159,7 @@ class ReportEvidence:
 
     def _forget(self) -> None:
         """Drop the evidence that was loaded first if the maximum is reached."""
-        if len(self._evidence) >= MOST_KEPT:
+        if len(self._evidence) >= MOST_CACHED:
             oldest = next(iter(self._evidence))
             self._evidence.pop(oldest)
             self._subjects.pop(oldest, None)

@@ -28,9 +28,11 @@ from evalscribe.reports.freeform.sections import SectionContext, speaks_of_all
 
 Origin = Literal["heading", "field", "table", "list"]
 NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
-_THEIRS = ("model", "output", "actual", "wrong", "bad", "got")
-_OURS = ("expected", "reference", "correct", "good", "right")
-_SIDE = re.compile(rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_THEIRS + _OURS)})\b", re.IGNORECASE)
+_OUTPUT_WORDS = ("model", "output", "actual", "wrong", "bad", "got")
+_EXPECTED_WORDS = ("expected", "reference", "correct", "good", "right")
+_SIDE = re.compile(
+    rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_OUTPUT_WORDS + _EXPECTED_WORDS)})\b", re.IGNORECASE
+)
 """Matches a comment in a fence that says whether the lines below are from the model or from the reference answer."""
 
 
@@ -120,7 +122,7 @@ def _sides(fence: str) -> dict[str, str]:
     side, sides = "", dict[str, list[str]]()
     for line in fence.split("\n"):
         if match := _SIDE.match(line):
-            side = "expected" if match.group(1).lower() in _OURS else "output"
+            side = "expected" if match.group(1).lower() in _EXPECTED_WORDS else "output"
         elif side:
             sides.setdefault(side, []).append(line)
     return {side: "\n".join(lines).strip("\n") for side, lines in sides.items()}
@@ -218,7 +220,7 @@ def _value(cells: dict[Key, Line], key: Key) -> str | None:
     return None if text.lower() in NO_VALUE else text
 
 
-TELLING = ("none", "failures")
+FAILURE_TOPICS = ("none", "failures")
 """Topics of sections that may describe failures of the report's run."""
 
 
@@ -273,7 +275,7 @@ class Entries:
         self._close()
         self._pending = []
         self._around.enter_heading(block.level, plain(line))
-        if self._around.sections.around not in TELLING:
+        if self._around.sections.around not in FAILURE_TOPICS:
             return
         if start.evals or speaks_of_all(plain(line)):
             self._open(start_drafts("heading", line, start), block, start)
@@ -317,7 +319,7 @@ class Entries:
 
     def _may_open(self, start: LineStart, block: FreeformBlock) -> bool:
         current = self._current
-        if self._around.topic not in TELLING and not (current and current.for_all):
+        if self._around.topic not in FAILURE_TOPICS and not (current and current.for_all):
             return False
         if current is None or current.for_all:
             return True
@@ -384,7 +386,7 @@ class Entries:
         """Begin a finding at a field such as `Eval: basics/003-schedule`. It includes the block's earlier fields."""
         start = parse_line_start(item.value, whole_line=True)
         current = self._current
-        if not start.evals or self._around.topic not in TELLING:
+        if not start.evals or self._around.topic not in FAILURE_TOPICS:
             return False
         if current is not None and current.origin == "heading" and not current.for_all:
             return True
@@ -420,7 +422,7 @@ class Entries:
 
     def _sentence(self, text: str, block: FreeformBlock) -> None:
         """Apply a sentence such as `All 5 failures are MODEL_FAULT.` to all failures."""
-        if block.quoted or self._around.topic not in TELLING or len(text) > 200:
+        if block.quoted or self._around.topic not in FAILURE_TOPICS or len(text) > 200:
             return
         label = label_in(text)
         if label and text.lower().startswith(("all ", "every ", "each ")) and speaks_of_all(text):
@@ -437,7 +439,7 @@ class Entries:
             current.fences.append(block.text)
 
     def _table(self, block: FreeformBlock) -> None:
-        drafts = list(rows_of(block.rows)) if self._around.topic in TELLING else []
+        drafts = list(rows_of(block.rows)) if self._around.topic in FAILURE_TOPICS else []
         current = self._current
         if current is not None and not current.for_all:
             start = LineStart(tuple(item for draft in drafts for item in draft.evals))
