@@ -142,7 +142,7 @@ def _tried(path: str, proof: Proof | None, change: str) -> TriedChange:
 def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer) -> Iterator[CommandGrader]:
     """Open the grader over the suite as the patch leaves it: the files of the commit, with its changes."""
     root = suite.repository.root.resolve()
-    within = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.within
+    within = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.subfolder
     below = f"{within}/" if within not in ("", ".") else ""
     changes = {change.path: change.after for change in offer.patch.changes}
     with TemporaryDirectory(prefix=scratch_prefix()) as folder:

@@ -74,7 +74,7 @@ def run(arguments: list[str]) -> int:
     with guarded():
         if not arguments and COMPLETION not in os.environ:
             return exit_code(lambda: print(EXAMPLES))
-        spelt = [SPELT.get(each, each) for each in arguments]
+        spelt = [SPELT.get(argument, argument) for argument in arguments]
         return exit_code(lambda: _commands()(spelt, prog_name="evalscribe", standalone_mode=False), spelt)
 
 

@@ -81,10 +81,10 @@ def analyze(
         raise UsageError("--discuss needs a person to talk to: leave out --json, --quiet and --dry-run")
     quiet = quiet or is_quiet()
     checked_date = options.checked_date(date)
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
 
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
-        async with paying_workspace(given, quiet=quiet) as (workspace, display):
+        async with paying_workspace(command_options, quiet=quiet) as (workspace, display):
             if commit:
                 workspace.reports.require_repository()
             outcome = await analyze_run(
@@ -117,7 +117,7 @@ def analyze(
     if discuss is None:
         discuss = _a_person_waits() and not (as_json or as_agent_run_analysis or quiet or commit)
     if discuss and isinstance(outcome, AnalysisResult):
-        return _discussed(outcome, given)
+        return _discuss_result(outcome, command_options)
     damaged = outcome.run.unread or outcome.run.status == "importing"
     return DataError.exit_code if damaged else 0
 
@@ -127,12 +127,12 @@ def _a_person_waits() -> bool:
     return output.in_terminal() and not os.environ.get("CI")
 
 
-def _discussed(done: AnalysisResult, given: Options) -> int:
+def _discuss_result(result: AnalysisResult, command_options: Options) -> int:
     """Ask the closing question, and start the discussion; it shares the budget of the analysis."""
     from evalscribe.cli.discuss import run_session  # the discussion takes 0.2 s to load
 
-    once = given.model_copy(update={"batch": False, "fresh": False})  # a person waits for the answer
-    return run_session(once, str(done.path), spent=done.analysis.usage, opening=CLOSING)
+    once = command_options.model_copy(update={"batch": False, "fresh": False})  # a person waits for the answer
+    return run_session(once, str(result.path), spent=result.analysis.usage, opening=CLOSING)
 
 
 CLOSING = (
@@ -173,8 +173,8 @@ def _more_commands(
     folder = options.repeated_options(None, reports)
     report = run_id_prefix(outcome.run.id)
     more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
-    found = recognise_folder(Path(run)) if Path(run).is_dir() else None
-    if found and found.format.name == "harbor":  # of Terminal-Bench, whose tasks are pull requests
+    recognised = recognise_folder(Path(run)) if Path(run).is_dir() else None
+    if recognised and recognised.format.name == "harbor":  # of Terminal-Bench, whose tasks are pull requests
         write_up = ["evalscribe", "reports", "show", report, *folder, "--format", "agent-run-analysis"]
         more.append(f"Write-up for a task's pull request: `{join(write_up)}`")
     if workspace.reports.in_repository:
@@ -193,7 +193,7 @@ def print_analysis(
 ) -> None:
     """Print an analysis, with commands for the next steps. Notes go to standard error if programs read the output."""
     if isinstance(outcome, AnalysisPlan):
-        print_json(outcome) if as_json else _planned(outcome)
+        print_json(outcome) if as_json else _print_plan(outcome)
     elif isinstance(outcome, NothingFailed):
         aside(outcome.message) if as_json else say(outcome.message)
         if as_json:
@@ -202,41 +202,43 @@ def print_analysis(
         print_notes(outcome.notes)
         print_json(outcome.analysis) if as_json else say(outcome.path)
     else:
-        _analyzed(outcome, explain, more, full=full)
+        _print_page(outcome, explain, more, full=full)
 
 
-def _analyzed(done: AnalysisResult, explain: str, more: Sequence[str], *, full: bool) -> None:
+def _print_page(result: AnalysisResult, explain: str, more: Sequence[str], *, full: bool) -> None:
     """Print the first screen or the whole report, its location, and the next steps."""
-    page(done.text if full else first_screen(done.text))
+    page(result.text if full else first_screen(result.text))
     say()
-    for note in done.notes:
+    for note in result.notes:
         say(f"Note: {note}")
-    state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
-    say(f"Report: {done.path} ({state})")
+    state = "unchanged" if result.state == "unchanged" else f"{result.state}, revision {result.report.revision}"
+    say(f"Report: {result.path} ({state})")
     if not full:
-        say(f"Print all {pluralise(len(done.report.entries), 'finding')} with --full.")
-    if done.analysis.usage and done.analysis.usage.stages:
-        say(f"Spent: {usage_line(done.analysis.usage.stages)}")
+        say(f"Print all {pluralise(len(result.report.entries), 'finding')} with --full.")
+    if result.analysis.usage and result.analysis.usage.stages:
+        say(f"Spent: {usage_line(result.analysis.usage.stages)}")
     label, *others = more
     for line in others:
         say(line)
-    say(_how_to_go_on(done, f"`{explain}`, or {label}"))
+    say(_how_to_go_on(result, f"`{explain}`, or {label}"))
 
 
-def _how_to_go_on(done: AnalysisResult, commands: str) -> str:
+def _how_to_go_on(result: AnalysisResult, commands: str) -> str:
     line = f"Next: {commands}"
-    if done.unclassified:
-        line += f"; {len(done.unclassified)} could not be judged: run this again"
-    if done.advice:
-        line += f"; {len(done.uncertain)} uncertain: {done.advice.judge} would take {done.advice.estimate.summary}"
+    if result.unclassified:
+        line += f"; {len(result.unclassified)} could not be judged: run this again"
+    if result.advice:
+        line += (
+            f"; {len(result.uncertain)} uncertain: {result.advice.judge} would take {result.advice.estimate.summary}"
+        )
     return f"{line}."
 
 
-def _planned(plan: AnalysisPlan) -> None:
-    asked = plan.groups - plan.known
+def _print_plan(plan: AnalysisPlan) -> None:
+    to_judge = plan.groups - plan.known
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
     say(f"Verdicts needed: {plan.groups}, of which {plan.known} are stored")
-    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {plan.cost}"]:
+    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {to_judge}: {plan.cost}"]:
         say(line)
     if plan.stages and plan.again:
         say(f"In all: {plan.cost}")
@@ -278,10 +280,10 @@ def explain(
     name = eval or eval_named(run)
     if name is None:
         raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
 
     async def main() -> None:
-        async with paying_workspace(given) as (workspace, display):
+        async with paying_workspace(command_options) as (workspace, display):
             explained = await explain_failure(
                 workspace, run, name, display, rubric=rubric, cascade=cascade, provider=provider, model=model
             )

@@ -77,7 +77,7 @@ def apply_recommendation(
     offering = _offered(workspace, repo, report, id, owned=shared is None, shows=not as_json, proves=prove)
     offered, another = run(offering)
     if isinstance(offered, AppliedPatch):
-        print_json(AppliedDocument.of(offered)) if as_json else _done(offered, repo)
+        print_json(AppliedDocument.of(offered)) if as_json else _print_applied(offered, repo)
         return 0
     if yes and another:
         raise UsageError(
@@ -100,7 +100,7 @@ def apply_recommendation(
         say("Nothing was changed.")
     else:
         say()
-        _done(settled, repo)
+        _print_applied(settled, repo)
     return 0
 
 
@@ -140,13 +140,13 @@ def say_change(tried: Sequence[TriedChange], offer: PatchOffer, say: Callable[[s
     if not tried:
         say("Not replayed: evalscribe.toml does not say how to grade an answer (`[replay]`).")
         return
-    fixed = [one.eval for one in tried if one.fixes]
+    fixed = [change.eval for change in tried if change.fixes]
     if len(fixed) == len(offer.recommendation.evals):
         say(f"Proved: with this change {pluralise(len(fixed), 'eval')} would pass.")
     else:
         say(f"Not proved: {len(fixed)} of {pluralise(len(offer.recommendation.evals), 'eval')} would pass.")
-    for one in tried:
-        say(f"  {one.eval}: {one.why}")
+    for change in tried:
+        say(f"  {change.eval}: {change.why}")
 
 
 def _show(offer: PatchOffer) -> None:
@@ -156,16 +156,16 @@ def _show(offer: PatchOffer) -> None:
     files = ", ".join(f"{change.path} ({change.counts})" for change in patch.changes)
     say(f"{pluralise(len(patch.changes), 'file')}: {files}")
     say()
-    shown = console(sys.stdout, highlight=False, soft_wrap=True)
+    out = console(sys.stdout, highlight=False, soft_wrap=True)
     for line in _LINE.split(patch.shown.rstrip("\n")):
-        shown.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
+        out.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
 
 
 def _question(offer: PatchOffer, repo: Path) -> str:
     return "\n" + printable(f"Apply this to a new branch {offer.branch} of {repo.resolve()}? [y/N] ")
 
 
-def _done(applied: AppliedPatch, repo: Path) -> None:
+def _print_applied(applied: AppliedPatch, repo: Path) -> None:
     folder = quote(str(repo))
     if not applied.new:
         say(f"{applied.recommendation} is already applied; {applied.report} says:")
@@ -221,7 +221,7 @@ def apply(
 
     With --json there is no question, and the change is committed only with --yes.
     """
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
     return apply_recommendation(
-        given, repo, report, recommendation, yes=yes, prove=prove, as_json=as_json, run=run_until_signal
+        command_options, repo, report, recommendation, yes=yes, prove=prove, as_json=as_json, run=run_until_signal
     )

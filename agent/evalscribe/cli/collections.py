@@ -43,16 +43,17 @@ def list_all(as_json: options.Json = False) -> int:
     """List the collections and their contents."""
     with Workspace() as workspace:
         collections = workspace.store.collections.collections()
-        there = tuple(
-            CollectionSummary(id=one.id, name=one.name, runs=workspace.store.runs.runs(one.id)) for one in collections
+        summaries = tuple(
+            CollectionSummary(id=collection.id, name=collection.name, runs=workspace.store.runs.runs(collection.id))
+            for collection in collections
         )
     if as_json:
-        output.print_json(Collections(collections=there))
+        output.print_json(Collections(collections=summaries))
         return 0
-    for one in there:
-        evals = sum(run.total for run in one.runs)
-        output.say(f"{collection_line(one)}: {pluralise(len(one.runs), 'run')}, {pluralise(evals, 'eval')}")
-    if not there:
+    for summary in summaries:
+        evals = sum(run.total for run in summary.runs)
+        output.say(f"{collection_line(summary)}: {pluralise(len(summary.runs), 'run')}, {pluralise(evals, 'eval')}")
+    if not summaries:
         output.say("There is no collection yet: `evalscribe import FILE` creates one.")
     return 0
 
@@ -60,12 +61,12 @@ def list_all(as_json: options.Json = False) -> int:
 def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
     with Workspace() as workspace:
-        one = choose_collection(workspace, collection)
-        runs = workspace.store.runs.runs(one.id)
+        collection_record = choose_collection(workspace, collection)
+        runs = workspace.store.runs.runs(collection_record.id)
     if as_json:
-        output.print_json(CollectionSummary(id=one.id, name=one.name, runs=runs))
+        output.print_json(CollectionSummary(id=collection_record.id, name=collection_record.name, runs=runs))
         return 0
-    output.say(collection_line(one))
+    output.say(collection_line(collection_record))
     for run in runs:
         output.say(f"  {run_line(run)}")
     return 0
@@ -76,11 +77,11 @@ def use(
 ) -> int:
     """Make a collection the default, in evalscribe.toml."""
     with Workspace() as workspace:
-        one = choose_collection(workspace, collection)
-        path = save_setting(workspace.settings.root, "collection_id", one.id)
+        collection_record = choose_collection(workspace, collection)
+        path = save_setting(workspace.settings.root, "collection_id", collection_record.id)
         origin = workspace.settings.collection
-    output.say(f"{collection_line(one)} is the default collection: {path}")
-    if origin.value not in (None, one.id) and origin.origin.where != CONFIG_NAME:
+    output.say(f"{collection_line(collection_record)} is the default collection: {path}")
+    if origin.value not in (None, collection_record.id) and origin.origin.where != CONFIG_NAME:
         output.hint(f"Note: {origin.value!r} from {origin.origin.where} takes precedence.")
     return 0
 
@@ -102,13 +103,13 @@ def remove(
     if every == bool(run):
         raise UsageError("name the runs to take out, or give --all")
     with Workspace() as workspace:
-        one = choose_collection(workspace, collection)
-        there = workspace.store.runs.runs(one.id)
-        gone = there if every else tuple(dict.fromkeys(find_run(there, name, one) for name in run or ()))
-        for each in gone:
-            workspace.store.runs.remove(one.id, each.id)
-    for each in gone:
-        output.say(f"Run {each.id} is no longer in {one.name}")
+        collection_record = choose_collection(workspace, collection)
+        runs = workspace.store.runs.runs(collection_record.id)
+        removed = runs if every else tuple(dict.fromkeys(find_run(runs, name, collection_record) for name in run or ()))
+        for item in removed:
+            workspace.store.runs.remove(collection_record.id, item.id)
+    for item in removed:
+        output.say(f"Run {item.id} is no longer in {collection_record.name}")
     output.hint("`evalscribe gc` deletes runs that are in no collection and were not analysed.")
     return 0
 
@@ -119,15 +120,15 @@ def delete(
 ) -> int:
     """Delete a collection, and its contents after asking. Runs stay in the store until `gc`."""
     with Workspace() as workspace:
-        one = choose_collection(workspace, collection)
-        held = workspace.store.collections.contents(one.id)
+        collection_record = choose_collection(workspace, collection)
+        contents = workspace.store.collections.contents(collection_record.id)
         rest = "; runs stay in the store until `evalscribe gc`"
-        if not output.may_delete(f"collection {collection_line(one)}", held, yes=yes, rest=rest):
+        if not output.may_delete(f"collection {collection_line(collection_record)}", contents, yes=yes, rest=rest):
             return 0
-        workspace.store.collections.remove_collection(one.id)
-    if held:
-        output.say(f"Deleted: {held}.")
-    output.say(f"The collection {one.name} is deleted.")
+        workspace.store.collections.remove_collection(collection_record.id)
+    if contents:
+        output.say(f"Deleted: {contents}.")
+    output.say(f"The collection {collection_record.name} is deleted.")
     return 0
 
 
@@ -148,10 +149,10 @@ def export(
 ) -> int:
     """Write the runs of a collection as JSON lines, which `import` can read."""
     with Workspace() as workspace:
-        one = choose_collection(workspace, collection)
-        number = write_lines(export_run_lines(workspace.store.runs, one, runs or ()), output, json=True)
+        collection_record = choose_collection(workspace, collection)
+        number = write_lines(export_run_lines(workspace.store.runs, collection_record, runs or ()), output, json=True)
     if output is not None:
-        hint(f"{number} lines of {one.name} are in {output}")
+        hint(f"{number} lines of {collection_record.name} are in {output}")
     return 0
 
 
@@ -165,33 +166,33 @@ def gc(
     commands may run at the same time.
     """
     with Workspace() as workspace:
-        done = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)
+        deleted = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)
     if as_json:
-        output.print_json(done)
+        output.print_json(deleted)
         return 0
-    for line in _lines(done):
+    for line in _lines(deleted):
         output.say(line)
     return 0
 
 
-def _lines(done: DeletedCounts) -> Iterator[str]:
-    found = [one for one in done.forgotten if one.rows]
-    would = "Would delete" if done.dry_run else "Deleted"
-    for one in found:
-        yield f"{would} {one.kind}: {one.rows:,} ({_size(one.bytes)})"
-    if not found:
+def _lines(counts: DeletedCounts) -> Iterator[str]:
+    items = [item for item in counts.forgotten if item.rows]
+    would = "Would delete" if counts.dry_run else "Deleted"
+    for item in items:
+        yield f"{would} {item.kind}: {item.rows:,} ({_size(item.bytes)})"
+    if not items:
         yield "There is nothing to delete."
-    if done.given_back:
-        yield f"The store is {_size(done.given_back)} smaller."
+    if counts.given_back:
+        yield f"The store is {_size(counts.given_back)} smaller."
 
 
-def _size(held: int) -> str:
-    return f"{held / 1e6:,.1f} MB" if held >= 1e5 else f"{held:,} bytes"
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size:,} bytes"
 
 
-def collection_line(one: Collection | CollectionSummary) -> str:
+def collection_line(collection: Collection | CollectionSummary) -> str:
     """Format a collection's name, with its id if that differs."""
-    name, id = one_line(one.name), one_line(one.id)
+    name, id = one_line(collection.name), one_line(collection.id)
     return name if name == id else f"{name} (id {id})"
 
 
@@ -216,10 +217,10 @@ def list_sets(
     with Workspace() as workspace:
         sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
     if as_json:
-        output.print_json(RootModel[tuple[ResultSetSummary, ...]](tuple(ResultSetSummary.of(*one) for one in sets)))
+        output.print_json(RootModel[tuple[ResultSetSummary, ...]](tuple(ResultSetSummary.of(*item) for item in sets)))
         return 0
-    for made, counts in sets:
-        output.say(set_line(made, counts))
+    for result_set, counts in sets:
+        output.say(set_line(result_set, counts))
     if not sets:
         output.say("No result sets yet: Client.submit_llm_requests makes them.")
     return 0
@@ -235,8 +236,8 @@ def show_results(
 ) -> int:
     """Show the results of a set, and whether their citations were verified."""
     with Workspace() as workspace:
-        made = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
-        results = complete_results(workspace.store.results, made, include_incomplete=incomplete)
+        result_set = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
+        results = complete_results(workspace.store.results, result_set, include_incomplete=incomplete)
     if as_json:
         output.print_json(RootModel[tuple[Result, ...]](results))
         return 0

@@ -282,17 +282,21 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (the signature of the base class)
         panels: dict[str, list[tuple[str, str]]] = {}
-        for name, entry in self._shown():
+        for name, entry in self._visible_entries():
             panels.setdefault(entry.panel, []).append((name, entry.help))
-        width = max(len(name) for name, _ in self._shown())
+        width = max(len(name) for name, _ in self._visible_entries())
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl([(name.ljust(width), line) for name, line in rows])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 (as above)
-        return [CompletionItem(name, help=one.help) for name, one in self._shown() if name.startswith(incomplete)]
+        return [
+            CompletionItem(name, help=entry.help)
+            for name, entry in self._visible_entries()
+            if name.startswith(incomplete)
+        ]
 
-    def _shown(self) -> list[tuple[str, CommandEntry | GroupEntry]]:
+    def _visible_entries(self) -> list[tuple[str, CommandEntry | GroupEntry]]:
         table = self.commands.table  # type: ignore[attr-defined]
         return [(name, entry) for name, entry in table.items() if not entry.hidden]
 
@@ -306,15 +310,15 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         print(f"evalscribe {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def evalscribe(
-    _version_wanted: Annotated[
+    _show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     quiet: Quiet = False,

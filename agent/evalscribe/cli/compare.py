@@ -73,12 +73,12 @@ def compare(
     Three or more runs give a matrix.
     """
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
 
     async def main() -> int:
-        async with paying_workspace(given) as (workspace, display):
+        async with paying_workspace(command_options) as (workspace, display):
             try:
-                done = await use_case(
+                result = await use_case(
                     workspace,
                     sides,
                     display,
@@ -89,8 +89,8 @@ def compare(
                 )
             finally:
                 print_spent(workspace.models.spent())
-        code = print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
-        return _print_conditions(done.broken, len(asserts or ())) or code
+        code = print_comparison(result, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
+        return _print_conditions(result.broken, len(asserts or ())) or code
 
     return run_until_signal(main())
 
@@ -104,17 +104,17 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
         raise UsageError("--csv prints a matrix: give three or more runs, and leave out --json")
 
 
-def print_comparison(done: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
+def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
     """Print the page or the JSON or CSV document, then the location of the written page."""
     programs = as_json or as_csv
     if as_json:
-        print_json(done.found)
-    elif as_csv and isinstance(done.found, Matrix):
-        print(csv_of(done.found), end="")
+        print_json(result.found)
+    elif as_csv and isinstance(result.found, Matrix):
+        print(csv_of(result.found), end="")
     else:
-        page(done.text)
+        page(result.text)
         say()
-    _tell(done, dry_run=dry_run, programs=programs)
+    _tell(result, dry_run=dry_run, programs=programs)
     return 0
 
 
@@ -127,13 +127,13 @@ def _print_conditions(broken: Sequence[str], number: int) -> int:
     return DataError.exit_code if broken else 0
 
 
-def _tell(done: WrittenComparison, *, dry_run: bool, programs: bool) -> None:
+def _tell(result: WrittenComparison, *, dry_run: bool, programs: bool) -> None:
     tell = aside if programs else say
-    if done.put is None:
+    if result.put is None:
         tell("No report was written.")
     else:
-        if done.put.note:
-            (aside if programs else hint)(f"Note: {done.put.note}")
-        tell(f"Report: {done.put.path} ({done.put.state})")
-    if dry_run and done.estimate is not None:
-        tell(f"Estimate: {done.estimate.summary}, less for stored answers.")
+        if result.put.note:
+            (aside if programs else hint)(f"Note: {result.put.note}")
+        tell(f"Report: {result.put.path} ({result.put.state})")
+    if dry_run and result.estimate is not None:
+        tell(f"Estimate: {result.estimate.summary}, less for stored answers.")

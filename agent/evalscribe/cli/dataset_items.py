@@ -100,12 +100,12 @@ def add_example(
     example = NewItem(input, expected_output, metadata, events, split, cluster, key)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = find_dataset(datasets, dataset)
-        done = add_item(datasets, one, example)
-    state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
-    text = " The input is not JSON: stored as text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
-    told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
-    tables.print_id(done.item.key, done.item, told, form)
+        dataset_record = find_dataset(datasets, dataset)
+        result = add_item(datasets, dataset_record, example)
+    state = "is in" if result.added.new else "is changed in" if result.added.changed else "was already in"
+    text = " The input is not JSON: stored as text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(result) else ""
+    message = f"The item {result.item.key} {state} the draft of {dataset_record.name}.{text}{_secrets(result.hidden)}"
+    tables.print_id(result.item.key, result.item, message, form)
     return 0
 
 
@@ -209,14 +209,14 @@ def upload_csv(
 def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], partial: bool, form: str) -> int:
     """Upload items; return 65 if the file was not read to its end."""
     tables.validate_format(form)
-    with Workspace() as workspace, _item_file(file, open) as (name, opened):
+    with Workspace() as workspace, _item_file(file, open) as (name, item_file):
         datasets = workspace.store.datasets
-        done = upload_items(datasets, find_dataset(datasets, dataset), name, opened, partial=partial)
-    for problem in upload_problems(done):
+        result = upload_items(datasets, find_dataset(datasets, dataset), name, item_file, partial=partial)
+    for problem in upload_problems(result):
         line = write_fields(problem, ("map",), flag)
-        output.say(line, file=sys.stderr) if done.stopped else output.aside(line)
-    tables.print_document(done, lambda: (_uploaded(done),), form)
-    return DataError.exit_code if done.stopped else 0
+        output.say(line, file=sys.stderr) if result.stopped else output.aside(line)
+    tables.print_document(result, lambda: (_upload_line(result),), form)
+    return DataError.exit_code if result.stopped else 0
 
 
 @contextmanager
@@ -232,23 +232,24 @@ def _item_file(file: str, open: Callable[[Path, str], ItemFile]) -> Iterator[tup
         yield name, (lambda: open(path, name))
 
 
-def _is_text(done: AddedItem) -> bool:
-    return isinstance(done.item.input, str)
+def _is_text(result: AddedItem) -> bool:
+    return isinstance(result.item.input, str)
 
 
 def _delimiter(text: str) -> str:
     """Return the cell delimiter. Raises `UsageError` if it is invalid."""
-    one = {"tab": TAB, "\\t": TAB}.get(text, text)
-    if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):
+    delimiter = {"tab": TAB, "\\t": TAB}.get(text, text)
+    if len(delimiter) != 1 or delimiter in '"\r\n ' or not (delimiter == TAB or delimiter.isprintable()):
         raise UsageError(f"--delimiter {text!r} cannot separate cells: give one character, such as a comma")
-    return one
+    return delimiter
 
 
-def _uploaded(done: UploadResult) -> str:
-    states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
-    told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
-    skipped = f"; {pluralise(done.skipped, 'line')} left out" if done.skipped else ""
-    return f"{done.dataset}: {pluralise(done.items, 'item')} of {done.file}: {told}{skipped}.{_secrets(done.hidden)}"
+def _upload_line(result: UploadResult) -> str:
+    states = {"new": result.added.new, "changed": result.added.changed, "there already": result.added.same}
+    counts = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
+    skipped = f"; {pluralise(result.skipped, 'line')} left out" if result.skipped else ""
+    items = f"{pluralise(result.items, 'item')} of {result.file}"
+    return f"{result.dataset}: {items}: {counts}{skipped}.{_secrets(result.hidden)}"
 
 
 def _secrets(hidden: int) -> str:
@@ -275,14 +276,18 @@ def list_examples(
     """List the items of the draft, or of a version."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = find_dataset(datasets, dataset)
-        held = datasets.items(find_dataset_version(datasets, one, version).id) if version else datasets.draft(one.id)
-        chosen = list_items(held, split)
-        none = f"There are no items: `evalscribe datasets upload {one.name} FILE` adds items to the draft."
+        dataset_record = find_dataset(datasets, dataset)
+        items = (
+            datasets.items(find_dataset_version(datasets, dataset_record, version).id)
+            if version
+            else datasets.draft(dataset_record.id)
+        )
+        chosen = list_items(items, split)
+        none = f"There are no items: `evalscribe datasets upload {dataset_record.name} FILE` adds items to the draft."
         if include_payload:
-            tables.print_list(chosen, (*HEADS, "metadata", "events"), _whole, form, none)
+            tables.print_list(chosen, (*HEADS, "metadata", "events"), _full_cells, form, none)
         else:
-            tables.print_list(map(item_excerpts, chosen), (*HEADS, "events"), _short, form, none)
+            tables.print_list(map(item_excerpts, chosen), (*HEADS, "events"), _excerpt_cells, form, none)
     return 0
 
 
@@ -295,20 +300,28 @@ def remove(
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        done = remove_items(datasets, find_dataset(datasets, dataset), keys)
-    told = f"{pluralise(done.items, 'item')} removed from the draft of {done.dataset}"
-    tables.print_document(done, lambda: (told,), form)
+        result = remove_items(datasets, find_dataset(datasets, dataset), keys)
+    message = f"{pluralise(result.items, 'item')} removed from the draft of {result.dataset}"
+    tables.print_document(result, lambda: (message,), form)
     return 0
 
 
-def _short(one: ListedItem) -> tuple[object, ...]:
-    return one.key, one.split, one.cluster, one.input, one.expected_output, one.events or None
+def _excerpt_cells(item: ListedItem) -> tuple[object, ...]:
+    return item.key, item.split, item.cluster, item.input, item.expected_output, item.events or None
 
 
-def _whole(one: Item) -> tuple[object, ...]:
-    expected = None if one.expected_output is None else one_line(to_text(one.expected_output))
-    metadata = one_line(to_text(one.metadata)) if one.metadata else None
-    return one.key, one.split, one.cluster, one_line(to_text(one.input)), expected, metadata, len(one.events) or None
+def _full_cells(item: Item) -> tuple[object, ...]:
+    expected = None if item.expected_output is None else one_line(to_text(item.expected_output))
+    metadata = one_line(to_text(item.metadata)) if item.metadata else None
+    return (
+        item.key,
+        item.split,
+        item.cluster,
+        one_line(to_text(item.input)),
+        expected,
+        metadata,
+        len(item.events) or None,
+    )
 
 
 def preview(dataset: Named, form: Format = "table") -> int:
@@ -342,9 +355,9 @@ def apply(
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        done = remove_duplicates(datasets, find_dataset(datasets, dataset), items or ())
-    told = f"{pluralise(done.items, 'duplicate')} removed from the draft of {done.dataset}"
-    tables.print_document(done, lambda: (told,), form)
+        result = remove_duplicates(datasets, find_dataset(datasets, dataset), items or ())
+    message = f"{pluralise(result.items, 'duplicate')} removed from the draft of {result.dataset}"
+    tables.print_document(result, lambda: (message,), form)
     return 0
 
 

@@ -47,27 +47,27 @@ def add_run(
     """Add evals of a run to the draft. The run must be imported, analysed, or a run of an experiment."""
     expected = None if expected_output is None else (json_or_text("expected_output", expected_output),)
     with Workspace() as workspace:
-        one = find_dataset(workspace.store.datasets, dataset)
-        done = add_run_items(workspace, one, run, evals=evals or (), failed=failed, expected=expected)
-    tables.print_document(done, lambda: (_taken(done),), form)
-    _taken_notes(done)
+        dataset_record = find_dataset(workspace.store.datasets, dataset)
+        result = add_run_items(workspace, dataset_record, run, evals=evals or (), failed=failed, expected=expected)
+    tables.print_document(result, lambda: (_added_line(result),), form)
+    _print_omissions(result)
     return 0
 
 
-def _taken(done: AddedRunItems) -> str:
-    states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
-    told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number) or "none"
-    number = done.added.new + done.added.changed + done.added.same
-    return f"{done.dataset}: {pluralise(number, 'item')} of run {done.run_id}: {told}."
+def _added_line(result: AddedRunItems) -> str:
+    states = {"new": result.added.new, "changed": result.added.changed, "there already": result.added.same}
+    counts = ", ".join(f"{number:,} {state}" for state, number in states.items() if number) or "none"
+    number = result.added.new + result.added.changed + result.added.same
+    return f"{result.dataset}: {pluralise(number, 'item')} of run {result.run_id}: {counts}."
 
 
-def _taken_notes(done: AddedRunItems) -> None:
-    if done.unknown:
-        told = f"{pluralise(done.unknown, 'item')} did not pass: no expected output, because the run has none."
-        output.aside(told)
-    if done.unusable:
-        told = f"{pluralise(len(done.unusable), 'eval')} left out, because the run does not contain their input: "
-        output.aside(told + ", ".join(done.unusable[:5]))
+def _print_omissions(result: AddedRunItems) -> None:
+    if result.unknown:
+        message = f"{pluralise(result.unknown, 'item')} did not pass: no expected output, because the run has none."
+        output.aside(message)
+    if result.unusable:
+        message = f"{pluralise(len(result.unusable), 'eval')} left out, because the run does not contain their input: "
+        output.aside(message + ", ".join(result.unusable[:5]))
 
 
 MOST_RUNS = 5
@@ -101,32 +101,34 @@ def from_reviews(
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
     with Workspace(Options(reports=reports)) as workspace:
-        done = use_case(workspace, name, shares=shares, seed=seed, unreviewed=unreviewed, publish=publish)
-    for line in _left_out(done):
-        output.aside(line) if done.labels else output.say(line, file=sys.stderr)
-    tables.print_id(done.version.id if done.version else done.dataset_id, done, _told(done), form)
-    return 0 if done.labels else NotFoundError.exit_code
+        result = use_case(workspace, name, shares=shares, seed=seed, unreviewed=unreviewed, publish=publish)
+    for line in _omission_lines(result):
+        output.aside(line) if result.labels else output.say(line, file=sys.stderr)
+    tables.print_id(result.version.id if result.version else result.dataset_id, result, _dataset_line(result), form)
+    return 0 if result.labels else NotFoundError.exit_code
 
 
-def _told(done: FromReviews) -> str:
-    number = sum(done.labels.values())
-    labels = ", ".join(f"{label} {count:,}" for label, count in sorted(done.labels.items())) or "none"
-    splits = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
-    version = f"version {done.version.number}" if done.version else "in the draft; `datasets publish` makes a version"
-    return f"{done.dataset}: {pluralise(number, 'labelled failure')} ({labels}); {splits}; {version}"
+def _dataset_line(result: FromReviews) -> str:
+    number = sum(result.labels.values())
+    labels = ", ".join(f"{label} {count:,}" for label, count in sorted(result.labels.items())) or "none"
+    splits = ", ".join(f"{split} {count:,}" for split, count in result.splits.items())
+    version = (
+        f"version {result.version.number}" if result.version else "in the draft; `datasets publish` makes a version"
+    )
+    return f"{result.dataset}: {pluralise(number, 'labelled failure')} ({labels}); {splits}; {version}"
 
 
-def _left_out(done: FromReviews) -> Iterator[str]:
-    if done.unreviewed:
-        yield f"{pluralise(done.unreviewed, 'item')} labelled only by a judge: they cannot test that judge"
-    if done.alike:
-        yield f"Left out: {done.alike:,} that share one label with an included failure"
-    if done.contradicted:
-        yield f"Left out: {done.contradicted:,} that two reports of their run label differently"
-    if done.withdrawn:
-        yield f"Removed: {pluralise(done.withdrawn, 'item')} whose failure no longer has a label"
-    if done.missing:
-        number, runs = pluralise(sum(done.missing.values()), "labelled failure"), list(done.missing)
+def _omission_lines(result: FromReviews) -> Iterator[str]:
+    if result.unreviewed:
+        yield f"{pluralise(result.unreviewed, 'item')} labelled only by a judge: they cannot test that judge"
+    if result.alike:
+        yield f"Left out: {result.alike:,} that share one label with an included failure"
+    if result.contradicted:
+        yield f"Left out: {result.contradicted:,} that two reports of their run label differently"
+    if result.withdrawn:
+        yield f"Removed: {pluralise(result.withdrawn, 'item')} whose failure no longer has a label"
+    if result.missing:
+        number, runs = pluralise(sum(result.missing.values()), "labelled failure"), list(result.missing)
         of = f"of {pluralise(len(runs), 'run')}: {join_first(runs, MOST_RUNS)}"
         yield f"Left out: {number} whose evidence is not in the store, {of}"
         yield "Import these runs and try again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` gets a run."

@@ -45,7 +45,7 @@ Seed = Annotated[
 ]
 Version = Annotated[str, typer.Argument(metavar="V", help="A version: number, id, or latest.", show_default=False)]
 Side = Annotated[str, typer.Argument(metavar="V", help="A version: number, id, latest, or draft.", show_default=False)]
-MOST_TOLD = 50
+MOST_CHANGES = 50
 
 
 def publish(
@@ -61,11 +61,13 @@ def publish(
     """
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = find_dataset(datasets, dataset)
-        done = publish_version(datasets, one, description, workspace.now())
-    number, items = done.version.number, pluralise(done.version.items, "item")
-    told = f"Version {number} of {one.name}: {items}."
-    tables.print_id(done.version.id, done.version, told if done.new else f"Unchanged since version {number}.", form)
+        dataset_record = find_dataset(datasets, dataset)
+        result = publish_version(datasets, dataset_record, description, workspace.now())
+    number, items = result.version.number, pluralise(result.version.items, "item")
+    message = f"Version {number} of {dataset_record.name}: {items}."
+    tables.print_id(
+        result.version.id, result.version, message if result.new else f"Unchanged since version {number}.", form
+    )
     return 0
 
 
@@ -73,11 +75,11 @@ def list_versions(dataset: Named, form: Format = "table") -> int:
     """List the versions of a dataset."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = find_dataset(datasets, dataset)
-        there = datasets.versions(one.id)
-    none = f"Nothing was published yet: `evalscribe datasets publish {one.name}` creates a version."
+        dataset_record = find_dataset(datasets, dataset)
+        versions = datasets.versions(dataset_record.id)
+    none = f"Nothing was published yet: `evalscribe datasets publish {dataset_record.name}` creates a version."
     tables.print_list(
-        there, ("number", "id", "items", "provenance", "created", "description"), _version_cells, form, none
+        versions, ("number", "id", "items", "provenance", "created", "description"), _version_cells, form, none
     )
     return 0
 
@@ -86,8 +88,8 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
     """Show which items were added, removed or changed between two versions."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        done = compare_versions(datasets, find_dataset(datasets, dataset), base, other)
-    tables.print_document(done, lambda: _comparison_lines(done), form)
+        result = compare_versions(datasets, find_dataset(datasets, dataset), base, other)
+    tables.print_document(result, lambda: _comparison_lines(result), form)
     return 0
 
 
@@ -96,13 +98,13 @@ def restore_draft(dataset: Named, version: Version, form: Format = "table") -> i
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = find_dataset(datasets, dataset)
-        wanted = find_dataset_version(datasets, one, version)
-        before = datasets.draft_size(one.id)
-        datasets.restore(wanted.id)
-    items = pluralise(wanted.items, "item")
-    told = f"The draft of {one.name} is version {wanted.number}: {items}, {before:,} before"
-    tables.print_document(wanted, lambda: (told,), form)
+        dataset_record = find_dataset(datasets, dataset)
+        version_record = find_dataset_version(datasets, dataset_record, version)
+        before = datasets.draft_size(dataset_record.id)
+        datasets.restore(version_record.id)
+    items = pluralise(version_record.items, "item")
+    message = f"The draft of {dataset_record.name} is version {version_record.number}: {items}, {before:,} before"
+    tables.print_document(version_record, lambda: (message,), form)
     return 0
 
 
@@ -125,38 +127,38 @@ def export(
     """Write the items of a version."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = find_dataset(datasets, dataset)
-        wanted = find_dataset_version(datasets, one, version)
-        write_lines(version_lines(datasets.items(wanted.id), form), output, json=form == "jsonl")
+        dataset_record = find_dataset(datasets, dataset)
+        version_record = find_dataset_version(datasets, dataset_record, version)
+        write_lines(version_lines(datasets.items(version_record.id), form), output, json=form == "jsonl")
     if output is not None:
-        hint(f"Version {wanted.number} of {one.name} is in {output}: {wanted.items:,} items")
+        hint(f"Version {version_record.number} of {dataset_record.name} is in {output}: {version_record.items:,} items")
     return 0
 
 
 def line(version: DatasetVersion) -> str:
     """Format a version: `version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
-    told = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
-    return f"{told}  {one_line(version.description)}".rstrip()
+    text = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
+    return f"{text}  {one_line(version.description)}".rstrip()
 
 
 def _version_cells(version: DatasetVersion) -> tuple[object, ...]:
-    made = version.created_at[:10]
-    return version.number, version.id, version.items, version.provenance, made, version.description
+    created = version.created_at[:10]
+    return version.number, version.id, version.items, version.provenance, created, version.description
 
 
-def _comparison_lines(done: VersionComparison) -> Iterator[str]:
-    base, other = (f"{side.name} ({side.items:,} items)" for side in (done.base, done.other))
-    yield f"{done.dataset}: {base} against {other}"
-    if done.same:
+def _comparison_lines(result: VersionComparison) -> Iterator[str]:
+    base, other = (f"{side.name} ({side.items:,} items)" for side in (result.base, result.other))
+    yield f"{result.dataset}: {base} against {other}"
+    if result.same:
         yield "The same items in the same order."
         return
-    told = [f"+ {key}" for key in done.added] + [f"- {key}" for key in done.removed]
-    told += [f"~ {one.key}: {', '.join(one.fields)}" for one in done.changed]
-    yield f"{len(done.added):,} added, {len(done.removed):,} removed, {len(done.changed):,} changed"
-    yield from (f"  {one}" for one in told[:MOST_TOLD])
-    if len(told) > MOST_TOLD:
-        yield f"  and {len(told) - MOST_TOLD:,} more; --format json lists all"
-    if done.moved:
+    changes = [f"+ {key}" for key in result.added] + [f"- {key}" for key in result.removed]
+    changes += [f"~ {change.key}: {', '.join(change.fields)}" for change in result.changed]
+    yield f"{len(result.added):,} added, {len(result.removed):,} removed, {len(result.changed):,} changed"
+    yield from (f"  {text}" for text in changes[:MOST_CHANGES])
+    if len(changes) > MOST_CHANGES:
+        yield f"  and {len(changes) - MOST_CHANGES:,} more; --format json lists all"
+    if result.moved:
         yield "Items that both versions have are in a different order."
 
 
@@ -191,10 +193,10 @@ def list_all(
     """List the datasets and their contents."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        there = list(list_datasets(datasets, search))
+        rows = list(list_datasets(datasets, search))
     makes = "There is no dataset yet: `evalscribe datasets create --name N` creates one."
     none = f"No dataset has {search!r} in its name or description." if search else makes
-    tables.print_list(there, ("id", "name", "draft", "versions", "latest", "created"), _cells, form, none)
+    tables.print_list(rows, ("id", "name", "draft", "versions", "latest", "created"), _cells, form, none)
     return 0
 
 
@@ -202,8 +204,8 @@ def show(dataset: Named, form: Format = "table") -> int:
     """Show a dataset: its draft in numbers, and its versions."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = summarise_dataset(datasets, find_dataset(datasets, dataset))
-    tables.print_document(one, lambda: _lines(one), form)
+        summary = summarise_dataset(datasets, find_dataset(datasets, dataset))
+    tables.print_document(summary, lambda: _lines(summary), form)
     return 0
 
 
@@ -213,12 +215,12 @@ def delete(
     """Delete a dataset with its draft and its versions, after asking. Refused while an experiment uses the dataset."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        one = find_dataset(datasets, dataset)
-        held = datasets.contents(one.id)
-        if not may_delete(f"dataset {one.name}", held, yes=yes):
+        dataset_record = find_dataset(datasets, dataset)
+        contents = datasets.contents(dataset_record.id)
+        if not may_delete(f"dataset {dataset_record.name}", contents, yes=yes):
             return 0
-        datasets.remove(one.id)
-    say(f"Deleted dataset {one.name}: {held or 'it was empty'}.")
+        datasets.remove(dataset_record.id)
+    say(f"Deleted dataset {dataset_record.name}: {contents or 'it was empty'}.")
     return 0
 
 
@@ -239,26 +241,34 @@ def split(
     shares = checked_shares({"train": train, "dev": dev, "test": test})
     with Workspace() as workspace:
         datasets = workspace.store.datasets
-        done = split_draft(datasets, find_dataset(datasets, dataset), shares, seed)
-    told = ", ".join(f"{name} {number:,}" for name, number in done.items.items())
-    tables.print_document(done, lambda: (f"{done.dataset}: {told}; {pluralise(done.changed, 'item')} moved",), form)
+        result = split_draft(datasets, find_dataset(datasets, dataset), shares, seed)
+    counts = ", ".join(f"{name} {number:,}" for name, number in result.items.items())
+    tables.print_document(
+        result, lambda: (f"{result.dataset}: {counts}; {pluralise(result.changed, 'item')} moved",), form
+    )
     return 0
 
 
-def _cells(one: ListedDataset) -> tuple[object, ...]:
-    latest = one.latest.id if one.latest else None
-    return one.id, one.name, one.draft_items, one.versions, latest, one.created_at[:10]
+def _cells(row: ListedDataset) -> tuple[object, ...]:
+    latest = row.latest.id if row.latest else None
+    return row.id, row.name, row.draft_items, row.versions, latest, row.created_at[:10]
 
 
-def _lines(one: DatasetSummary) -> Iterator[str]:
-    yield f"{one.name}  {one.id}  made {one.created_at[:10]}"
-    if one.description:
-        yield one_line(one.description)
-    state = f", as version {one.draft_is}" if one.draft_is else ", with unpublished changes" if one.draft_items else ""
-    yield f"Draft: {pluralise(one.draft_items, 'item')}{state}; {one.with_expected:,} with an expected output"
-    if one.splits:
-        yield "Splits: " + ", ".join(f"{name} {number:,}" for name, number in one.splits.items())
-    if one.clusters:
-        yield f"Clusters: {one.clusters:,}"
-    for version in one.versions:
+def _lines(summary: DatasetSummary) -> Iterator[str]:
+    yield f"{summary.name}  {summary.id}  made {summary.created_at[:10]}"
+    if summary.description:
+        yield one_line(summary.description)
+    state = (
+        f", as version {summary.draft_is}"
+        if summary.draft_is
+        else ", with unpublished changes"
+        if summary.draft_items
+        else ""
+    )
+    yield f"Draft: {pluralise(summary.draft_items, 'item')}{state}; {summary.with_expected:,} with an expected output"
+    if summary.splits:
+        yield "Splits: " + ", ".join(f"{name} {number:,}" for name, number in summary.splits.items())
+    if summary.clusters:
+        yield f"Clusters: {summary.clusters:,}"
+    for version in summary.versions:
         yield f"  {line(version)}"

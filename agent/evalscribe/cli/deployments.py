@@ -18,7 +18,7 @@ from evalscribe.model.target import Component, Deployment
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
-SHOWN = 500
+LONGEST_REPLY = 500
 """Maximum characters that are shown of a component's reply to the smoke input."""
 
 
@@ -79,26 +79,28 @@ def create(
     keeps its id.
     """
     validate_format(form)
-    wanted = parse_components(component or (), type, header or (), model)
+    components = parse_components(component or (), type, header or (), model)
     smoke = smoke_input is not None
-    given = _json(smoke_input) if smoke_input is not None else None
+    parsed_input = _json(smoke_input) if smoke_input is not None else None
     with Workspace() as workspace:
-        job = create_deployment(workspace, wanted, folder=folder, name=name, smoke=smoke, smoke_input=given)
-        done = run_until_signal(job)
-    for line in _seen(done):
+        job = create_deployment(workspace, components, folder=folder, name=name, smoke=smoke, smoke_input=parsed_input)
+        result = run_until_signal(job)
+    for line in _smoke_lines(result):
         output.aside(line)
-    told = f"deployment {done.deployment.id}, {done.deployment.build}"
-    print_id(done.deployment.id, done.deployment, f"Made {told}" if done.new else f"unchanged: {told}", form)
+    message = f"deployment {result.deployment.id}, {result.deployment.build}"
+    print_id(
+        result.deployment.id, result.deployment, f"Made {message}" if result.new else f"unchanged: {message}", form
+    )
     return 0
 
 
 def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
     with Workspace() as workspace:
-        there = workspace.store.experiments.deployments()
+        deployments = workspace.store.experiments.deployments()
     heads = ("id", "name", "build", "components", "created")
     none = "There is no deployment yet: `evalscribe experiments deployments create --component …` creates one."
-    print_list(there, heads, _cells, form, none)
+    print_list(deployments, heads, _cells, form, none)
     return 0
 
 
@@ -110,8 +112,8 @@ def show(
 ) -> int:
     """Show a deployment: components, build, folder."""
     with Workspace() as workspace:
-        one = find_deployment(workspace.store.experiments, deployment)
-    print_document(one, lambda: _told(one), form)
+        deployment_record = find_deployment(workspace.store.experiments, deployment)
+    print_document(deployment_record, lambda: _deployment_lines(deployment_record), form)
     return 0
 
 
@@ -122,29 +124,30 @@ def _json(text: str) -> JsonValue:
         raise UsageError(f"--smoke-input: {error}. A string needs quotes: '\"hello\"'") from None
 
 
-def _seen(done: CreatedDeployment) -> Iterator[str]:
-    for one in done.seen:
-        yield f"{one.component}: {one.said}"
-        if one.reply:
-            yield f"  replies in {one.reply.duration_ms:,.0f} ms: {cut(canonical_json(one.reply.output), SHOWN)}"
+def _smoke_lines(result: CreatedDeployment) -> Iterator[str]:
+    for item in result.seen:
+        yield f"{item.component}: {item.said}"
+        if item.reply:
+            reply = cut(canonical_json(item.reply.output), LONGEST_REPLY)
+            yield f"  replies in {item.reply.duration_ms:,.0f} ms: {reply}"
 
 
-def _cells(one: Deployment) -> tuple[object, ...]:
-    places = ", ".join(f"{component.name}={component.shown}" for component in one.components)
-    return one.id, one.name, one.build, places, one.created_at[:19]
+def _cells(deployment: Deployment) -> tuple[object, ...]:
+    places = ", ".join(f"{component.name}={component.shown}" for component in deployment.components)
+    return deployment.id, deployment.name, deployment.build, places, deployment.created_at[:19]
 
 
-def _told(one: Deployment) -> Iterator[str]:
-    yield f"deployment {one.id}" + (f" ({one.name})" if one.name else "")
-    yield f"build      {one.build}"
-    if one.commit and one.dirty:
-        yield f"differs    {one.code}"
-    elif one.code:
-        yield f"code       {one.code}"
-    yield f"folder     {one.folder}"
-    yield f"python     {one.python}"
-    yield f"made       {one.created_at}"
-    for component in one.components:
+def _deployment_lines(deployment: Deployment) -> Iterator[str]:
+    yield f"deployment {deployment.id}" + (f" ({deployment.name})" if deployment.name else "")
+    yield f"build      {deployment.build}"
+    if deployment.commit and deployment.dirty:
+        yield f"differs    {deployment.code}"
+    elif deployment.code:
+        yield f"code       {deployment.code}"
+    yield f"folder     {deployment.folder}"
+    yield f"python     {deployment.python}"
+    yield f"made       {deployment.created_at}"
+    for component in deployment.components:
         yield from _component(component)
 
 

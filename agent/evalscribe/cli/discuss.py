@@ -64,7 +64,7 @@ def run_session(
     with _signals(answering), asyncio.Runner() as runner:
         workspace = Workspace(options, ask=paying_user())
         if spent:
-            workspace.budget = _left(workspace.budget, spent)
+            workspace.budget = _remaining_budget(workspace.budget, spent)
         try:
             discussion = open_discussion(workspace, report)
             for line in discussion.introduction():
@@ -84,7 +84,7 @@ def run_session(
             runner.run(workspace.aclose())
 
 
-def _left(budget: Budget, spent: CostSummary) -> Budget:
+def _remaining_budget(budget: Budget, spent: CostSummary) -> Budget:
     usd = None if budget.usd is None else max(0.0, budget.usd - spent.cost_usd)
     tokens = None if budget.tokens is None else max(0, budget.tokens - spent.input_tokens - spent.output_tokens)
     return Budget(usd=usd, tokens=tokens, consent=budget.consent)
@@ -175,7 +175,7 @@ class _Talk:
         """Run `apply` for each recommendation; in a terminal, an error does not end the discussion."""
         if self._as_json:
             raise UsageError("--json answers questions only; for a change use `evalscribe apply`. Nothing was changed.")
-        repo = self._repo or _asked_for_repo()
+        repo = self._repo or _ask_for_repo()
         if repo is None:
             which = (
                 "Which repository? Start the discussion with `--repo DIR`, or use `evalscribe apply`. "
@@ -228,12 +228,12 @@ def _lines() -> Iterator[str]:
     output.say()
 
 
-def _asked_for_repo() -> Path | None:
+def _ask_for_repo() -> Path | None:
     if not output.in_terminal():
         return None
     with suppress(EOFError, KeyboardInterrupt):
-        named = input("Folder of the eval suite's repository: ").strip()
-        return Path(named).expanduser() if named else None
+        answer = input("Folder of the eval suite's repository: ").strip()
+        return Path(answer).expanduser() if answer else None
     return None
 
 
@@ -282,5 +282,5 @@ def discuss(
 
     Questions come from --ask, from the terminal, or from standard input, one per line.
     """
-    given = options.workspace_options(locals())
-    return run_session(given, report, ask=ask, repo=repo, as_json=as_json)
+    command_options = options.workspace_options(locals())
+    return run_session(command_options, report, ask=ask, repo=repo, as_json=as_json)

@@ -68,28 +68,28 @@ def doctor(
 
     Exit codes: 0 no problem, 64 invalid setting, 77 key refused, 69 no answer from a service.
     """
-    given = options.workspace_options(locals())
-    workspace = Workspace(given)
+    command_options = options.workspace_options(locals())
+    workspace = Workspace(command_options)
 
     async def main() -> tuple[Check, ...]:
         async with workspace:
             return await run_checks(list_checks(workspace))
 
-    found = run_until_signal(main())
-    diagnosis = SetupReport.of(workspace.settings.describe(), found)
+    checks = run_until_signal(main())
+    diagnosis = SetupReport.of(workspace.settings.describe(), checks)
     print_json(diagnosis) if as_json else print_checks(diagnosis)
-    return exit_code(found)
+    return exit_code(checks)
 
 
-def print_checks(found: SetupReport) -> None:
+def print_checks(report: SetupReport) -> None:
     """Print settings with their origin, then the checks, without repeating settings that a check mentions."""
-    told = {check.detail for check in found.checks}
-    shown = [row for row in found.settings if row.value not in told]
-    width = max(len(row.name) for row in shown)
-    for row in shown:
+    details = {check.detail for check in report.checks}
+    rows = [row for row in report.settings if row.value not in details]
+    width = max(len(row.name) for row in rows)
+    for row in rows:
         say(f"{row.name:<{width}}  {row.value}  ({row.origin})")
     say()
-    for check in found.checks:
+    for check in report.checks:
         say(f"{check.state:<{width}}  {check.name}: {check.detail}")
 
 
@@ -110,13 +110,13 @@ async def run_checks(attempts: Mapping[str, Attempt]) -> tuple[Check, ...]:
 
 async def _tried(name: str, attempt: Attempt) -> Check:
     try:
-        said = await attempt()
+        answer = await attempt()
     except EvalscribeError as error:
         detail = error.text(flag).split("\n")[0]
         return Check(name=name, state="NOT OK", detail=detail, exit_code=error.exit_code)
-    if isinstance(said, NotConfigured):
-        return Check(name=name, state="not set", detail=said.detail.split("\n")[0])
-    return Check(name=name, state="ok", detail=said)
+    if isinstance(answer, NotConfigured):
+        return Check(name=name, state="not set", detail=answer.detail.split("\n")[0])
+    return Check(name=name, state="ok", detail=answer)
 
 
 def list_checks(workspace: Workspace) -> dict[str, Attempt]:
@@ -125,15 +125,15 @@ def list_checks(workspace: Workspace) -> dict[str, Attempt]:
     Providers are included if they can be checked, or if they serve the default judge.
     """
     settings = workspace.settings
-    asked = {p.title: partial(_provider_answers, settings, p) for p in PROVIDERS.values() if _is_tried(settings, p)}
+    providers = {p.title: partial(_provider_answers, settings, p) for p in PROVIDERS.values() if _is_tried(settings, p)}
     forges = {"GitHub": partial(_github_answers, settings)} if _has_token(settings) else {}
-    made: dict[str, Attempt] = {}
+    checks: dict[str, Attempt] = {}
     if settings.judge.value is not None:
-        made["judge"] = partial(_judge_is_known, workspace)
+        checks["judge"] = partial(_judge_is_ready, workspace)
     if settings.engine.value != LOCAL:
-        made["engine"] = partial(_engine_is_known, workspace)
-    made |= {"store": partial(_store_opens, settings), "Convex": partial(_convex_answers, settings)}
-    return {**made, **asked, **forges, "sandbox": _sandbox_starts}
+        checks["engine"] = partial(_engine_is_installed, workspace)
+    checks |= {"store": partial(_store_opens, settings), "Convex": partial(_convex_answers, settings)}
+    return {**checks, **providers, **forges, "sandbox": _sandbox_starts}
 
 
 def _is_tried(settings: Settings, provider: Provider) -> bool:
@@ -183,7 +183,7 @@ async def _convex_answers(settings: Settings) -> str | NotConfigured:
     return f"{access.url} answers{' and accepts the key' if access.key else ', without a key'}{in_doubt}"
 
 
-async def _judge_is_known(workspace: Workspace) -> str:
+async def _judge_is_ready(workspace: Workspace) -> str:
     name = workspace.settings.judge_name
     if name == RULES:
         return "the rules judge"
@@ -191,7 +191,7 @@ async def _judge_is_known(workspace: Workspace) -> str:
     return f"{name} is ready"
 
 
-async def _engine_is_known(workspace: Workspace) -> str:
+async def _engine_is_installed(workspace: Workspace) -> str:
     workspace.open_engine()
     return f"{workspace.settings.engine.value} is installed"
 

@@ -88,11 +88,11 @@ LEAST = 20_000
 
 def append_step_summary(workspace: Workspace, run: ExperimentRun, report: RunReport) -> None:
     """Append the run to the step summary, if there is one. A write error is only reported."""
-    named = os.environ.get(VARIABLE)
-    if not named:
+    path = os.environ.get(VARIABLE)
+    if not path:
         return
     try:
-        _append(workspace, run, report, Path(named))
+        _append(workspace, run, report, Path(path))
     except OSError as error:
         output.aside(f"Note: the step's summary cannot be written: {error.strerror or error}")
 
@@ -135,9 +135,9 @@ def print_run_result(
     form: str,
     clauses: bool = False,
     details: bool = False,
-    within: Callable[[RunReport], BaseModel] | None = None,
+    enclose: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
-    """Print the result of a run: one line, or the report as JSON (`within` is the enclosing document).
+    """Print the result of a run: one line, or the report as JSON (`enclose` returns the enclosing document).
 
     In GitHub Actions also writes the step summary. Returns the exit code, also if the reader (`head`, `grep -q`) is
     gone.
@@ -151,15 +151,15 @@ def print_run_result(
         append_step_summary(workspace, run, report.model_copy(update={"gate": None}) if ungated else report)
     with suppress(BrokenPipeError):
         if details and form == "table" and run.terminal:
-            for said in result_lines(report, failed_trials(workspace, run)):
-                output.say(said)
-            for said in _next_commands(workspace, run, report.summary):
-                output.aside(said)
+            for text in result_lines(report, failed_trials(workspace, run)):
+                output.say(text)
+            for text in _next_commands(workspace, run, report.summary):
+                output.aside(text)
             return code
         if form != "table":
-            output.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
-        for said in (line, *error_lines(report.summary)):
-            output.say(said) if form == "table" else output.aside(said)
+            output.print_json(enclose(report) if enclose else report, indent=None if form == "jsonl" else 2)
+        for text in (line, *error_lines(report.summary)):
+            output.say(text) if form == "table" else output.aside(text)
         for clause in gate_lines(report.gate) if clauses and form == "table" else ():
             output.say(clause)
         if code == GATE_FAILED and form == "table":
@@ -167,9 +167,9 @@ def print_run_result(
     return code
 
 
-def _next_commands(workspace: Workspace, run: ExperimentRun, found: RunSummary) -> Iterator[str]:
+def _next_commands(workspace: Workspace, run: ExperimentRun, summary: RunSummary) -> Iterator[str]:
     """Yield commands that explain a run's failures, and that compare it with its baseline or the previous run."""
-    failed = found.counts.failed + found.counts.error + found.counts.unscored
+    failed = summary.counts.failed + summary.counts.error + summary.counts.unscored
     if failed:
         yield f"All failures:  evalscribe experiments runs failures {run.id}"
         yield f"Why they fail: evalscribe analyze {run.id}"
@@ -186,10 +186,10 @@ class RunDisplay(Bar):
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
         """Show how many trials are done, and how many of them did not pass."""
-        done = sum(tally.values())
-        others = done - tally.get("passed", 0)
-        told = f"{run.state}, {others:,} not passed" if others else run.state
-        self._bar.update(self._task, description=told, completed=done, total=run.tries)
+        finished = sum(tally.values())
+        not_passed = finished - tally.get("passed", 0)
+        description = f"{run.state}, {not_passed:,} not passed" if not_passed else run.state
+        self._bar.update(self._task, description=description, completed=finished, total=run.tries)
 
     def rescored(self, done: int, total: int) -> None:
         self._bar.update(self._task, description="Scoring", completed=done, total=total)
@@ -203,25 +203,25 @@ def await_end(
     fail_on_gate: bool,
     form: str,
     details: bool = False,
-    within: Callable[[RunReport], BaseModel] | None = None,
+    enclose: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
     """Wait for the run and return the exit code of its gate. Ctrl-C ends the waiting, not the run.
 
-    `details` and `within` are passed to `print_run_result`.
+    `details` and `enclose` are passed to `print_run_result`.
     """
     try:
         with RunDisplay() as display:
-            done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
+            ended = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
     except (InterruptError, TerminatedError) as stopped:
         again = f"`evalscribe experiments runs wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} continues: {again}") from None
     return print_run_result(
         workspace,
-        done or run_named(workspace, run_id),
+        ended or run_named(workspace, run_id),
         fail_on_gate=fail_on_gate,
         form=form,
         details=details,
-        within=within,
+        enclose=enclose,
     )
 
 
@@ -333,8 +333,8 @@ def run(
         raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
     if target is not None and deployment_id is not None:
         raise UsageError("--target and --deployment-id both name what to test: give one of them")
-    given = options.workspace_options(locals(), without="concurrency")
-    with Workspace(given, ask=paying_user()) as workspace:
+    command_options = options.workspace_options(locals(), without="concurrency")
+    with Workspace(command_options, ask=paying_user()) as workspace:
         ensured = None if spec is None else run_until_signal(ensure_experiment(workspace, spec))
         for line in ensured.created if ensured else ():
             output.aside(f"Created {line}")
@@ -353,12 +353,12 @@ def run(
         started = launch_run(workspace, plan)
         output.print_notes([*launch_notes(plan, started), *_own_prompts(workspace, started)])
         start_run(workspace, started)
-        named = f"{started.name} ({started.id})" if started.name else started.id
-        told = f"Started run {named}: {pluralise(started.tries, 'trial')}"
+        run_label = f"{started.name} ({started.id})" if started.name else started.id
+        message = f"Started run {run_label}: {pluralise(started.tries, 'trial')}"
         return print_started(
             workspace,
             started,
-            told,
+            message,
             wait=spec is not None if wait is None else wait,
             timeout_s=timeout_s,
             fail_on_gate=fail_on_gate,
@@ -384,20 +384,20 @@ def _spec(
     map: Sequence[str],
 ) -> ExperimentSpec | None:
     """Return the experiment that a file or options describe; None if an existing one is named."""
-    given: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers), "map": tuple(map)}
+    values: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers), "map": tuple(map)}
     if experiment is not None and is_spec_file(experiment):
-        return read_spec(Path(experiment)).model_copy(update={key: one for key, one in given.items() if one})
-    if not any(given.values()):
+        return read_spec(Path(experiment)).model_copy(update={key: value for key, value in values.items() if value})
+    if not any(values.values()):
         if experiment is None:
             raise UsageError("name an experiment or a YAML file, or give --target, --data and --scorer")
         return None
-    return ExperimentSpec(name=experiment, config=config, **given)
+    return ExperimentSpec(name=experiment, config=config, **values)
 
 
 def print_started(
     workspace: Workspace,
     run: ExperimentRun,
-    told: str,
+    message: str,
     *,
     wait: bool,
     timeout_s: float | None,
@@ -407,10 +407,10 @@ def print_started(
 ) -> int:
     """Print the id of a run whose worker was just started; with `wait`, wait for its result and print that too."""
     if not wait:
-        print_id(run.id, run, f"{told}; `evalscribe experiments runs wait {run.id}` waits for it", form)
+        print_id(run.id, run, f"{message}; `evalscribe experiments runs wait {run.id}` waits for it", form)
         return 0
     if form == "table":
-        output.aside(told)
+        output.aside(message)
         with suppress(BrokenPipeError):  # the result still determines the exit code
             if not details:
                 print(run.id, flush=True)
@@ -431,11 +431,11 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
     # Standard output is the run's log: who reads it, or kills this process, finds each line there at once.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with Workspace(options.workspace_options(locals())) as workspace:
-        found = run_named(workspace, run)
-        output.say(f"{workspace.now()} process {os.getpid()} works on run {found.id}")
-        done = _until_signal(work_on_run(workspace, found.id))
-        output.say(f"{workspace.now()} run {done.id} {done.state}{f': {done.reason}' if done.reason else ''}")
-    return 0 if done.state == "completed" else 3
+        run_record = run_named(workspace, run)
+        output.say(f"{workspace.now()} process {os.getpid()} works on run {run_record.id}")
+        result = _until_signal(work_on_run(workspace, run_record.id))
+        output.say(f"{workspace.now()} run {result.id} {result.state}{f': {result.reason}' if result.reason else ''}")
+    return 0 if result.state == "completed" else 3
 
 
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
@@ -458,12 +458,14 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
     """Cancel a run: stop running trials, keep finished ones."""
     validate_format(form)
     with Workspace() as workspace:
-        done = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
-        tried = sum(workspace.store.experiment_runs.tally(done.id).values())
-    if not done.terminal:
-        raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not respond; it was asked to stop.")
-    told = f"Run {done.id} is {done.state}; {tried:,} of {pluralise(done.tries, 'trial')} were done."
-    print_document(done, lambda: (told,), form)
+        cancelled = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
+        tried = sum(workspace.store.experiment_runs.tally(cancelled.id).values())
+    if not cancelled.terminal:
+        raise UnavailableError(
+            f"the worker of run {cancelled.id} ({cancelled.worker}) does not respond; it was asked to stop."
+        )
+    message = f"Run {cancelled.id} is {cancelled.state}; {tried:,} of {pluralise(cancelled.tries, 'trial')} were done."
+    print_document(cancelled, lambda: (message,), form)
     return 0
 
 
@@ -484,16 +486,16 @@ def resume(
     with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
         stopped = run_of_experiment(workspace, run)
         _require_consent(workspace, version_of_run(workspace, stopped))
-        again = resume_run(workspace, stopped, budget)
-        if (now := changed_build(workspace, again)) is not None:
+        resumed = resume_run(workspace, stopped, budget)
+        if (now := changed_build(workspace, resumed)) is not None:
             output.print_notes(
                 [f"the code in {now.folder} has changed since the run began; the remaining trials run the new code"]
             )
-        done = sum(workspace.store.experiment_runs.tally(again.id).values())
-        start_run(workspace, again)
-        told = f"Run {again.id} continues: {done:,} of {pluralise(again.tries, 'trial')} are done"
+        finished = sum(workspace.store.experiment_runs.tally(resumed.id).values())
+        start_run(workspace, resumed)
+        message = f"Run {resumed.id} continues: {finished:,} of {pluralise(resumed.tries, 'trial')} are done"
         return print_started(
-            workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
+            workspace, resumed, message, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
         )
 
 
@@ -523,20 +525,20 @@ def rescore(
     The new scores count; earlier scores are kept.
     """
     validate_format(form)
-    given = options.workspace_options(locals())
-    with Workspace(given, ask=paying_user()) as workspace, RunDisplay() as display:
-        found = run_of_experiment(workspace, run)
-        _require_consent(workspace, version_of_run(workspace, found))
+    command_options = options.workspace_options(locals())
+    with Workspace(command_options, ask=paying_user()) as workspace, RunDisplay() as display:
+        run_record = run_of_experiment(workspace, run)
+        _require_consent(workspace, version_of_run(workspace, run_record))
         job = rescore_run(
-            workspace, found, display.rescored, scorers=scorer or (), reason=reason, version=experiment_version_id
+            workspace, run_record, display.rescored, scorers=scorer or (), reason=reason, version=experiment_version_id
         )
-        done = run_until_signal(job)
-    told = (
-        f"Scored {pluralise(done.tries, 'stored trial')} of run {done.run.id} again: "
-        f"{pluralise(done.scores, 'new score')}, {pluralise(done.changed, 'verdict')} changed.",
-        f"`evalscribe experiments runs gate {done.run.id}` prints its gate.",
+        result = run_until_signal(job)
+    lines = (
+        f"Scored {pluralise(result.tries, 'stored trial')} of run {result.run.id} again: "
+        f"{pluralise(result.scores, 'new score')}, {pluralise(result.changed, 'verdict')} changed.",
+        f"`evalscribe experiments runs gate {result.run.id}` prints its gate.",
     )
-    print_document(done, lambda: told, form)
+    print_document(result, lambda: lines, form)
     return 0
 
 
@@ -587,7 +589,7 @@ def regression_dataset(
         parent = workspace.store.experiment_runs.run(run)
         if start_run and parent:
             _require_consent(workspace, version_of_run(workspace, parent))
-        made, started = create_regression_dataset(
+        result, started = create_regression_dataset(
             workspace,
             run,
             name=name,
@@ -602,7 +604,7 @@ def regression_dataset(
             start_worker(workspace, started)
         waiting = started if wait else None
         if waiting is None or form == "table":
-            print_document(made, lambda: _dataset_lines(made, name), form)
+            print_document(result, lambda: _dataset_lines(result, name), form)
             sys.stdout.flush()
         if waiting is None:
             return 0
@@ -612,34 +614,35 @@ def regression_dataset(
             timeout_s,
             fail_on_gate=fail_on_gate is not False,
             form=form,
-            within=lambda report: made.model_copy(update={"report": report}),
+            enclose=lambda report: result.model_copy(update={"report": report}),
         )
 
 
 def _classifications(text: str | None) -> tuple[Classification, ...]:
-    given = [part.strip() for part in (text or "").split(",") if part.strip()]
-    for one in given:
-        if one not in CLASSIFICATIONS:
-            raise UsageError(f"--classification {one!r} is not one of {', '.join(CLASSIFICATIONS)}")
-    if text is not None and not given:
+    labels = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for label in labels:
+        if label not in CLASSIFICATIONS:
+            raise UsageError(f"--classification {label!r} is not one of {', '.join(CLASSIFICATIONS)}")
+    if text is not None and not labels:
         raise UsageError(f"--classification is empty; give one or more of {', '.join(CLASSIFICATIONS)}")
-    return tuple(one for one in CLASSIFICATIONS if one in given)
+    return tuple(label for label in CLASSIFICATIONS if label in labels)
 
 
-def _dataset_lines(made: RegressionMade, name: str) -> Iterator[str]:
-    if made.dataset_id is None:
-        what = "none of its failures was selected" if made.left_out else "nothing failed"
-        yield f"Run {made.parent_run_id}: {what}, so nothing was created."
+def _dataset_lines(result: RegressionMade, name: str) -> Iterator[str]:
+    if result.dataset_id is None:
+        what = "none of its failures was selected" if result.left_out else "nothing failed"
+        yield f"Run {result.parent_run_id}: {what}, so nothing was created."
     else:
-        yield f"dataset     {made.dataset_id}  {name}, {pluralise(made.items, 'item')} of run {made.parent_run_id}"
-        yield f"version     {made.dataset_version_id}"
-    if made.experiment_id:
-        yield f"experiment  {made.experiment_id}  {made.experiment_version_id}"
-    if made.run_id:
-        yield f"run         {made.run_id}"
-    if made.left_out:
-        yield "Left out: " + ", ".join(f"{number:,} {why}" for why, number in made.left_out.items()) + "."
-    yield from (f"Note: {note}." for note in made.notes)
+        items = pluralise(result.items, "item")
+        yield f"dataset     {result.dataset_id}  {name}, {items} of run {result.parent_run_id}"
+        yield f"version     {result.dataset_version_id}"
+    if result.experiment_id:
+        yield f"experiment  {result.experiment_id}  {result.experiment_version_id}"
+    if result.run_id:
+        yield f"run         {result.run_id}"
+    if result.left_out:
+        yield "Left out: " + ", ".join(f"{number:,} {why}" for why, number in result.left_out.items()) + "."
+    yield from (f"Note: {note}." for note in result.notes)
 
 
 def wait(
@@ -655,8 +658,8 @@ def wait(
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace() as workspace:
-        found = run_named(workspace, run)
-        return await_end(workspace, found.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+        run_record = run_named(workspace, run)
+        return await_end(workspace, run_record.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
 def gate(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
@@ -666,6 +669,6 @@ def gate(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "tabl
     """
     validate_format(form)
     with Workspace() as workspace:
-        found = run_named(workspace, run)
-        require_ended(found, "its gate is decided once it has ended")
-        return print_run_result(workspace, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
+        run_record = run_named(workspace, run)
+        require_ended(run_record, "its gate is decided once it has ended")
+        return print_run_result(workspace, run_record, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)

@@ -102,10 +102,10 @@ def create(
     form: Format = "table",
 ) -> int:
     """Create an experiment from a target, a dataset version and scorers. Prints its id."""
-    asked = _asked(locals())
+    request = _experiment_options(locals())
     validate_format(form)
     with Workspace() as workspace:
-        experiment, version = create_experiment(workspace, resolve_options(workspace, asked))
+        experiment, version = create_experiment(workspace, resolve_options(workspace, request))
     print_id(experiment.id, experiment, f"Created experiment {experiment.name}, version 1 ({version.id})", form)
     return 0
 
@@ -132,10 +132,10 @@ def update(
     Omitted options keep their values. Scorers are replaced as a whole, config keys one by one. Earlier versions and
     their runs do not change.
     """
-    return _update(experiment, _asked(locals()), form)
+    return _update(experiment, _experiment_options(locals()), form)
 
 
-def _asked(options: dict[str, Any]) -> ExperimentOptions:
+def _experiment_options(options: dict[str, Any]) -> ExperimentOptions:
     """Convert the options to `ExperimentOptions`, by parameter name."""
     target = {name: options[name] for name in TargetOptions.model_fields if name in options}
     return ExperimentOptions(
@@ -149,18 +149,18 @@ def _asked(options: dict[str, Any]) -> ExperimentOptions:
     )
 
 
-def _update(named: str, asked: ExperimentOptions, form: str) -> int:
+def _update(name: str, request: ExperimentOptions, form: str) -> int:
     validate_format(form)
     with Workspace() as workspace:
-        experiment = experiment_named(workspace, named)
+        experiment = experiment_named(workspace, name)
         before = version_named(workspace, experiment, None)
-        wanted = apply_options(workspace, version_options(experiment, before), asked)
-        version = update_experiment(workspace, experiment, wanted)
+        new_options = apply_options(workspace, version_options(experiment, before), request)
+        version = update_experiment(workspace, experiment, new_options)
     if version.id == before.id:
-        told = f"{experiment.name} is unchanged: version {version.number}"
+        message = f"{experiment.name} is unchanged: version {version.number}"
     else:
-        told = f"Experiment {experiment.name} is at version {version.number} now"
-    print_id(version.id, version, told, form)
+        message = f"Experiment {experiment.name} is at version {version.number} now"
+    print_id(version.id, version, message, form)
     return 0
 
 
@@ -172,11 +172,11 @@ def sample(form: Format = "table") -> int:
     validate_format(form)
     with Workspace() as workspace:
         experiment, new = run_until_signal(create_sample(workspace))
-    told = (
+    message = (
         "Created experiment sample: 20 tickets, and the deployments sample-first and sample-second of an agent."
         if new
         else "The experiment sample already exists."
     )
     run = "`evalscribe experiments run sample --wait` runs the first build, `--deployment-id sample-second` the second."
-    print_id(experiment.id, experiment, f"{told}\n{run}", form)
+    print_id(experiment.id, experiment, f"{message}\n{run}", form)
     return 0

@@ -85,10 +85,10 @@ def list_all(
     return 0
 
 
-def _experiment_cells(one: ListedExperiment) -> tuple[object, ...]:
-    head = one.experiment
+def _experiment_cells(row: ListedExperiment) -> tuple[object, ...]:
+    head = row.experiment
     own = (head.id, head.name, head.type, head.status)
-    return *own, one.version, one.target, one.dataset, ", ".join(one.scorers), one.runs
+    return *own, row.version, row.target, row.dataset, ", ".join(row.scorers), row.runs
 
 
 def show(
@@ -103,17 +103,17 @@ def show(
 ) -> int:
     """Show an experiment: target, dataset, scorers, config. With --json, prints the whole version."""
     with Workspace() as workspace:
-        found = experiment_named(workspace, experiment)
-        wanted = version_named(workspace, found, version)
-        print_document(wanted, lambda: _experiment_lines(workspace, found, wanted), form)
+        experiment_record = experiment_named(workspace, experiment)
+        version_record = version_named(workspace, experiment_record, version)
+        print_document(version_record, lambda: _experiment_lines(workspace, experiment_record, version_record), form)
     return 0
 
 
-def _experiment_lines(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> Iterator[str]:
-    versions = workspace.store.experiments.experiment_versions(one.id)
-    runs = workspace.store.experiment_runs.runs(one.id)
-    kind = "" if one.type == "standard" else f", {one.type}"
-    yield f"{one.name} ({one.id}){kind}{', archived' if one.status == 'archived' else ''}"
+def _experiment_lines(workspace: Workspace, experiment: Experiment, version: ExperimentVersion) -> Iterator[str]:
+    versions = workspace.store.experiments.experiment_versions(experiment.id)
+    runs = workspace.store.experiment_runs.runs(experiment.id)
+    kind = "" if experiment.type == "standard" else f", {experiment.type}"
+    yield f"{experiment.name} ({experiment.id}){kind}{', archived' if experiment.status == 'archived' else ''}"
     yield f"version  {version.number} of {len(versions)} ({version.id}), {version.created_at}"
     yield f"target   {target_line(version.target)}"
     yield f"dataset  {dataset_line(workspace, version)} ({version.dataset_version_id})"
@@ -132,11 +132,11 @@ def archive(
     """Archive an experiment: `list --status active` omits it. Its runs stay."""
     validate_format(form)
     with Workspace() as workspace:
-        found = experiment_named(workspace, experiment)
-        workspace.store.experiments.set_status(found.id, "active" if undo else "archived")
-        now = experiment_named(workspace, found.id)
-    told = f"Experiment {now.name} is {'active again' if undo else 'archived'}."
-    print_document(now, lambda: (told,), form)
+        experiment_record = experiment_named(workspace, experiment)
+        workspace.store.experiments.set_status(experiment_record.id, "active" if undo else "archived")
+        now = experiment_named(workspace, experiment_record.id)
+    message = f"Experiment {now.name} is {'active again' if undo else 'archived'}."
+    print_document(now, lambda: (message,), form)
     return 0
 
 
@@ -146,30 +146,30 @@ def delete(experiment: ExperimentArgument, yes: Yes = False) -> int:
     Datasets, scorers, prompts and reports stay. A run in progress must end first.
     """
     with Workspace() as workspace:
-        found = experiment_named(workspace, experiment)
-        runs = workspace.store.experiment_runs.runs(found.id)
-        require_deletable(workspace, runs, deleted_experiment=found)
-        versions = pluralise(len(workspace.store.experiments.experiment_versions(found.id)), "version")
-        held = (
+        experiment_record = experiment_named(workspace, experiment)
+        runs = workspace.store.experiment_runs.runs(experiment_record.id)
+        require_deletable(workspace, runs, deleted_experiment=experiment_record)
+        versions = pluralise(len(workspace.store.experiments.experiment_versions(experiment_record.id)), "version")
+        contents = (
             f"{versions}, {workspace.store.experiment_runs.contents(*(run.id for run in runs))}" if runs else versions
         )
-        if not may_delete(f"experiment {found.name}", held, yes=yes, rest=REST):
+        if not may_delete(f"experiment {experiment_record.name}", contents, yes=yes, rest=REST):
             return 0
-        delete_experiment(workspace, found)
-    say(f"Deleted experiment {found.name}: {held}.")
+        delete_experiment(workspace, experiment_record)
+    say(f"Deleted experiment {experiment_record.name}: {contents}.")
     return 0
 
 
 def delete_run(run: RunOfExperiment, yes: Yes = False) -> int:
     """Delete a run with its trials and scores, after asking. A run in progress must end first."""
     with Workspace() as workspace:
-        found = run_of_experiment(workspace, run)
-        require_deletable(workspace, (found,))
-        held = workspace.store.experiment_runs.contents(found.id).removeprefix("1 run, ")
-        if not may_delete(f"run {found.name or found.id}", held, yes=yes, rest=REST):
+        run_record = run_of_experiment(workspace, run)
+        require_deletable(workspace, (run_record,))
+        contents = workspace.store.experiment_runs.contents(run_record.id).removeprefix("1 run, ")
+        if not may_delete(f"run {run_record.name or run_record.id}", contents, yes=yes, rest=REST):
             return 0
-        delete_stored_run(workspace, found)
-    say(f"Deleted run {found.name or found.id}: {held}.")
+        delete_stored_run(workspace, run_record)
+    say(f"Deleted run {run_record.name or run_record.id}: {contents}.")
     return 0
 
 
@@ -180,26 +180,26 @@ def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
     """List the runs of an experiment, oldest first: state, pass rate, gate."""
     validate_format(form)
     with Workspace() as workspace:
-        found = experiment_named(workspace, experiment)
-        rows = listed_runs(workspace, found)
-    none = f"{found.name} has not run yet: `evalscribe experiments run {found.name}` runs it."
+        experiment_record = experiment_named(workspace, experiment)
+        rows = listed_runs(workspace, experiment_record)
+    none = f"{experiment_record.name} has not run yet: `evalscribe experiments run {experiment_record.name}` runs it."
     print_list(rows, RUN_HEADS, _run_cells, form, none)
     return 0
 
 
-def _run_cells(one: ListedRun) -> tuple[object, ...]:
-    gate = None if one.gate is None else "passed" if one.gate else "failed"
-    rate = f"{one.counts.passed}/{one.run.tries} {percent(one.pass_rate)}"
-    run = one.run
-    state = f"{run.state} (worker gone)" if one.worker_gone else run.state
-    return run.id, run.name, state, one.version, one.dataset, rate, gate, run.started_at
+def _run_cells(row: ListedRun) -> tuple[object, ...]:
+    gate = None if row.gate is None else "passed" if row.gate else "failed"
+    rate = f"{row.counts.passed}/{row.run.tries} {percent(row.pass_rate)}"
+    run = row.run
+    state = f"{run.state} (worker gone)" if row.worker_gone else run.state
+    return run.id, run.name, state, row.version, row.dataset, rate, gate, run.started_at
 
 
 def show_run(run: RunOfExperiment, form: Format = "table") -> int:
     """Show a run: state, pass rate, scorers, gate, and the config it used."""
     with Workspace() as workspace:
-        found = run_of_experiment(workspace, run)
-        version, report = version_of_run(workspace, found), report_run(workspace, found)
+        run_record = run_of_experiment(workspace, run)
+        version, report = version_of_run(workspace, run_record), report_run(workspace, run_record)
     print_document(report, lambda: _run_lines(report, version), form)
     return 0
 
@@ -247,18 +247,18 @@ def compare(
     """
     validate_format(form)
     with Workspace() as workspace:
-        found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
-    print_document(found, lambda: comparison_lines(found), form)
-    if found.verdict == "not-comparable":
+        comparison = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
+    print_document(comparison, lambda: comparison_lines(comparison), form)
+    if comparison.verdict == "not-comparable":
         return NOT_COMPARABLE
-    return _asserted(found) if asserts else 0
+    return _assertion_code(comparison) if asserts else 0
 
 
-def _asserted(found: RunComparison) -> int:
-    if found.verdict == "regressed":
+def _assertion_code(comparison: RunComparison) -> int:
+    if comparison.verdict == "regressed":
         return REGRESSED
-    ended = found.candidate.state == "completed"
-    return 0 if ended and found.coverage >= LEAST_COVERAGE else TOO_LITTLE
+    ended = comparison.candidate.state == "completed"
+    return 0 if ended and comparison.coverage >= LEAST_COVERAGE else TOO_LITTLE
 
 
 def summary(run: RunArgument, form: Format = "table") -> int:
@@ -280,19 +280,19 @@ def failures(
     """Show the trials of a run that failed, gave no answer or could not be scored, and why."""
     validate_format(form)
     with Workspace() as workspace:
-        found = run_named(workspace, run)
-        rows = failed_trials(workspace, found, flaky=flaky)
+        run_record = run_named(workspace, run)
+        rows = failed_trials(workspace, run_record, flaky=flaky)
         if form != "table":
             print_list(islice(rows, limit), (), lambda _: (), form, none="")
             return 0
-        for line in error_lines(run_summary(workspace, found, scored=False), minimum=2):
+        for line in error_lines(run_summary(workspace, run_record, scored=False), minimum=2):
             say(line)
         number = 0
-        for number, one in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is told)
-            for line in failure_lines(one, repeated=found.repetitions > 1):
+        for number, trial in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is printed)
+            for line in failure_lines(trial, repeated=run_record.repetitions > 1):
                 say(line)
         more = ", and more than --limit shows" if next(rows, None) else ""
-    once = flaky and found.repetitions == 1
+    once = flaky and run_record.repetitions == 1
     why = "; every item was tried once, so none can be flaky" if once else ""
     aside(f"({pluralise(number, 'trial')} not passed{more}{why})")
     return 0
@@ -324,9 +324,9 @@ def export(
 ) -> int:
     """Write every trial of a run, with its scores."""
     with Workspace() as workspace:
-        found = run_named(workspace, run)
-        lines = export_lines(form, report_run(workspace, found), lambda: export_trials(workspace, found))
+        run_record = run_named(workspace, run)
+        lines = export_lines(form, report_run(workspace, run_record), lambda: export_trials(workspace, run_record))
         write_lines(lines, output, json=form in ("json", "jsonl"))
     if output is not None:
-        aside(f"run {found.name or found.id} is in {output}")
+        aside(f"run {run_record.name or run_record.id} is in {output}")
     return 0

@@ -40,12 +40,12 @@ def explore(
     as_json: options.Json = False,
 ) -> int:
     """Answer a question about a collection of runs, with quotations."""
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
 
     async def main() -> int:
-        async with paying_workspace(given) as (workspace, display):
+        async with paying_workspace(command_options) as (workspace, display):
             try:
-                done = await use_case(
+                result = await use_case(
                     workspace,
                     question,
                     display,
@@ -57,29 +57,31 @@ def explore(
                 )
             finally:
                 print_spent(workspace.models.spent())
-        return print_exploration(done, as_json=as_json)
+        return print_exploration(result, as_json=as_json)
 
     return run_until_signal(main())
 
 
-def print_exploration(done: ExplorationResult, *, as_json: bool) -> int:
+def print_exploration(result: ExplorationResult, *, as_json: bool) -> int:
     """Print the page, or only the document, and its location."""
     tell = aside if as_json else say
-    if done.found is None:
+    if result.found is None:
         if as_json:
-            print_json(done.estimate or Estimate())
-        told = f"{done.estimate.summary}, less for stored answers" if done.estimate else "nothing: rules call no model"
-        tell(f"Estimate: {told}.")
+            print_json(result.estimate or Estimate())
+        estimate = (
+            f"{result.estimate.summary}, less for stored answers" if result.estimate else "nothing: rules call no model"
+        )
+        tell(f"Estimate: {estimate}.")
         return 0
     if as_json:
-        print_json(done.found)
+        print_json(result.found)
     else:
-        page(done.text)
+        page(result.text)
         say()
-    if done.put is None:
+    if result.put is None:
         tell("No report was written.")
         return 0
-    if done.put.note:
-        (aside if as_json else hint)(f"Note: {done.put.note}")
-    tell(f"Report: {done.put.path} ({done.put.state})")
+    if result.put.note:
+        (aside if as_json else hint)(f"Note: {result.put.note}")
+    tell(f"Report: {result.put.path} ({result.put.state})")
     return 0

@@ -32,56 +32,61 @@ MOST_LEFT = 12
 
 
 def print_imports(
-    done: CollectionImport, *, as_json: bool, dry_run: bool, explain: bool = False, analysed: Collection[str] = ()
+    result: CollectionImport, *, as_json: bool, dry_run: bool, explain: bool = False, analysed: Collection[str] = ()
 ) -> int:
     """Print the result; return 65 if a file was not read to its end, else 0.
 
     `analysed`: ids of runs that have a report.
     """
     if as_json:
-        output.print_json(done)
-    for line in () if as_json else _lines(done, dry_run=dry_run, explain=explain):
+        output.print_json(result)
+    for line in () if as_json else _lines(result, dry_run=dry_run, explain=explain):
         output.say(line)
     if not (as_json or dry_run):
-        runs = [run for one in done.imports.values() for run in one.runs]
+        runs = [run for file in result.imports.values() for run in file.runs]
         following = next((run.id for run in runs if run.id not in analysed), None)
         explore = (
-            f"explore 'what do the failures have in common?' --collection {quote(done.collection.id)} --judge rules"
+            f"explore 'what do the failures have in common?' --collection {quote(result.collection.id)} --judge rules"
         )
         output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
-    for name, one in done.imports.items():
-        if one.stopped:
-            output.say(f"evalscribe: {one.stopped}\nEverything before that place is kept.", file=sys.stderr)
-        elif one.damage:
-            output.say(f"evalscribe: {name}: {'; '.join(one.damage)}\nThe rest is kept.", file=sys.stderr)
-    return DataError.exit_code if any(one.damage for one in done.imports.values()) else 0
+    for name, file in result.imports.items():
+        if file.stopped:
+            output.say(f"evalscribe: {file.stopped}\nEverything before that place is kept.", file=sys.stderr)
+        elif file.damage:
+            output.say(f"evalscribe: {name}: {'; '.join(file.damage)}\nThe rest is kept.", file=sys.stderr)
+    return DataError.exit_code if any(file.damage for file in result.imports.values()) else 0
 
 
-def _lines(done: CollectionImport, *, dry_run: bool, explain: bool) -> Iterator[str]:
-    for name, one in done.imports.items():
-        yield f"{one_line(name)} ({one.format})"
-        yield from _explained(one) if explain else ()
-        yield from (f"  {run_line(run)}" for run in one.runs[:MOST_RUNS])
-        if len(one.runs) > MOST_RUNS:
-            yield f"  and {len(one.runs) - MOST_RUNS} more runs"
-        yield f"  {_came_in(one, dry_run=dry_run)}"
-        if one.table:
-            yield f"  {write_fields(one.table.text, ('map',), flag)}"
-        yield from _left_out(one)
-    for reason in done.passed_over.values():
+def _lines(result: CollectionImport, *, dry_run: bool, explain: bool) -> Iterator[str]:
+    for name, file in result.imports.items():
+        yield f"{one_line(name)} ({file.format})"
+        yield from _format_lines(file) if explain else ()
+        yield from (f"  {run_line(run)}" for run in file.runs[:MOST_RUNS])
+        if len(file.runs) > MOST_RUNS:
+            yield f"  and {len(file.runs) - MOST_RUNS} more runs"
+        yield f"  {_count_line(file, dry_run=dry_run)}"
+        if file.table:
+            yield f"  {write_fields(file.table.text, ('map',), flag)}"
+        yield from _omission_lines(file)
+    for reason in result.passed_over.values():
         yield f"Passed over: {one_line(reason.splitlines()[0])}"
-    yield from _next(done, dry_run=dry_run)
+    yield from _next(result, dry_run=dry_run)
 
 
-def _explained(one: FileImport) -> Iterator[str]:
+def _format_lines(file: FileImport) -> Iterator[str]:
     """Yield how the format was recognised, and what its fields become."""
-    if one.recognised_by:
-        yield f"  recognised: {one_line(one.recognised_by)}"
-    if format := format_of(one.format):
-        told = {"a run": format.a_run, "an eval": format.an_eval, "passed": format.passed, "tested": format.versions}
-        yield from (f"  {name}: {text}" for name, text in told.items() if text)
+    if file.recognised_by:
+        yield f"  recognised: {one_line(file.recognised_by)}"
+    if format := format_of(file.format):
+        meanings = {
+            "a run": format.a_run,
+            "an eval": format.an_eval,
+            "passed": format.passed,
+            "tested": format.versions,
+        }
+        yield from (f"  {name}: {text}" for name, text in meanings.items() if text)
         for field, becomes in format.fields.items():
-            if what := _own_columns(one.table, field) if one.table else field:
+            if what := _own_columns(file.table, field) if file.table else field:
                 yield f"    {what} -> {becomes}"
 
 
@@ -93,11 +98,11 @@ def _own_columns(table: TableReading, fields: str) -> str:
     return join_first([one_line(name) for name in table.unused], MOST_LEFT)
 
 
-def _came_in(one: FileImport, *, dry_run: bool) -> str:
-    statuses = ", ".join(f"{number} {status}" for status, number in sorted(one.statuses.items()))
+def _count_line(file: FileImport, *, dry_run: bool) -> str:
+    statuses = ", ".join(f"{number} {status}" for status, number in sorted(file.statuses.items()))
     if dry_run:
         return f"would come in: {statuses or 'nothing'}"
-    return f"{_added(one.added)} ({statuses or 'no evals'})"
+    return f"{_added(file.added)} ({statuses or 'no evals'})"
 
 
 def _added(added: AddedCounts) -> str:
@@ -105,21 +110,21 @@ def _added(added: AddedCounts) -> str:
     return ", ".join([f"{added.new} new", *parts])
 
 
-def _left_out(one: FileImport) -> Iterator[str]:
-    for phrase, number in sorted(one.left_out.items(), key=lambda item: -item[1])[:MOST_LEFT]:
+def _omission_lines(file: FileImport) -> Iterator[str]:
+    for phrase, number in sorted(file.left_out.items(), key=lambda item: -item[1])[:MOST_LEFT]:
         yield f"  left out: {number} x {phrase}"
-    if len(one.left_out) > MOST_LEFT:
-        yield f"  left out: {len(one.left_out) - MOST_LEFT} other kinds of data (--json names them)"
+    if len(file.left_out) > MOST_LEFT:
+        yield f"  left out: {len(file.left_out) - MOST_LEFT} other kinds of data (--json names them)"
 
 
-def _next(done: CollectionImport, *, dry_run: bool) -> Iterator[str]:
-    runs = [run for one in done.imports.values() for run in one.runs]
+def _next(result: CollectionImport, *, dry_run: bool) -> Iterator[str]:
+    runs = [run for file in result.imports.values() for run in file.runs]
     if any(run.model == UNKNOWN for run in runs):
         yield "The file does not name the model: give --model PROVIDER/MODEL and import again."
     if dry_run:
         yield "Nothing was stored (--dry-run)."
     else:
-        yield f"Collection: {collection_line(done.collection)}"
+        yield f"Collection: {collection_line(result.collection)}"
 
 
 Experiment = Annotated[
@@ -165,12 +170,12 @@ def import_runs(
     OpenTelemetry traces, JUnit XML, agent runs, CSV and JSON tables, snapshots of Convex runs and `evalscribe export`;
     `--explain` says how each is read.
     """
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
     dry_run = dry_run or explain
 
     async def main() -> int:
-        with Workspace(given) as workspace, ImportDisplay(quiet=as_json) as display:
-            done = await import_all(
+        with Workspace(command_options) as workspace, ImportDisplay(quiet=as_json) as display:
+            result = await import_all(
                 workspace,
                 paths,
                 display.begins,
@@ -181,9 +186,9 @@ def import_runs(
                 experiment=experiment,
                 dry_run=dry_run,
             )
-            runs = [] if dry_run else [run.id for one in done.imports.values() for run in one.runs]
+            runs = [] if dry_run else [run.id for file in result.imports.values() for run in file.runs]
             analysed = [run for run in runs if workspace.store.analyses.get_report(run)]
-        return print_imports(done, as_json=as_json, dry_run=dry_run, explain=explain, analysed=analysed)
+        return print_imports(result, as_json=as_json, dry_run=dry_run, explain=explain, analysed=analysed)
 
     return run_until_signal(main())
 
@@ -199,15 +204,15 @@ def fetch(
     as_json: options.Json = False,
 ) -> int:
     """Download a run into a folder, with secrets removed, to analyse it offline."""
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
 
     async def main() -> None:
-        with Workspace(given) as workspace:
+        with Workspace(command_options) as workspace:
             async with open_source(workspace, run) as source:
                 with Display(quiet=as_json) as display:
                     fetched = await use_case(source, partial(SnapshotWriter, output), display)
-        for one in fetched.unreadable:
-            display.say(f"{one.eval.path}: {one.reason}")
+        for item in fetched.unreadable:
+            display.say(f"{item.eval.path}: {item.reason}")
         if as_json:
             print_json(fetched.summary(output))
         else:

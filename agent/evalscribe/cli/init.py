@@ -39,7 +39,7 @@ class StarterFile(Frozen):
     text: str
     needed: str = ""
     """Text that the user has to add if a file of this name already exists."""
-    told_by: str = OWN_NAME
+    marker: str = OWN_NAME
     """Word that shows that an existing file already has the text."""
 
 
@@ -77,36 +77,36 @@ def write_starter_files(
     """
     files = NewFiles(folder)
     command = _command()
-    wanted = list(_all(command, files.root, claude=claude, cursor=cursor, vscode=vscode))
-    files.check(file.name for file in wanted)
-    placed = tuple(placed for file in wanted for placed in _place(files, file))
+    starters = list(_all(command, files.root, claude=claude, cursor=cursor, vscode=vscode))
+    files.check(file.name for file in starters)
+    placed = tuple(placed for file in starters for placed in _place(files, file))
     return InitResult(folder=files.root, command=command, files=placed)
 
 
 def _command() -> str:
     """Return the path of the running evalscribe: editors lack the PATH of a shell with a virtual environment."""
     programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    found = shutil.which(OWN_NAME, path=programs)
-    return os.path.abspath(found) if found else OWN_NAME
+    program = shutil.which(OWN_NAME, path=programs)
+    return os.path.abspath(program) if program else OWN_NAME
 
 
 def _place(files: NewFiles, file: StarterFile) -> Iterator[PlacedFile]:
-    held = files.held(file.name)
-    if held is None and files.create(file.name, file.text):
+    content = files.held(file.name)
+    if content is None and files.create(file.name, file.text):
         yield PlacedFile(name=file.name, state="written")
-    elif held == file.text.encode():
+    elif content == file.text.encode():
         yield PlacedFile(name=file.name, state="unchanged")
     else:
-        lacks = file.told_by.encode() not in (held or b"")
+        lacks = file.marker.encode() not in (content or b"")
         yield PlacedFile(name=file.name, state="kept", add=file.needed if lacks else "")
         if lacks and file.name == "AGENTS.md":  # too long to add by hand
-            yield from _place(files, file.model_copy(update={"name": _beside(file.name), "needed": ""}))
+            yield from _place(files, file.model_copy(update={"name": _alternative_name(file.name), "needed": ""}))
 
 
 def _all(command: str, folder: Path, *, claude: bool, cursor: bool, vscode: bool) -> Iterator[StarterFile]:
     prompts = Prompts()
     yield from _for_people(prompts)
-    agents = f"Before you use evalscribe, read {_beside('AGENTS.md')}."
+    agents = f"Before you use evalscribe, read {_alternative_name('AGENTS.md')}."
     yield StarterFile(
         name="AGENTS.md", text=prompts.render("workspace/AGENTS.md.j2", command=quote(command)), needed=agents
     )
@@ -120,14 +120,14 @@ def _all(command: str, folder: Path, *, claude: bool, cursor: bool, vscode: bool
 
 
 def _for_people(prompts: Prompts) -> Iterator[StarterFile]:
-    yield StarterFile(name="evalscribe.toml", text=prompts.render("workspace/evalscribe.toml.j2"), told_by="")
-    yield StarterFile(name=".env.example", text=prompts.render("workspace/env.example.j2"), told_by="")
+    yield StarterFile(name="evalscribe.toml", text=prompts.render("workspace/evalscribe.toml.j2"), marker="")
+    yield StarterFile(name=".env.example", text=prompts.render("workspace/env.example.j2"), marker="")
     ignored = prompts.render("workspace/gitignore.j2")
-    yield StarterFile(name=".gitignore", text=ignored, needed=ignored.strip(), told_by=".env")
+    yield StarterFile(name=".gitignore", text=ignored, needed=ignored.strip(), marker=".env")
 
 
 def _for_claude(command: str, folder: Path) -> Iterator[StarterFile]:
-    yield StarterFile(name="CLAUDE.md", text="@AGENTS.md\n", needed="@AGENTS.md", told_by="AGENTS.md")
+    yield StarterFile(name="CLAUDE.md", text="@AGENTS.md\n", needed="@AGENTS.md", marker="AGENTS.md")
     yield _servers(".mcp.json", "mcpServers", _server(command, str(folder)))
     for name, text in sorted(_skills().items()):
         yield StarterFile(name=f".claude/skills/{name}", text=text)
@@ -136,8 +136,8 @@ def _for_claude(command: str, folder: Path) -> Iterator[StarterFile]:
 def _skills() -> Mapping[str, str]:
     """Return the files of the shipped skills, by path below their folder."""
     top = shipped_folder("skills")
-    found = (path for path in top.rglob("*") if path.is_file() and path.suffix in (".md", ".py"))
-    return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in found}
+    paths = (path for path in top.rglob("*") if path.is_file() and path.suffix in (".md", ".py"))
+    return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in paths}
 
 
 def _server(command: str, folder: str) -> dict[str, object]:
@@ -147,10 +147,10 @@ def _server(command: str, folder: str) -> dict[str, object]:
 
 def _servers(name: str, key: str, server: Mapping[str, object]) -> StarterFile:
     text = json.dumps({key: {SERVER: server}}, indent=2)
-    return StarterFile(name=name, text=f"{text}\n", needed=text, told_by=f'"{SERVER}"')
+    return StarterFile(name=name, text=f"{text}\n", needed=text, marker=f'"{SERVER}"')
 
 
-def _beside(name: str) -> str:
+def _alternative_name(name: str) -> str:
     path = PurePosixPath(name)
     return f"{path.stem}.{OWN_NAME}{path.suffix}"
 
@@ -173,40 +173,40 @@ def init(
 
     Existing files are not changed; what to add to them is printed.
     """
-    done = write_starter_files(folder, claude=claude, cursor=cursor, vscode=vscode)
+    result = write_starter_files(folder, claude=claude, cursor=cursor, vscode=vscode)
     if as_json:
-        print_json(done)
+        print_json(result)
         return 0
-    _show(done)
-    _show_next(done, for_editors=claude or cursor or vscode)
+    _show(result)
+    _show_next(result, for_editors=claude or cursor or vscode)
     return 0
 
 
-def _show(done: "InitResult") -> None:
+def _show(result: "InitResult") -> None:
     for title, state in (("Wrote", "written"), ("Unchanged", "unchanged"), ("Not overwritten", "kept")):
-        some = [one for one in done.files if one.state == state]
+        some = [file for file in result.files if file.state == state]
         if some:
-            say(f"{title}, in {done.folder}:")
-        for one in some:
-            say(f"  {one.name}{'   add to it:' if one.add else ''}")
-            for line in one.add.splitlines():
+            say(f"{title}, in {result.folder}:")
+        for file in some:
+            say(f"  {file.name}{'   add to it:' if file.add else ''}")
+            for line in file.add.splitlines():
                 say(f"      {line}")
 
 
-def _show_next(done: "InitResult", *, for_editors: bool) -> None:
+def _show_next(result: "InitResult", *, for_editors: bool) -> None:
     say()
     if for_editors:
-        say(f"Editors start `{quote(done.command)} mcp`. Open the folder in its own window.")
+        say(f"Editors start `{quote(result.command)} mcp`. Open the folder in its own window.")
         if find_spec("mcp") is None:
             say("The server needs one more package, in the environment of evalscribe: pip install 'evalscribe[mcp]'")
     else:
         say("For coding agents also: --claude, --cursor, --vscode.")
     say("Put keys into .env (a copy of .env.example); the rules need none.")
-    name = OWN_NAME if shutil.which(OWN_NAME) else quote(done.command)
+    name = OWN_NAME if shutil.which(OWN_NAME) else quote(result.command)
     if name != OWN_NAME:
         say("This shell does not find `evalscribe` by its name: AGENTS.md tells agents the path.")
-    go = "" if done.folder == Path.cwd() else f"cd {quote(str(done.folder))} && "
-    hint(f"Next: {go}{name} import {quote(_runs_in(done.folder) or SAMPLE)}")
+    go = "" if result.folder == Path.cwd() else f"cd {quote(str(result.folder))} && "
+    hint(f"Next: {go}{name} import {quote(_runs_in(result.folder) or SAMPLE)}")
 
 
 def _runs_in(folder: Path) -> str | None:

@@ -32,21 +32,21 @@ from evalscribe.model.chat import Usage
 from evalscribe.text import one_line, pluralise, printable
 
 
-def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
+def print_judgements(judgements: Judgements, *, as_json: bool, cascade: bool = False) -> int:
     """Print every result (of a cascade, with the judge), then totals. As JSON, print one array; totals go to stderr.
 
     Returns 0, or the exit code of the error if nothing could be judged.
     """
     if as_json:
-        print_json(RootModel[tuple[Judgement, ...]](found.results))
+        print_json(RootModel[tuple[Judgement, ...]](judgements.results))
     else:
-        for result in found.results:
+        for result in judgements.results:
             say(result_text(result, result.label))
             if cascade:
                 say(f"  {_decider(result)}")
             say()
-    print_totals(found, aside if as_json else say)
-    return found.error.exit_code if found.error else 0
+    print_totals(judgements, aside if as_json else say)
+    return judgements.error.exit_code if judgements.error else 0
 
 
 def _decider(result: Judgement) -> str:
@@ -54,18 +54,18 @@ def _decider(result: Judgement) -> str:
     return one_line(f"{result.stage}: {result.judge} with {result.rubric_id}@{result.rubric_version}")
 
 
-def print_totals(found: Judgements, tell: Callable[[str], None]) -> None:
-    failed = len(found.failures)
-    judged = len(found.results) - failed
+def print_totals(judgements: Judgements, tell: Callable[[str], None]) -> None:
+    failed = len(judgements.failures)
+    judged = len(judgements.results) - failed
     tell(f"{judged} result{'s' if judged != 1 else ''}, {failed} could not be judged")
-    tell(f"Citations: {citations_line(found.citations)}")
-    tell(f"Spent: {spent_text(found.spent)}")
+    tell(f"Citations: {citations_line(judgements.citations)}")
+    tell(f"Spent: {spent_text(judgements.spent)}")
 
 
 def print_spent(spent: Mapping[str, Usage]) -> None:
     """Print the usage, including that of a command that ended early."""
-    if (told := spent_text(spent)) != "nothing":
-        aside(f"Spent: {told}")
+    if (text := spent_text(spent)) != "nothing":
+        aside(f"Spent: {text}")
 
 
 def spent_text(usages: Mapping[str, Usage]) -> str:
@@ -131,14 +131,14 @@ def judge(
     as_json: options.Json = False,
 ) -> int:
     """Judge agent runs or failed evals by a rubric."""
-    chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
+    chosen_rubric, subjects = _rubric_and_subjects(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
         raise UsageError("--where selects agent runs of a collection: leave out the subjects")
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
 
     async def main() -> int:
-        async with paying_workspace(given) as (workspace, display):
-            done = await use_case(
+        async with paying_workspace(command_options) as (workspace, display):
+            result = await use_case(
                 workspace,
                 chosen_rubric,
                 subjects,
@@ -147,13 +147,13 @@ def judge(
                 collection=collection,
                 where=where,
             )
-        assert done.judgements is not None, "only a dry run has no judgements"
-        return print_judgements(done.judgements, as_json=as_json, cascade=cascade)
+        assert result.judgements is not None, "only a dry run has no judgements"
+        return print_judgements(result.judgements, as_json=as_json, cascade=cascade)
 
     return run_until_signal(main())
 
 
-def _named(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
+def _rubric_and_subjects(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
     """Return the rubric and the subjects. Raises `UsageError` if one is missing."""
     if rubric is None and not names:
         raise UsageError("judge by which rubric? `evalscribe rubrics list` shows what there is")
@@ -216,11 +216,11 @@ def judge_eval(
     as_json: options.Json = False,
 ) -> int:
     """Measure how well judges agree with human labels, and what they cost."""
-    given = options.workspace_options(locals(), without="judge")
+    command_options = options.workspace_options(locals(), without="judge")
 
     async def main() -> int:
-        async with paying_workspace(given) as (workspace, display):
-            found = await compare_judges(
+        async with paying_workspace(command_options) as (workspace, display):
+            result = await compare_judges(
                 workspace,
                 rubric,
                 dataset,
@@ -231,60 +231,67 @@ def judge_eval(
                 collection=collection,
                 where=where,
             )
-        print_json(found) if as_json else _show(found)
-        return 0 if any(one.judged for one in found.judges) else DataError.exit_code
+        print_json(result) if as_json else _show(result)
+        return 0 if any(item.judged for item in result.judges) else DataError.exit_code
 
     return run_until_signal(main())
 
 
-def _show(found: JudgeEval) -> None:
-    number = pluralise(found.judges[0].subjects, "subject")
-    within = "" if found.tolerance is None else f", numbers within {found.tolerance:g}"
-    say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`{within}\n")
-    choice = found.kind == "choice"
-    columns = {one.name: one.calibration for one in found.judges} if choice else {}
-    costs = {one.name: one.usage for one in found.judges}
-    for line in render_judges(columns, costs) if choice else _table(found):
+def _show(result: JudgeEval) -> None:
+    number = pluralise(result.judges[0].subjects, "subject")
+    tolerance = "" if result.tolerance is None else f", numbers within {result.tolerance:g}"
+    say(f"{result.rubric} on {result.dataset}: {number}, by `{result.key}`{tolerance}\n")
+    choice = result.kind == "choice"
+    columns = {item.name: item.calibration for item in result.judges} if choice else {}
+    costs = {item.name: item.usage for item in result.judges}
+    for line in render_judges(columns, costs) if choice else _table(result):
         say(line)
-    for one in found.judges:
+    for item in result.judges:
         if choice:
-            say(f"\n{one.judge} in columns, people in rows:" if one.judged else f"\n{one.judge}:")
-        for line in render_confusion(one.calibration, "") if choice and one.judged else ():
+            say(f"\n{item.judge} in columns, people in rows:" if item.judged else f"\n{item.judge}:")
+        for line in render_confusion(item.calibration, "") if choice and item.judged else ():
             say(line)
-        for row in one.rows:
+        for row in item.rows:
             if row.said is None:
                 say(f"line {row.line}, {row.subject}: not judged: {row.reason}")
-    say(f"\nSpent now: {spent_text(found.spent)}")
+    say(f"\nSpent now: {spent_text(result.spent)}")
 
 
-def _table(found: JudgeEval) -> list[str]:
+def _table(result: JudgeEval) -> list[str]:
     """Render the agreement in a field that is no choice, and in each field of an object."""
-    rows = [["", *(one.name for one in found.judges)], *_field(found.judges)]
-    for fields in zip(*(one.fields for one in found.judges), strict=True):
+    rows = [["", *(item.name for item in result.judges)], *_field(result.judges)]
+    for fields in zip(*(item.fields for item in result.judges), strict=True):
         rows += [["", *("" for _ in fields)], [f"`{printable(fields[0].field)}`", *("" for _ in fields)]]
         rows += _field(fields)
-    rows += [["", *("" for _ in found.judges)]] if found.judges[0].fields else []
-    return render_table([*rows, *render_costs([one.usage for one in found.judges])])
+    rows += [["", *("" for _ in result.judges)]] if result.judges[0].fields else []
+    return render_table([*rows, *render_costs([item.usage for item in result.judges])])
 
 
 def _field(judges: Sequence[FieldAgreement]) -> Iterator[list[str]]:
     """Yield the rows of one field, with a cell for each judge."""
-    yield ["judged", *(f"{one.judged} of {one.subjects}" for one in judges)]
+    yield ["judged", *(f"{item.judged} of {item.subjects}" for item in judges)]
     shares = (
-        NONE if one.agreement is None else f"{one.agreement:.2f} [{render_interval(one.interval)}]" for one in judges
+        NONE if item.agreement is None else f"{item.agreement:.2f} [{render_interval(item.interval)}]"
+        for item in judges
     )
     yield ["agreement", *shares]
-    yield ["agreement over all", *(render_share(one.agreement_over_all) for one in judges)]
+    yield ["agreement over all", *(render_share(item.agreement_over_all) for item in judges)]
     match judges[0].kind:
         case "choice":
-            yield ["balanced accuracy", *(render_share(one.balanced) for one in judges)]
-            yield ["Cohen's kappa", *(render_share(one.kappa.value if one.kappa else None) for one in judges)]
+            yield ["balanced accuracy", *(render_share(item.balanced) for item in judges)]
+            yield ["Cohen's kappa", *(render_share(item.kappa.value if item.kappa else None) for item in judges)]
         case "number":
-            numbers = [one.numbers for one in judges]
-            yield ["mean absolute error", *(render_share(one.mean_absolute_error if one else None) for one in numbers)]
-            yield ["Spearman's correlation", *(render_share(one.rank_correlation if one else None) for one in numbers)]
+            numbers = [item.numbers for item in judges]
+            yield [
+                "mean absolute error",
+                *(render_share(item.mean_absolute_error if item else None) for item in numbers),
+            ]
+            yield [
+                "Spearman's correlation",
+                *(render_share(item.rank_correlation if item else None) for item in numbers),
+            ]
         case "tags":
-            tags = [one.tags for one in judges]
-            yield ["mean Jaccard index", *(render_share(one.jaccard if one else None) for one in tags)]
-            yield ["precision of tags", *(render_share(one.precision if one else None) for one in tags)]
-            yield ["recall of tags", *(render_share(one.recall if one else None) for one in tags)]
+            tags = [item.tags for item in judges]
+            yield ["mean Jaccard index", *(render_share(item.jaccard if item else None) for item in tags)]
+            yield ["precision of tags", *(render_share(item.precision if item else None) for item in tags)]
+            yield ["recall of tags", *(render_share(item.recall if item else None) for item in tags)]

@@ -44,12 +44,15 @@ class Redacted(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = redacted(super().format(record))
-        return "".join(each if each in "\n\t" or each.isprintable() else f"\\u{ord(each):04x}" for each in text)
+        return "".join(
+            character if character in "\n\t" or character.isprintable() else f"\\u{ord(character):04x}"
+            for character in text
+        )
 
 
 def log_to_stderr() -> None:
     """Print messages on standard error until the end of the command."""
-    if not any(isinstance(each, _ToStderr) for each in logging.getLogger().handlers):
+    if not any(isinstance(existing, _ToStderr) for existing in logging.getLogger().handlers):
         handler = _ToStderr(sys.stderr)
         handler.setLevel(logging.INFO)  # the file also has tracebacks and git's commands
         _add(handler)  # guarded while a command runs
@@ -76,7 +79,7 @@ def logged(arguments: Sequence[str]) -> Iterator[None]:
         log.debug("traceback", exc_info=True)
         raise
     finally:
-        for handler in [each for each in root.handlers if each not in before]:
+        for handler in [handler for handler in root.handlers if handler not in before]:
             root.removeHandler(handler)
             handler.close()
         root.setLevel(level)

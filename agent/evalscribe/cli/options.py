@@ -149,21 +149,21 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 def seconds(text: str) -> float:
     """Parse a duration: `15m`, `1h30m`, `90s`, `500ms`; a bare number is seconds. Raises `UsageError`."""
-    given = text.strip().lower()
-    if _NUMBER.fullmatch(given):
-        return float(given)
-    if not _WHOLE.fullmatch(given):
+    duration = text.strip().lower()
+    if _NUMBER.fullmatch(duration):
+        return float(duration)
+    if not _WHOLE.fullmatch(duration):
         raise UsageError(f"{text!r} is not a length of time: give 15m, 1h30m, 90s, 500ms, or seconds")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
 
 
 def moment(text: str, option: str) -> str:
     """Return a time as ISO 8601 in UTC, the default zone. Raises `UsageError` naming the option."""
     try:
-        found = datetime.fromisoformat(text.strip())
+        time = datetime.fromisoformat(text.strip())
     except ValueError:
         raise UsageError(f"{option} {text!r} is not a time: give 2026-11-21 or 2026-11-21T14:05:00Z") from None
-    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+    zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
     try:
         return zoned.astimezone(UTC).isoformat(timespec="milliseconds")
     except OverflowError:

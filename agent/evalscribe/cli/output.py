@@ -28,30 +28,32 @@ def in_terminal() -> bool:
 
 def usage_line(stages: "Sequence[StageUsage]") -> str:
     """Format usage: `tag 4 calls $0.01, judge 2 calls $0.20`; in tokens if no model has a price."""
-    return ", ".join(f"{one.stage} {one.calls} call{'s' if one.calls != 1 else ''} {_price(one)}" for one in stages)
+    return ", ".join(
+        f"{stage.stage} {stage.calls} call{'s' if stage.calls != 1 else ''} {_price(stage)}" for stage in stages
+    )
 
 
 def _price(usage: "UsageSummary") -> str:
     return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
 
 
-def may_delete(what: str, held: str, *, yes: bool, rest: str = "") -> bool:
+def may_delete(what: str, contents: str, *, yes: bool, rest: str = "") -> bool:
     """Ask at a terminal before deleting an object with its contents; an empty one is deleted without asking.
 
     Args:
         what: The object, such as `collection first`.
-        held: The contents, such as `2 runs, 1 rubric`; empty if there are none.
+        contents: The contents, such as `2 runs, 1 rubric`; empty if there are none.
         yes: True if the user agreed beforehand.
         rest: End of the question that says what is not deleted, such as `; reports stay`.
 
     Raises:
         UsageError: Nobody agreed, and nobody can be asked.
     """
-    if yes or not held:
+    if yes or not contents:
         return True
     if not in_terminal():
-        raise UsageError(f"{what} has {held}.\nTo delete all of that, give `yes`{rest}.", fields=("yes",))
-    say(f"{what} has {held}.")
+        raise UsageError(f"{what} has {contents}.\nTo delete all of that, give `yes`{rest}.", fields=("yes",))
+    say(f"{what} has {contents}.")
     may = typer.confirm(f"Delete all of that{rest}?")
     if not may:
         say("Nothing was deleted.")
@@ -101,8 +103,8 @@ def say(text: object = "", file: TextIO | None = None) -> None:
 
     In a CI job, commands for the runner are made harmless, also for a file that is printed to the log later.
     """
-    shown = visible(str(text))
-    print(streams.neutral(shown) if streams.in_ci() else shown, file=file)
+    line = visible(str(text))
+    print(streams.neutral(line) if streams.in_ci() else line, file=file)
 
 
 def command(line: str, file: TextIO | None = None) -> None:
@@ -127,7 +129,7 @@ def write_lines(lines: Iterator[str], output: Path | None, *, json: bool = False
         neutral = json and streams.in_ci() and streams.in_log()
         return _print(map(streams.neutral_json, lines) if neutral else lines, sys.stdout)
     try:
-        with output.open("w", encoding="utf-8") if _is_written_into(output) else _replacing(output) as file:
+        with output.open("w", encoding="utf-8") if _is_pipe_or_device(output) else _replacing(output) as file:
             return _print(lines, file)
     except OSError as error:
         raise write_error(f"cannot write {output}", error) from None
@@ -140,14 +142,14 @@ def _print(lines: Iterable[str], file: TextIO) -> int:
     return number
 
 
-def _is_written_into(output: Path) -> bool:
+def _is_pipe_or_device(output: Path) -> bool:
     """Return True for a pipe or a device, such as /dev/stdout, which must not be replaced by a file."""
     return output.absolute().parent in DEVICES or (output.exists() and not output.is_file())
 
 
-def _packing(whole: BinaryIO) -> gzip.GzipFile:
+def _packing(binary: BinaryIO) -> gzip.GzipFile:
     """Omit the time stamp: gzip has 32 bits for it (until 2106), and equal runs give equal files."""
-    return gzip.GzipFile(filename="", mode="wb", fileobj=whole, mtime=0)
+    return gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0)
 
 
 @contextmanager
@@ -158,8 +160,8 @@ def _replacing(output: Path) -> Iterator[TextIO]:
     try:
         packed = output.suffix == ".gz"
         with (
-            part.open("wb") as whole,
-            _packing(whole) if packed else nullcontext(whole) as stream,
+            part.open("wb") as binary,
+            _packing(binary) if packed else nullcontext(binary) as stream,
             TextIOWrapper(cast(BinaryIO, stream), encoding="utf-8") as file,
         ):
             yield file

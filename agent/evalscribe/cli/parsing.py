@@ -37,7 +37,7 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     declared = signature(function, eval_str=True)
     forms = [_form(name) for name in declared.parameters if name.startswith("as_")]
-    own = next((each for each in declared.parameters.values() if "--format" in _names(each)), None)
+    own = next((parameter for parameter in declared.parameters.values() if "--format" in _names(parameter)), None)
     added = {_VERBOSE: Verbose}
     if "quiet" not in declared.parameters:
         added = {_QUIET: Quiet, **added}
@@ -48,13 +48,13 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def command(**values: Any) -> Any:
-        asked = {name: values.pop(name, None) for name in (_FORM, _JSON, _QUIET, _VERBOSE)}
-        set_output(quiet=bool(asked[_QUIET] or values.get("quiet")), verbose=bool(asked[_VERBOSE]))
-        if asked[_FORM] not in (None, "text"):
-            if asked[_FORM] not in forms:
-                raise UsageError(f"--format {asked[_FORM]!r} is not one of {', '.join(('text', *forms))}")
-            values[f"as_{asked[_FORM].replace('-', '_')}"] = True
-        if asked[_JSON] and own is not None:
+        common = {name: values.pop(name, None) for name in (_FORM, _JSON, _QUIET, _VERBOSE)}
+        set_output(quiet=bool(common[_QUIET] or values.get("quiet")), verbose=bool(common[_VERBOSE]))
+        if common[_FORM] not in (None, "text"):
+            if common[_FORM] not in forms:
+                raise UsageError(f"--format {common[_FORM]!r} is not one of {', '.join(('text', *forms))}")
+            values[f"as_{common[_FORM].replace('-', '_')}"] = True
+        if common[_JSON] and own is not None:
             if values[own.name] not in (None, own.default, JSON):
                 raise UsageError(f"--json and --format {values[own.name]} contradict each other: give one of them")
             values[own.name] = JSON
@@ -82,13 +82,13 @@ def set_output(*, quiet: bool, verbose: bool) -> None:
 
 
 def _format_option(forms: Sequence[str]) -> Any:
-    named = "|".join(("text", *forms))
+    metavar = "|".join(("text", *forms))
     about = "".join(f"; {form}: {FORMS[form]}" for form in forms if form in FORMS)
     return Annotated[
         str | None,
         typer.Option(
             "--format",
-            metavar=named,
+            metavar=metavar,
             help=f"{'' if about else 'Output format. '}Default: text{about}.",
             show_default=False,
             rich_help_panel=OUTPUT,
@@ -183,7 +183,7 @@ def _help(param: Any) -> str:
     """Return the help text, with the default if it is to be shown."""
     text = next((REWORDED[name] for name in param.opts if name in REWORDED), param.help or "")
     default = None if callable(param.default) else param.default
-    is_told = "default:" in text.lower() or _is_argument(param) or param.is_flag or not param.show_default
-    if default not in (None, "", [], ()) and not is_told:
+    hides_default = "default:" in text.lower() or _is_argument(param) or param.is_flag or not param.show_default
+    if default not in (None, "", [], ()) and not hides_default:
         text += f" Default: {default}."
     return text if _is_argument(param) or not param.required else f"{text} Required."

@@ -53,10 +53,10 @@ def prove(
 
     Answers run in a sandbox (bubblewrap, Linux). No model is called.
     """
-    given = options.workspace_options(locals())
+    command_options = options.workspace_options(locals())
 
     async def main() -> ProvedRun:
-        async with paying_workspace(given) as (workspace, display):
+        async with paying_workspace(command_options) as (workspace, display):
             return await prove_run(
                 workspace,
                 run,
@@ -91,10 +91,10 @@ def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
             say(f"  {proof.eval}: {proof.why}")
             for count in proof.counts():
                 say(f"    {proof.count_text(count)}")
-    for why in dict.fromkeys(one.why for one in proved.not_replayed):
-        named = join_first([one.eval for one in proved.not_replayed if one.why == why], MOST_NAMED)
-        say(f"Not replayed: {named}: {why}")
-    if any(one.why.startswith(NOT_HERE) for one in proved.not_replayed):
+    for why in dict.fromkeys(item.why for item in proved.not_replayed):
+        eval_names = join_first([item.eval for item in proved.not_replayed if item.why == why], MOST_NAMED)
+        say(f"Not replayed: {eval_names}: {why}")
+    if any(item.why.startswith(NOT_HERE) for item in proved.not_replayed):
         say("A command that is named with `--replay-command` can run them.")
     print_notes(proved.notes)
     if proved.report_path is None:
@@ -102,10 +102,10 @@ def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
         proofs = ", with these proofs" if proved.proofs else ""
         say(f"There is no report on this run yet: `{command}` writes one{proofs}.")
     else:
-        for one in proved.relabelled:
-            say(f"Label changed: {one.eval}: {one.before or 'UNCLASSIFIED'} -> {one.after or 'UNCLASSIFIED'}")
-        kept = "" if proved.relabelled or not proved.changed else ", no label changed"
-        say(f"Report: {proved.report_path} ({'updated' if proved.changed else 'unchanged'}{kept})")
+        for item in proved.relabelled:
+            say(f"Label changed: {item.eval}: {item.before or 'UNCLASSIFIED'} -> {item.after or 'UNCLASSIFIED'}")
+        note = "" if proved.relabelled or not proved.changed else ", no label changed"
+        say(f"Report: {proved.report_path} ({'updated' if proved.changed else 'unchanged'}{note})")
 
 
 HEADINGS: dict[ReplayOutcome, str] = {

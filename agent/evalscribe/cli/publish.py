@@ -43,49 +43,52 @@ def publish(
     """
     with Workspace(options.workspace_options(locals())) as workspace:
         settings = workspace.settings
-        done = use_case(workspace, report, remote=remote, draft=draft, dry_run=dry_run)
+        publication = use_case(workspace, report, remote=remote, draft=draft, dry_run=dry_run)
     if as_json:
-        output.print_json(done)
+        output.print_json(publication)
         return 0
-    for line in _planned(done) if dry_run else _told(done):
+    for line in _plan_lines(publication) if dry_run else _publication_lines(publication):
         output.say(line)
-    by_hand = done.pull_request is not None and done.pull_request.state == "by hand"
-    if told := advice(settings, done.pull_request.url if by_hand and done.pull_request else None):
-        output.hint(told)
+    by_hand = publication.pull_request is not None and publication.pull_request.state == "by hand"
+    if message := advice(settings, publication.pull_request.url if by_hand and publication.pull_request else None):
+        output.hint(message)
     return 0
 
 
-def _told(done: "Publication") -> list[str]:
-    pushed = f"Pushed {done.branch} to {done.remote} ({done.commit[:12]})" if done.commit else ""
-    there = done.base if done.merged else done.branch
-    lines = [pushed or f"Unchanged: {there} of {done.remote} already has this report."]
-    request = done.pull_request
+def _publication_lines(publication: "Publication") -> list[str]:
+    pushed = (
+        f"Pushed {publication.branch} to {publication.remote} ({publication.commit[:12]})" if publication.commit else ""
+    )
+    branch = publication.base if publication.merged else publication.branch
+    lines = [pushed or f"Unchanged: {branch} of {publication.remote} already has this report."]
+    request = publication.pull_request
     if request and request.state == "by hand":
-        by_git = f"The remote has no pull requests: merge the branch into {done.base} with git."
+        by_git = f"The remote has no pull requests: merge the branch into {publication.base} with git."
         lines.append(f"Open its pull request: {request.url}" if request.url else by_git)
     elif request:
         lines.append(f"Pull request{' (draft)' if request.draft else ''}: {request.url} ({request.state})")
-    if done.richer:
-        files = " ".join(quote(relpath(path)) for path in (done.report, done.data) if path)
+    if publication.richer:
+        files = " ".join(quote(relpath(path)) for path in (publication.report, publication.data) if path)
         lines.append(
-            f"Note: people edited the report on {done.remote}; the published report has their edits and yours, "
-            f"but your file lacks theirs. To get them: git fetch {done.remote} {there} && "
+            f"Note: people edited the report on {publication.remote}; the published report has their edits and yours, "
+            f"but your file lacks theirs. To get them: git fetch {publication.remote} {branch} && "
             f"git checkout FETCH_HEAD -- {files}"
         )
-    if done.missing:
+    if publication.missing:
         lines.append(
-            f"Note: the report links to {', '.join(done.missing)}, which {done.base} of {done.remote} does not have: "
+            f"Note: the report links to {', '.join(publication.missing)}, which {publication.base} of "
+            f"{publication.remote} does not have: "
             "until the linked file is merged too, `evalscribe reports check` finds a dead link. "
             "Publish that file, or commit it with git if people wrote it."
         )
     return lines
 
 
-def _planned(done: "Publication") -> list[str]:
+def _plan_lines(publication: "Publication") -> list[str]:
     return [
-        f"Branch: {done.branch} of {done.remote}, to be merged into {done.base}",
-        f"Files: {', '.join(done.files) or 'none, the remote already has this report'}",
-        f"Title: {done.title}",
+        f"Branch: {publication.branch} of {publication.remote}, to be merged into {publication.base}",
+        f"Files: {', '.join(publication.files) or 'none, the remote already has this report'}",
+        f"Title: {publication.title}",
         "",
-        done.body,
+        publication.body,
     ]

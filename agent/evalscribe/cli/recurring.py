@@ -66,17 +66,17 @@ MOST_OUTAGES = 3
 """Maximum evals that the line about outages names."""
 
 
-def print_recurring(found: RecurringEvals, *, every: bool, as_json: bool) -> None:
+def print_recurring(result: RecurringEvals, *, every: bool, as_json: bool) -> None:
     """Print a paragraph for each eval that a model failed in two runs or more, and a line for all outages.
 
     `every`: also those that failed in one run. JSON has all rows.
     """
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    outages = [row for row in found.rows if row.is_outage and not every]
-    repeated = [row for row in found.rows if row not in outages and (every or row.times > 1)]
-    _show(_paragraphs(repeated, outages, found.rows), found.notes, NONE_AT_ALL)
+    outages = [row for row in result.rows if row.is_outage and not every]
+    repeated = [row for row in result.rows if row not in outages and (every or row.times > 1)]
+    _show(_paragraphs(repeated, outages, result.rows), result.notes, NONE_AT_ALL)
 
 
 def _paragraphs(
@@ -93,12 +93,14 @@ def _paragraphs(
         yield f"{pluralise(len(once), 'eval')} failed in one run of their model only; --all lists them{also}"
 
 
-def print_shared_failures(found: SharedFailures, least: int, *, as_json: bool) -> None:
+def print_shared_failures(result: SharedFailures, least: int, *, as_json: bool) -> None:
     """Print a paragraph for each eval that several models fail in the same way."""
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        _show((line for row in found.rows for line in _alike(row)), found.notes, NONE_ALIKE.format(least=least))
+        _show(
+            (line for row in result.rows for line in _shared_lines(row)), result.notes, NONE_ALIKE.format(least=least)
+        )
 
 
 def _show(lines: Iterable[str], remarks: Iterable[str], nothing: str) -> None:
@@ -121,20 +123,20 @@ def _when(row: RecurringRow) -> str:
     return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
 
 
-def _alike(row: SharedFailure) -> Iterator[str]:
+def _shared_lines(row: SharedFailure) -> Iterator[str]:
     share = f"{row.failing} of {pluralise(row.models, 'model')}"
     yield f"{row.eval}: fails the same way for {share} (experiment {row.experiment})"
     yield f"    {row.signature}"
-    yield from (f"    {_model(one)}" for one in row.seen)
+    yield from (f"    {_model(affected)}" for affected in row.seen)
     if row.earlier:
         yield f"    in an earlier version of this eval: {', '.join(row.earlier)}"
     yield from map(_action, row.actions)
 
 
-def _model(seen: AffectedModel) -> str:
-    how = "by a person" if seen.by_person else "proved" if seen.proved else "unreviewed"
-    label = f"{seen.label}, {how}" if seen.label else "no label"
-    return f"{seen.model}: {label} (run {', '.join(seen.runs)})"
+def _model(affected: AffectedModel) -> str:
+    how = "by a person" if affected.by_person else "proved" if affected.proved else "unreviewed"
+    label = f"{affected.label}, {how}" if affected.label else "no label"
+    return f"{affected.model}: {label} (run {', '.join(affected.runs)})"
 
 
 def _action(action: RecordedAction) -> str:

@@ -76,8 +76,10 @@ def check(
 
     Exit code 65 for errors; warnings and notices do not change it.
     """
-    given = options.workspace_options(locals())
-    return print_check(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)
+    command_options = options.workspace_options(locals())
+    return print_check(
+        command_options, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment
+    )
 
 
 def print_check(
@@ -108,45 +110,45 @@ def print_check(
         raise UsageError(f"--format {output} is not known: {', '.join(FORMATS)}")
     base = job.workspace if job else Path.cwd()
     with Workspace(options) as workspace:
-        found = run_until_signal(use_case(workspace, names, evidence=evidence, fetch=fetch, shown_from=base))
-        _print(found, output)
-        about = _comment(found, job, workspace.settings, output) if comments else check_table(found)
+        result = run_until_signal(use_case(workspace, names, evidence=evidence, fetch=fetch, shown_from=base))
+        _print(result, output)
+        about = _comment(result, job, workspace.settings, output) if comments else check_table(result)
     if job and job.summary:
         with suppress(OSError), job.summary.open("a", encoding="utf-8") as file:
             file.write(f"{about}\n")
-    return DataError.exit_code if found.wrong else 0
+    return DataError.exit_code if result.wrong else 0
 
 
-def _print(found: CheckResult, output: str) -> None:
+def _print(result: CheckResult, output: str) -> None:
     if output == "json":
-        print_json(found)
+        print_json(result)
         return
-    for line in check_annotations(found) if output == "github" else check_lines(found):
+    for line in check_annotations(result) if output == "github" else check_lines(result):
         command(line) if output == "github" else say(line)
 
 
-def _comment(found: CheckResult, job: Actions | None, settings: Settings, output: str) -> str:
+def _comment(result: CheckResult, job: Actions | None, settings: Settings, output: str) -> str:
     """Comment on the pull request; if that fails, return the reason and the comment."""
-    body = check_comment(found, _changed(found, job))
-    told = _told(body, job, settings)
+    body = check_comment(result, _changed(result, job))
+    outcome = _post_comment(body, job, settings)
     file = sys.stderr if output == "json" else None
-    text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
+    text = f"commented: {outcome.url}" if outcome.url else f"not commented: {outcome.why_not}"
     command(notice(text) if output == "github" else f"notice: {text}", file)
-    for line in body.splitlines() if told.url is None else ():
+    for line in body.splitlines() if outcome.url is None else ():
         say(f"  | {line}", file=file)  # keeps a runner from treating a log line as a command
     return body
 
 
-def _changed(found: CheckResult, job: Actions | None) -> tuple[CheckedReport, ...] | None:
+def _changed(result: CheckResult, job: Actions | None) -> tuple[CheckedReport, ...] | None:
     if job is None or job.base is None:
         return None
     try:
-        return changed_reports(repository_of(job.workspace), job.base, found, job.workspace)
+        return changed_reports(repository_of(job.workspace), job.base, result, job.workspace)
     except UsageError:
         return None
 
 
-def _told(body: str, job: Actions | None, settings: Settings) -> CommentOutcome:
+def _post_comment(body: str, job: Actions | None, settings: Settings) -> CommentOutcome:
     if job is None or job.pull_request is None:
         return CommentOutcome(why_not="there is no pull request here")
     return post_comment(lambda: open_forge(settings, job.remote_url), job.pull_request, body)

@@ -40,10 +40,10 @@ def show(
 ) -> int:
     """Show a report, or the analysis of an agent's trials that Terminal-Bench asks for."""
     with _opened(reports) as workspace:
-        found = find_report(workspace, report)
-        text = agent_run_analysis(workspace, load_analysis(found)) if as_agent_run_analysis else found.text
+        report_file = find_report(workspace, report)
+        text = agent_run_analysis(workspace, load_analysis(report_file)) if as_agent_run_analysis else report_file.text
     if as_svg:
-        page(first_screen(found.text), picture_title=found.name.rpartition("/")[2])
+        page(first_screen(report_file.text), picture_title=report_file.name.rpartition("/")[2])
     else:
         page(text)
     return 0
@@ -68,24 +68,24 @@ def _opened(reports: Path | None) -> Workspace:
 
 def print_reports(listed: Sequence[ListedReport]) -> None:
     """Print one line per report."""
-    for one in listed:
-        say(f"{one.name}  {_in_short(one)}")
+    for report in listed:
+        say(f"{report.name}  {_in_short(report)}")
     if not listed:
         say("No reports yet. Begin with: evalscribe analyze sample --judge rules")
 
 
-def _in_short(one: ListedReport) -> str:
-    if one.analysis is None:
-        return f"unreadable: {one.problem}"
-    run, findings = one.analysis.run, one.analysis.findings
+def _in_short(report: ListedReport) -> str:
+    if report.analysis is None:
+        return f"unreadable: {report.problem}"
+    run, findings = report.analysis.run, report.analysis.findings
     labels = [finding.classification or "no label" for finding in findings]
     counts = ", ".join(f"{labels.count(label)} {label}" for label in dict.fromkeys(labels)) or "no findings"
     return f"{run.model or 'unknown model'}, run {(run.id or 'unknown')[:8]}: {counts}"
 
 
-def document(said: Analysis, *, as_json: bool) -> None:
+def document(analysis: Analysis, *, as_json: bool) -> None:
     if as_json:
-        print_json(said)
+        print_json(analysis)
         return
-    for finding in said.findings:
+    for finding in analysis.findings:
         say(f"{finding.eval}  {finding.step or '-'}  {finding.classification or 'no label'}")

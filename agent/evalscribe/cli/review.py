@@ -87,23 +87,23 @@ def label(
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = cast(CauseKind | None, _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
     with _opened(reports) as workspace:
-        done = correct_label(
+        result = correct_label(
             workspace, _run_in(Path(report)) or report, n, cast(Classification, word), kind=cause, note=note
         )
     if as_json:
-        print_json(done)
+        print_json(result)
         return 0
-    change = f"{done.before} → {done.after}" if done.before != done.after else done.after
-    output.say(f"Finding {done.number}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
-    if done.said is not None:
-        output.say(f"Reviewer: {done.said}")
-    if not done.changed:
+    change = f"{result.before} → {result.after}" if result.before != result.after else result.after
+    output.say(f"Finding {result.number}, {result.subject}: {change}{'' if result.changed else ' (unchanged)'}")
+    if result.said is not None:
+        output.say(f"Reviewer: {result.said}")
+    if not result.changed:
         output.hint("The report already has this label. To add your own comment, repeat the command with --note TEXT.")
     output.hint(
         "The label applies now. The page's counts and recommendations are updated when its run is analysed again."
     )
-    if done.in_git:
-        where = quote(relpath(done.path))
+    if result.in_git:
+        where = quote(relpath(result.path))
         output.hint(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label for judges.")
     return 0
 
@@ -113,9 +113,9 @@ def _run_in(path: Path) -> str | None:
     try:
         if is_report(path.name) or not path.name or not path.exists():
             return None
-        if path.is_dir() and (held := held_run(path)):
-            return held
-        runs = {one.id for one in open_records(path, RunOverrides()).read() if isinstance(one, Run)}
+        if path.is_dir() and (run_id := held_run(path)):
+            return run_id
+        runs = {record.id for record in open_records(path, RunOverrides()).read() if isinstance(record, Run)}
     except (EvalscribeError, OSError, ValueError):
         return None
     return runs.pop() if len(runs) == 1 else None
@@ -134,16 +134,16 @@ def accuracy(reports: options.Reports = None, as_json: options.Json = False) -> 
     Uses the corrections that `review sync` has read, and those on pages in the reports folder.
     """
     with _opened(reports) as workspace:
-        found = measure(workspace.reports, workspace.store.analyses)
-    print_json(found) if as_json else print_accuracy(found)
+        result = measure(workspace.reports, workspace.store.analyses)
+    print_json(result) if as_json else print_accuracy(result)
     return 0
 
 
 def export(file: File, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Write all current labels as a dataset, to test a prompt, model or rule."""
     with _opened(reports) as workspace:
-        done = export_labels(workspace.store.analyses, file)
-    print_json(done) if as_json else print_export(done)
+        result = export_labels(workspace.store.analyses, file)
+    print_json(result) if as_json else print_export(result)
     return 0
 
 
@@ -151,9 +151,9 @@ def _opened(reports: Path | None) -> "Workspace":
     return Workspace(Options(reports=reports))
 
 
-def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
-    if word not in known:
-        raise UsageError(f"{word!r} is not a {what}; use one of {', '.join(known)}")
+def _one_of(word: str, choices: tuple[str, ...], what: str) -> str:
+    if word not in choices:
+        raise UsageError(f"{word!r} is not a {what}; use one of {', '.join(choices)}")
     return word
 
 
@@ -162,48 +162,48 @@ MOST = 20
 HEADS = ("refs/remotes/", "refs/heads/")
 
 
-def print_sync(found: SyncResult, *, as_json: bool) -> None:
+def print_sync(result: SyncResult, *, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    say(f"{_held(found)}: {_change(found)}")
-    if found.shallow:
+    say(f"{_sync_line(result)}: {_change(result)}")
+    if result.shallow:
         say("The clone is shallow: older labels are attributed to its oldest commit. Run: git fetch --unshallow")
-    _some("People disagree", map(_disagreement, found.disagreements))
-    _some("Not merged yet, so not used as labels", map(_pending, found.pending))
-    _some("Not read", (f"{one.report}: {one.problem}" for one in found.unread))
+    _some("People disagree", map(_disagreement, result.disagreements))
+    _some("Not merged yet, so not used as labels", map(_pending, result.pending))
+    _some("Not read", (f"{item.report}: {item.problem}" for item in result.unread))
 
 
-def _held(found: SyncResult) -> str:
-    merged = f"merged into {_short(found.ref)}"
-    if not found.labels:
+def _sync_line(result: SyncResult) -> str:
+    merged = f"merged into {_short(result.ref)}"
+    if not result.labels:
         return f"Nobody has corrected or confirmed a finding in the reports {merged}"
-    people = pluralise(len(found.reviewers), "reviewer")
-    return f"{pluralise(found.labels, 'label')} by {people} from {pluralise(found.reports, 'report')} {merged}"
+    people = pluralise(len(result.reviewers), "reviewer")
+    return f"{pluralise(result.labels, 'label')} by {people} from {pluralise(result.reports, 'report')} {merged}"
 
 
-def _change(found: SyncResult) -> str:
-    if found.unchanged:
+def _change(result: SyncResult) -> str:
+    if result.unchanged:
         return "unchanged"
-    return f"{found.new} new, {found.changed} changed, {found.withdrawn} withdrawn"
+    return f"{result.new} new, {result.changed} changed, {result.withdrawn} withdrawn"
 
 
-def _disagreement(one: Disagreement) -> str:
-    more = f" and {pluralise(one.more, 'eval')} of its group" if one.more else ""
-    return f"{one.eval}{more} ({one.report}): {', '.join(map(_opinion, one.opinions))}"
+def _disagreement(disagreement: Disagreement) -> str:
+    more = f" and {pluralise(disagreement.more, 'eval')} of its group" if disagreement.more else ""
+    return f"{disagreement.eval}{more} ({disagreement.report}): {', '.join(map(_opinion, disagreement.opinions))}"
 
 
-def _opinion(one: ReviewerLabel) -> str:
-    return f"{one.reviewer} says {one.label}{'' if one.in_force else ' (overruled)'}"
+def _opinion(opinion: ReviewerLabel) -> str:
+    return f"{opinion.reviewer} says {opinion.label}{'' if opinion.in_force else ' (overruled)'}"
 
 
-def _pending(one: PendingLabel) -> str:
-    where = _short(one.branch) if one.branch else "the working tree"
-    return f"{pluralise(one.corrections, 'correction')} in {one.report} ({where})"
+def _pending(pending: PendingLabel) -> str:
+    where = _short(pending.branch) if pending.branch else "the working tree"
+    return f"{pluralise(pending.corrections, 'correction')} in {pending.report} ({where})"
 
 
-def _some(title: str, told: Iterator[str]) -> None:
-    lines = list(told)
+def _some(title: str, items: Iterator[str]) -> None:
+    lines = list(items)
     if lines:
         say(f"{title}:")
     for line in lines[:MOST]:
@@ -216,44 +216,44 @@ def _short(ref: str) -> str:
     return next((ref.removeprefix(head) for head in HEADS if ref.startswith(head)), ref)
 
 
-def print_accuracy(found: Accuracy) -> None:
-    covered = found.coverage
-    say(f"{pluralise(found.labels, 'correction')} {_authors(found)}")
+def print_accuracy(result: Accuracy) -> None:
+    covered = result.coverage
+    say(f"{pluralise(result.labels, 'correction')} {_authors(result)}")
     say(f"Reviewed: {covered.reviewed} of {pluralise(covered.findings, 'failed eval')} in reports of judges")
-    columns = {row.judge: row.calibration for row in found.judges}
+    columns = {row.judge: row.calibration for row in result.judges}
     if columns:
         say()
-    for line in render_judges(columns, more=[*_certain(found.judges), *_confidence(found.judges)]) if columns else ():
+    for line in render_judges(columns, more=[*_certain(result.judges), *_confidence(result.judges)]) if columns else ():
         say(line)
-    if any(row.tasks < row.labelled for row in found.judges):
+    if any(row.tasks < row.labelled for row in result.judges):
         say("In the intervals, the corrections of one task count as one observation.")
-    for row in found.judges:
+    for row in result.judges:
         say(f"\n{row.judge} in columns, people in rows:")
         for line in render_confusion(row.calibration, ""):
             say(line)
         if row.reliability:
             say(f"\nConfidence of {row.judge}, and how often people agreed:")
-            for one in row.reliability.bins:
-                share = f"{render_share(one.agreement)} ({pluralise(one.verdicts, 'verdict')})"
-                say(f"  {one.low:.1f} to {one.high:.1f}  stated {one.confidence:.2f}, agreed {share}")
-    for row in found.judges:
+            for level in row.reliability.bins:
+                share = f"{render_share(level.agreement)} ({pluralise(level.verdicts, 'verdict')})"
+                say(f"  {level.low:.1f} to {level.high:.1f}  stated {level.confidence:.2f}, agreed {share}")
+    for row in result.judges:
         if row.wrong:
             say()
-        _some(f"{row.judge} was wrong about", (_wrong(one, row) for one in row.wrong))
-    if found.between:
+        _some(f"{row.judge} was wrong about", (_wrong(verdict, row) for verdict in row.wrong))
+    if result.between:
         say()
-    _some("Reviewers of the same failures", map(_between, found.between))
-    wrong = next((one for row in found.judges for one in row.wrong), None)
+    _some("Reviewers of the same failures", map(_reviewer_line, result.between))
+    wrong = next((verdict for row in result.judges for verdict in row.wrong), None)
     if wrong:
         hint(f"Next: evalscribe explain {quote(wrong.run)} {quote(wrong.eval)}")
 
 
-def _authors(found: Accuracy) -> str:
+def _authors(result: Accuracy) -> str:
     """Render `by Ada, Ben`, and how many corrections are not merged."""
-    by = f"by {', '.join(found.reviewers)}" if found.reviewers else ""
-    if not found.not_merged:
+    by = f"by {', '.join(result.reviewers)}" if result.reviewers else ""
+    if not result.not_merged:
         return by
-    return f"{by}, {found.not_merged} of them not merged" if by else "that are not merged"
+    return f"{by}, {result.not_merged} of them not merged" if by else "that are not merged"
 
 
 def _certain(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
@@ -265,30 +265,33 @@ def _confidence(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
     """Yield the calibration of stated confidences, if a judge states any, and the cost."""
     stated = [row.reliability for row in rows]
     if any(stated):
-        yield ["calibration error", *(render_share(one.calibration_error if one else None) for one in stated)]
-        yield ["Brier score", *(render_share(one.brier if one else None) for one in stated)]
+        yield [
+            "calibration error",
+            *(render_share(reliability.calibration_error if reliability else None) for reliability in stated),
+        ]
+        yield ["Brier score", *(render_share(reliability.brier if reliability else None) for reliability in stated)]
     yield ["cost", *(NONE if row.cost_usd is None else dollars(row.cost_usd) for row in rows)]
 
 
-def _wrong(one: CorrectedVerdict, row: JudgeAccuracy) -> str:
-    unsure = ", uncertain" if one.certain is False else ""
-    by = f" by {one.judge}" if row.judges != (row.judge,) else ""
-    said = f"{one.judged}{unsure}{by}, {one.reviewer or 'a person'} says {one.label}"
-    return f"{one.run} {one.eval}: {said} ({one.report})"
+def _wrong(verdict: CorrectedVerdict, row: JudgeAccuracy) -> str:
+    unsure = ", uncertain" if verdict.certain is False else ""
+    by = f" by {verdict.judge}" if row.judges != (row.judge,) else ""
+    opinion = f"{verdict.judged}{unsure}{by}, {verdict.reviewer or 'a person'} says {verdict.label}"
+    return f"{verdict.run} {verdict.eval}: {opinion} ({verdict.report})"
 
 
-def _between(pair: ReviewerRow) -> str:
-    one, other = pair.reviewers
+def _reviewer_line(pair: ReviewerRow) -> str:
+    first, second = pair.reviewers
     kappa = f"{render_share(pair.kappa.value)} [{render_interval(pair.kappa.interval)}]" if pair.kappa else NONE
-    return f"{one} and {other} agree on {pair.agreed} of {pair.shared}, Cohen's kappa {kappa}"
+    return f"{first} and {second} agree on {pair.agreed} of {pair.shared}, Cohen's kappa {kappa}"
 
 
-def print_export(found: ExportedLabels) -> None:
-    say(f"{pluralise(found.subjects, 'labelled failure')} in {found.path}")
-    if found.alike:
-        say(f"Left out: {found.alike} that share one label with an included failure")
-    if found.contradicted:
-        say(f"Left out: {found.contradicted} that two reports of their run label differently")
-    if found.elsewhere:
-        say(f"Left out: {found.elsewhere} whose run is not in the store; analyze that run to include them")
-    hint(f"Next: evalscribe judge-eval failure {found.path} --judge rules")
+def print_export(result: ExportedLabels) -> None:
+    say(f"{pluralise(result.subjects, 'labelled failure')} in {result.path}")
+    if result.alike:
+        say(f"Left out: {result.alike} that share one label with an included failure")
+    if result.contradicted:
+        say(f"Left out: {result.contradicted} that two reports of their run label differently")
+    if result.elsewhere:
+        say(f"Left out: {result.elsewhere} whose run is not in the store; analyze that run to include them")
+    hint(f"Next: evalscribe judge-eval failure {result.path} --judge rules")

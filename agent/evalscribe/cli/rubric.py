@@ -33,12 +33,12 @@ def create(
 ) -> int:
     """Create the next version of a rubric from its file, unless nothing changed."""
     with Workspace() as workspace:
-        done = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
+        result = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     if as_json:
-        output.print_json(done)
+        output.print_json(result)
         return 0
-    version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
-    output.say(version if done.new else f"unchanged: {version}")
+    version = f"{result.rubric.id} version {result.rubric.version} ({result.rubric.digest})"
+    output.say(version if result.new else f"unchanged: {version}")
     return 0
 
 
@@ -53,8 +53,8 @@ def list_all(collection: Collection = "default", as_json: options.Json = False) 
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
     """Show a rubric as YAML. Default: its latest version, else its file."""
     with Workspace() as workspace:
-        shown = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
-    output.print_json(shown) if as_json else output.say(to_yaml(shown).rstrip("\n"))
+        rubric_record = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
+    output.print_json(rubric_record) if as_json else output.say(to_yaml(rubric_record).rstrip("\n"))
     return 0
 
 
@@ -75,11 +75,11 @@ def delete(
                 f"rubric {rubric} is used by {pluralise(len(users), 'experiment')}: {', '.join(users)}.\n"
                 "Nothing was deleted; `evalscribe experiments delete` deletes an experiment with its runs."
             )
-        held = pluralise(stored.version, "version")
-        if not output.may_delete(f"rubric {rubric}", held, yes=yes, rest="; its file and earlier results stay"):
+        contents = pluralise(stored.version, "version")
+        if not output.may_delete(f"rubric {rubric}", contents, yes=yes, rest="; its file and earlier results stay"):
             return 0
         workspace.store.collections.remove_rubric(collection, rubric)
-    output.say(f"Deleted rubric {rubric}: {held}.")
+    output.say(f"Deleted rubric {rubric}: {contents}.")
     return 0
 
 
@@ -88,14 +88,14 @@ def validate(
     as_json: options.Json = False,
 ) -> int:
     """Check that files are valid rubrics. Exit code 65 if a file is not valid."""
-    done = validate_rubrics(Workspace().prompts, files)
-    problems = [one.problem for one in done if one.problem is not None]
+    results = validate_rubrics(Workspace().prompts, files)
+    problems = [result.problem for result in results if result.problem is not None]
     if as_json:
-        output.print_json(RootModel[tuple[ValidatedRubric, ...]](done))
+        output.print_json(RootModel[tuple[ValidatedRubric, ...]](results))
     else:
         for problem in problems:
             output.say(problem)
-        output.say(f"{pluralise(len(done), 'rubric')} checked, {len(problems)} with problems")
+        output.say(f"{pluralise(len(results), 'rubric')} checked, {len(problems)} with problems")
     return DataError.exit_code if problems else 0
 
 
@@ -117,18 +117,18 @@ def diff(
 
 
 def _in_short(rubrics: Sequence[ListedRubric]) -> list[str]:
-    widest = max((len(one.name) for one in rubrics), default=0)
-    return [f"{one.name.ljust(widest)}  {_state(one)}" for one in rubrics]
+    widest = max((len(item.name) for item in rubrics), default=0)
+    return [f"{item.name.ljust(widest)}  {_state(item)}" for item in rubrics]
 
 
-def _state(one: ListedRubric) -> str:
+def _state(item: ListedRubric) -> str:
     """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubrics create failure` makes
     version 3`.
     """
-    stored = f"version {one.version}" if one.version else "not stored yet"
-    file = f"{one.file} file" if one.file else "no file"
-    if one.problem:
-        file += f", which is not a rubric: {one.problem}"
-    elif one.changed:
-        file += f", which differs: `evalscribe rubrics create {one.name}` makes version {(one.version or 0) + 1}"
+    stored = f"version {item.version}" if item.version else "not stored yet"
+    file = f"{item.file} file" if item.file else "no file"
+    if item.problem:
+        file += f", which is not a rubric: {item.problem}"
+    elif item.changed:
+        file += f", which differs: `evalscribe rubrics create {item.name}` makes version {(item.version or 0) + 1}"
     return f"{stored}, {file}"

@@ -66,11 +66,11 @@ def create(
         raise UsageError("a scorer made from a built-in one needs a name of its own: --name N")
     with Workspace() as workspace:
         if function is not None:
-            done = _of_function(workspace, name, function, folder, config, description)
+            result = _of_function(workspace, name, function, folder, config, description)
         else:
-            done = _of_builtin(workspace, name or "", builtin or "", config, description or "")
-    what = f"scorer {done.scorer.name}, version {done.scorer.number} ({done.scorer.spec.id})"
-    print_id(done.scorer.id, done.scorer, f"Made {what}" if done.new else f"unchanged: {what}", form)
+            result = _of_builtin(workspace, name or "", builtin or "", config, description or "")
+    what = f"scorer {result.scorer.name}, version {result.scorer.number} ({result.scorer.spec.id})"
+    print_id(result.scorer.id, result.scorer, f"Made {what}" if result.new else f"unchanged: {what}", form)
     return 0
 
 
@@ -81,7 +81,7 @@ def list_all(
     """List your scorers, or with --builtin the built-in ones."""
     if builtin:
         print_list(
-            list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, ""
+            list_scorers(), ("scorer", "asks", "config"), lambda info: (info.name, _line(info), _keys(info)), form, ""
         )
         return 0
 
@@ -100,13 +100,13 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show one of your scorers, or a built-in one with the schema of its config."""
-    there = next((one for one in list_scorers() if one.name == scorer), None)
-    if there is not None:
-        print_document(there, lambda: _of_listed(there), form)
+    info = next((item for item in list_scorers() if item.name == scorer), None)
+    if info is not None:
+        print_document(info, lambda: _of_listed(info), form)
         return 0
     with Workspace() as workspace:
-        one = find_scorer(workspace.store.experiments, scorer)
-    print_document(one, lambda: _of_scorer(one), form)
+        scorer_record = find_scorer(workspace.store.experiments, scorer)
+    print_document(scorer_record, lambda: _of_scorer(scorer_record), form)
     return 0
 
 
@@ -114,58 +114,60 @@ def _of_function(
     workspace: Workspace, name: str | None, function: str, folder: Path, config: str | None, description: str | None
 ) -> CreatedScorer:
     at = folder.resolve()
-    spec, said = run_until_signal(function_spec(name, function, at, parse_config(config)))
-    return create_scorer(workspace.store.experiments, spec, workspace.now(), description or said, str(at))
+    spec, docstring = run_until_signal(function_spec(name, function, at, parse_config(config)))
+    return create_scorer(workspace.store.experiments, spec, workspace.now(), description or docstring, str(at))
 
 
 def _of_builtin(workspace: Workspace, name: str, builtin: str, config: str | None, description: str) -> CreatedScorer:
-    given = parse_config(config)
-    spec = builtin_spec(name, builtin, given, rubric_sources(workspace.store.collections, workspace.prompts))
+    settings = parse_config(config)
+    spec = builtin_spec(name, builtin, settings, rubric_sources(workspace.store.collections, workspace.prompts))
     return create_scorer(workspace.store.experiments, spec, workspace.now(), description)
 
 
-def _line(one: ScorerInfo) -> str:
-    return f"{one.line} (a setting of {one.of})" if one.of else one.line
+def _line(info: ScorerInfo) -> str:
+    return f"{info.line} (a setting of {info.of})" if info.of else info.line
 
 
-def _keys(one: ScorerInfo) -> str:
+def _keys(info: ScorerInfo) -> str:
     """Format config keys, required ones first and starred."""
-    keys = [key for key in one.config_schema.get("properties", {}) if key not in one.required]
-    return ", ".join([*(f"{key}*" for key in one.required), *keys])
+    keys = [key for key in info.config_schema.get("properties", {}) if key not in info.required]
+    return ", ".join([*(f"{key}*" for key in info.required), *keys])
 
 
-def _cells(one: Scorer) -> tuple[object, ...]:
-    return one.id, one.name, one.number, _of(one), cut(_config(one), SHOWN_KEYS)
+def _cells(scorer: Scorer) -> tuple[object, ...]:
+    return scorer.id, scorer.name, scorer.number, _of(scorer), cut(_config(scorer), SHOWN_KEYS)
 
 
-def _of(one: Scorer) -> str:
-    return f"python:{one.spec.address}" if one.spec.address else one.spec.scorer
+def _of(scorer: Scorer) -> str:
+    return f"python:{scorer.spec.address}" if scorer.spec.address else scorer.spec.scorer
 
 
-def _config(one: Scorer) -> str:
-    return json.dumps({key: value for key, value in one.spec.config.items() if value is not None}, ensure_ascii=False)
+def _config(scorer: Scorer) -> str:
+    return json.dumps(
+        {key: value for key, value in scorer.spec.config.items() if value is not None}, ensure_ascii=False
+    )
 
 
-def _of_scorer(one: Scorer) -> Iterator[str]:
-    spec = one.spec
-    yield f"{one.name} ({one.id}), version {one.number} ({spec.id})"
-    yield from ([one.description] if one.description else [])
+def _of_scorer(scorer: Scorer) -> Iterator[str]:
+    spec = scorer.spec
+    yield f"{scorer.name} ({scorer.id}), version {scorer.number} ({spec.id})"
+    yield from ([scorer.description] if scorer.description else [])
     facts = {
-        "made of": _of(one),
-        "folder": one.folder,
+        "made of": _of(scorer),
+        "folder": scorer.folder,
         "source": spec.code or "" if spec.address else "",
         "model": spec.model or "",
         "rubric": f"{spec.rubric.id}@{spec.rubric.version} ({spec.rubric.digest})" if spec.rubric else "",
         "depends on": ", ".join(spec.depends_on),
-        "config": _config(one),
+        "config": _config(scorer),
     }
     yield from (f"{key:<10}  {fact}" for key, fact in facts.items() if fact)
 
 
-def _of_listed(one: ScorerInfo) -> Iterator[str]:
-    model = "; it calls a model" if one.needs_model else ""
-    yield f"{one.name}: {_line(one)}{model}"
-    yield from ([f"other names of its settings: {', '.join(one.aliases)}"] if one.aliases else [])
-    required = f" ({', '.join(one.required)} required)" if one.required else ""
+def _of_listed(info: ScorerInfo) -> Iterator[str]:
+    model = "; it calls a model" if info.needs_model else ""
+    yield f"{info.name}: {_line(info)}{model}"
+    yield from ([f"other names of its settings: {', '.join(info.aliases)}"] if info.aliases else [])
+    required = f" ({', '.join(info.required)} required)" if info.required else ""
     yield f"Its config{required}, as JSON Schema:"
-    yield json.dumps(one.config_schema, indent=2, ensure_ascii=False)
+    yield json.dumps(info.config_schema, indent=2, ensure_ascii=False)

@@ -81,29 +81,29 @@ def evidence(
     form: Format = "table",
 ) -> int:
     """Show a score: what the scorer received and returned, and its evidence."""
-    wanted = [part.strip() for part in include.split(",") if part.strip()]
+    parts = [part.strip() for part in include.split(",") if part.strip()]
     with Workspace() as workspace:
-        found = use_case(workspace, score, wanted)
-    print_document(found, lambda: _told(found), form)
+        document = use_case(workspace, score, parts)
+    print_document(document, lambda: _score_lines(document), form)
     return 0
 
 
 def _cells(score: Score) -> tuple[object, ...]:
-    said = word(score) if score.current else f"{word(score)} (replaced)"
+    verdict = word(score) if score.current else f"{word(score)} (replaced)"
     value = None if score.value is None else f"{score.value:.3f}"
     label = score.error_type or score.label
-    told = (said, value, label, one_line(score.explanation))
-    return score.id, one_line(score.item_key), score.repetition, score.scorer, *told
+    cells = (verdict, value, label, one_line(score.explanation))
+    return score.id, one_line(score.item_key), score.repetition, score.scorer, *cells
 
 
-def _told(found: ShownScore) -> Iterator[str]:
-    score = found.score
+def _score_lines(document: ShownScore) -> Iterator[str]:
+    score = document.score
     yield score_line(score)
     yield f"run {score.run_id}, item {score.item_key} #{score.repetition} ({score.run_item_id})"
     replaced = "" if score.current else "; a later scoring replaced it"
     yield f"scorer version {score.scorer_version_id}, {score.created_at}{replaced}"
-    told = {**found.parts, **({"metadata": found.metadata} if found.metadata else {})}
-    for name, value in told.items():
+    parts = {**document.parts, **({"metadata": document.metadata} if document.metadata else {})}
+    for name, value in parts.items():
         yield f"{name}:"
         text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
         yield from (f"  {line}" for line in text.splitlines())

@@ -60,15 +60,15 @@ def sql(
         raise UsageError(f"--format {form} is not known: {', '.join(QUERY_FORMATS)}")
     if tables and (query or file):
         raise UsageError("--tables takes no query")
-    asked = None if tables else _query(query, file)
+    query_text = None if tables else _query(query, file)
     seconds = timeout or TIMEOUT_S
     with Workspace(Options(env_file=env_file)) as workspace:
-        some = asked is not None or collection or workspace.store.collections.collections()
+        some = query_text is not None or collection or workspace.store.collections.collections()
         which = choose_collection(workspace, collection).id if some else None
-        if asked is None or which is None:
+        if query_text is None or which is None:
             print_tables(workspace.tables, which, form, timeout_s=seconds)
         else:
-            answer = run_query(workspace.tables, which, asked, most_rows=max_rows or MOST_ROWS, timeout_s=seconds)
+            answer = run_query(workspace.tables, which, query_text, most_rows=max_rows or MOST_ROWS, timeout_s=seconds)
             print_rows(answer, form)
     return 0
 
@@ -103,9 +103,9 @@ def print_rows(answer: QueryResult, form: str) -> None:
         cut = "; long cells are cut, --format csv prints them whole" if is_cut else ""
         output.aside(f"({_count(len(answer.rows))}{cut})")
     if answer.truncated:
-        shown = _count(len(answer.rows))
+        count = _count(len(answer.rows))
         these = "this" if len(answer.rows) == 1 else "these"
-        output.aside(f"More rows follow {these} {shown}: page with ORDER BY, LIMIT and OFFSET.")
+        output.aside(f"More rows follow {these} {count}: page with ORDER BY, LIMIT and OFFSET.")
 
 
 def print_tables(tables: Tables, collection_id: str | None, form: str, *, timeout_s: float) -> None:

@@ -98,8 +98,8 @@ class _Guard:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        shown = escaped(text) if self._escapes else text
-        self._stream.write(self._neutral(shown) if self._neutralises else shown)
+        safe_text = escaped(text) if self._escapes else text
+        self._stream.write(self._neutral(safe_text) if self._neutralises else safe_text)
         return len(text)
 
     def writelines(self, lines: Iterator[str]) -> None:
@@ -118,13 +118,13 @@ class _Guard:
 
         A space is only ever inserted before a command's last character, which is in this piece.
         """
-        whole = neutral(self._unfinished + text)
-        shown = whole[len(self._unfinished) :]
+        joined = neutral(self._unfinished + text)
+        piece = joined[len(self._unfinished) :]
         if not text:
-            return shown
-        open_end = _UNFINISHED.search(whole, max(0, len(whole) - _LONGEST_UNFINISHED))
+            return piece
+        open_end = _UNFINISHED.search(joined, max(0, len(joined) - _LONGEST_UNFINISHED))
         self._unfinished = open_end[0] if open_end else "."
-        return shown
+        return piece
 
 
 def _guard(stream: TextIO, *, always_neutral: bool = False) -> TextIO:

@@ -25,8 +25,8 @@ def write_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows as a table. The first row holds the column names."""
     room = get_terminal_size().columns if sys.stdout.isatty() else None
     widths = [_width(column) for column in zip(*rows, strict=True)] if room is None else fit_widths(rows, room)
-    names, *told = ([_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows)
-    for row in (names, ["-" * width for width in widths], *told):
+    names, *body = ([_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+    for row in (names, ["-" * width for width in widths], *body):
         output.say(GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
@@ -36,10 +36,12 @@ def fit_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     widths = [max(map(_least, column)) for column in columns]
     wants = [max(map(len, column)) - width for column, width in zip(columns, widths, strict=True)]
     spare = max(0, room - sum(widths) - len(GAP) * (len(columns) - 1))
-    for left, place in zip(range(len(columns), 0, -1), sorted(range(len(columns)), key=wants.__getitem__), strict=True):
-        given = min(wants[place], spare // left)
-        widths[place] += given
-        spare -= given
+    for remaining, place in zip(
+        range(len(columns), 0, -1), sorted(range(len(columns)), key=wants.__getitem__), strict=True
+    ):
+        share = min(wants[place], spare // remaining)
+        widths[place] += share
+        spare -= share
     return widths
 
 
@@ -80,27 +82,27 @@ def print_list(
             output.print_json(row, indent=None)
     elif form == "json":
         output.print_json(RootModel[list[SerializeAsAny[BaseModel]]].model_construct(list(rows)))
-    elif told := [["" if cell is None else str(cell) for cell in cells(row)] for row in rows]:
-        write_table([list(heads), *told])
+    elif texts := [["" if cell is None else str(cell) for cell in cells(row)] for row in rows]:
+        write_table([list(heads), *texts])
     else:
         output.say(none)
 
 
-def print_document(row: BaseModel, told: Callable[[], Iterable[str]], form: str) -> None:
+def print_document(row: BaseModel, lines: Callable[[], Iterable[str]], form: str) -> None:
     """Print one object as lines for people, or as JSON."""
     if validate_format(form) == "table":
-        for line in told():
+        for line in lines():
             output.say(line)
     else:
         output.print_json(row, indent=None if form == "jsonl" else 2)
 
 
-def print_id(id: str, row: BaseModel, told: str, form: str) -> None:
+def print_id(id: str, row: BaseModel, description: str, form: str) -> None:
     """Print a created object: its id alone on standard output, for the next command; the description on standard
     error.
     """
     if validate_format(form) == "table":
-        output.aside(told)
+        output.aside(description)
         output.say(id)
     else:
         print_document(row, lambda: (), form)

@@ -33,20 +33,21 @@ def create(
     {{input}} and {{input.NAME}} are replaced by the input of an item.
     """
     validate_format(form)
-    wanted = read_prompt(file)
+    prompt = read_prompt(file)
     with Workspace() as workspace:
-        done = create_prompt(workspace.store.experiments, name, wanted, model, workspace.now())
-    told = f"prompt {done.prompt.name}, version {done.version.number} ({done.version.id}), for {done.version.model}"
-    print_id(done.prompt.id, done.prompt, f"Made {told}" if done.new else f"unchanged: {told}", form)
+        result = create_prompt(workspace.store.experiments, name, prompt, model, workspace.now())
+    version = result.version
+    message = f"prompt {result.prompt.name}, version {version.number} ({version.id}), for {version.model}"
+    print_id(result.prompt.id, result.prompt, f"Made {message}" if result.new else f"unchanged: {message}", form)
     return 0
 
 
 def list_prompts(form: Format = "table") -> int:
     """List the prompts and their latest versions."""
     with Workspace() as workspace:
-        there = workspace.store.experiments.prompts()
+        prompts = workspace.store.experiments.prompts()
     none = "There is no prompt yet: `evalscribe experiments prompts create --name N FILE` creates one."
-    print_list(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
+    print_list(prompts, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
 
 
@@ -61,18 +62,18 @@ def show(
 ) -> int:
     """Show a version of a prompt: messages and parameters."""
     with Workspace() as workspace:
-        one, version = find_prompt(workspace.store.experiments, prompt)
-    print_document(version, lambda: _told(one, version), form)
+        prompt_record, version = find_prompt(workspace.store.experiments, prompt)
+    print_document(version, lambda: _prompt_lines(prompt_record, version), form)
     return 0
 
 
-def _cells(one: "TargetPrompt") -> tuple[object, ...]:
-    latest = one.versions[-1]
-    return one.id, one.name, latest.number, latest.model, cut(one_line(latest.messages[0].content), 60)
+def _cells(prompt: "TargetPrompt") -> tuple[object, ...]:
+    latest = prompt.versions[-1]
+    return prompt.id, prompt.name, latest.number, latest.model, cut(one_line(latest.messages[0].content), 60)
 
 
-def _told(one: "TargetPrompt", version: "TargetPromptVersion") -> Iterator[str]:
-    yield f"prompt {one.name} ({one.id}), version {version.number} of {len(one.versions)} ({version.id})"
+def _prompt_lines(prompt: "TargetPrompt", version: "TargetPromptVersion") -> Iterator[str]:
+    yield f"prompt {prompt.name} ({prompt.id}), version {version.number} of {len(prompt.versions)} ({version.id})"
     yield f"model      {version.model}, at most {version.max_tokens:,} tokens"
     if version.effort:
         yield f"effort     {version.effort}"

@@ -204,7 +204,7 @@ async def paying_workspace(options: Options, *, quiet: bool = False) -> AsyncIte
 class Bar:
     """Base of all progress displays; `quiet` and the option `--quiet` print nothing."""
 
-    shown: "ClassVar[Bar | None]" = None
+    active: "ClassVar[Bar | None]" = None
     """The display in progress."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
@@ -218,7 +218,7 @@ class Bar:
     @contextmanager
     def hidden(cls) -> Iterator[None]:
         """Hide the progress display while the user is asked a question."""
-        bar = cls.shown
+        bar = cls.active
         if bar:
             bar._bar.stop()
         yield
@@ -227,11 +227,11 @@ class Bar:
 
     def end(self) -> None:
         """Remove the display, for output that follows."""
-        Bar.shown = None
+        Bar.active = None
         self._bar.stop()
 
     def __enter__(self) -> Self:
-        Bar.shown = self
+        Bar.active = self
         self._bar.start()
         return self
 
@@ -265,7 +265,7 @@ class Display(Bar):
         """The workspace whose model costs are shown."""
         self._task = self._bar.add_task("", total=None, visible=False, money="")
         self._evals: dict[str, Eval] = {}
-        self._tenths = self._known = 0
+        self._tenths = self._cached = 0
 
     def started(self, run: Run) -> None:
         self._evals = {eval.id: eval for eval in run.failures}
@@ -298,14 +298,14 @@ class Display(Bar):
         )
         if self._console.is_terminal or isinstance(event.verdict, Unclassified):
             self._console.print(self._line(event))
-        self._known += event.cached
+        self._cached += event.cached
         tenths = 10 * event.n // event.total
-        shown = event.n == event.total or event.total > FEW or money
-        if not self._console.is_terminal and tenths > self._tenths and shown:
-            known = f" ({self._known} known)" if self._known else ""
+        is_due = event.n == event.total or event.total > FEW or money
+        if not self._console.is_terminal and tenths > self._tenths and is_due:
+            cached = f" ({self._cached} known)" if self._cached else ""
             elapsed = timedelta(seconds=int(self._bar.tasks[0].elapsed or 0))
             cost = f", {money}" if money else ""
-            self._console.print(Text(f"{event.n} of {event.total} judged{known}, {elapsed}{cost}"))
+            self._console.print(Text(f"{event.n} of {event.total} judged{cached}, {elapsed}{cost}"))
         self._tenths = tenths
 
     def _money(self) -> str:

@@ -139,7 +139,7 @@ class JudgeAccuracy(Frozen):
     @property
     def calibration_of_certain(self) -> Calibration:
         """Agreement figures of the certain verdicts."""
-        return _calibration(one for one in (*self.wrong, *self.right) if one.certain)
+        return _calibration(verdict for verdict in (*self.wrong, *self.right) if verdict.certain)
 
 
 class ReviewerRow(Frozen):
@@ -193,8 +193,8 @@ def judge_agreement(library: ReportsFolder, store: "AnalysisStore") -> tuple[Jud
     analyses = dict(_judged_reports(file for file in library.all() if _may_be_corrected(file)))
     by_judge = _by_judge(_with_pages(store.labels(), analyses), dict(_findings(analyses.values())))
     return tuple(
-        JudgeAgreement(judge=name, agreed=sum(one.agrees for one in told), corrections=len(told))
-        for name, told in sorted(by_judge.items())
+        JudgeAgreement(judge=name, agreed=sum(row.agrees for row in rows), corrections=len(rows))
+        for name, rows in sorted(by_judge.items())
     )
 
 
@@ -205,8 +205,8 @@ def measured(labels: Sequence[HumanLabel], findings: Findings) -> Accuracy:
         reviewers=tuple(sorted({label.reviewer for label in labels} - {NOT_MERGED})),
         not_merged=sum(label.in_force and label.reviewer == NOT_MERGED for label in labels),
         coverage=Coverage(findings=len(findings), reviewed=len(reviewed)),
-        judges=tuple(_judge(name, told) for name, told in sorted(_by_judge(labels, findings).items())),
-        between=_between([label for label in labels if label.reviewer != NOT_MERGED]),
+        judges=tuple(_judge(name, rows) for name, rows in sorted(_by_judge(labels, findings).items())),
+        between=_reviewer_rows([label for label in labels if label.reviewer != NOT_MERGED]),
     )
 
 
@@ -216,7 +216,7 @@ def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
     for label in labels:
         if label.in_force:
             by_subject.setdefault(labelled_eval(label), {}).setdefault(label.label, label)
-    return tuple(next(iter(told.values())) for told in by_subject.values() if len(told) == 1)
+    return tuple(next(iter(by_label.values())) for by_label in by_subject.values() if len(by_label) == 1)
 
 
 def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
@@ -231,11 +231,11 @@ def _judged_reports(files: Iterable[ReportFile]) -> Iterator[tuple[str, Analysis
     """Yield the reports that judges made, by name. Reports that cannot be read are left out."""
     for file in files:
         try:
-            said = read_report(file.text, file.name, file.data)
+            analysis = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports what is wrong with it
-        if said.revision is not None:
-            yield file.name, said
+        if analysis.revision is not None:
+            yield file.name, analysis
 
 
 def _may_be_corrected(file: ReportFile) -> bool:
@@ -247,28 +247,28 @@ def _may_be_corrected(file: ReportFile) -> bool:
 
 def _findings(analyses: Iterable[Analysis]) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
     """Yield every failed eval in reports made by a judge."""
-    for said in analyses:
-        for one in said.findings:
-            judge = one.judge
+    for analysis in analyses:
+        for finding in analysis.findings:
+            judge = finding.judge
             yield (
-                (said.run.id or "", one.eval),
-                JudgedFailure(None, None, one.group)
+                (analysis.run.id or "", finding.eval),
+                JudgedFailure(None, None, finding.group)
                 if judge is None
                 else JudgedFailure(
-                    judge.id, judge.classification, one.group, judge.confidence, judge.stage, judge.cost_usd
+                    judge.id, judge.classification, finding.group, judge.confidence, judge.stage, judge.cost_usd
                 ),
             )
 
 
 def _with_pages(labels: Sequence[HumanLabel], analyses: Mapping[str, Analysis]) -> tuple[HumanLabel, ...]:
     """Add the corrections that pages have and the labels lack. A page replaces another label from its own history."""
-    known = {(label.report, label.eval, label.label) for label in labels if label.in_force}
+    corrected = {(label.report, label.eval, label.label) for label in labels if label.in_force}
     added = [
         label
-        for name, said in analyses.items()
-        for finding in said.findings
-        if finding.reviewer and (label := _of_page(name, said, finding))
-        if (name, label.eval, label.label) not in known
+        for name, analysis in analyses.items()
+        for finding in analysis.findings
+        if finding.reviewer and (label := _of_page(name, analysis, finding))
+        if (name, label.eval, label.label) not in corrected
     ]
     replaced = {(label.report, label.eval) for label in added}
     earlier = (
@@ -278,15 +278,15 @@ def _with_pages(labels: Sequence[HumanLabel], analyses: Mapping[str, Analysis]) 
     return (*earlier, *added)
 
 
-def _of_page(name: str, said: Analysis, finding: FindingSummary) -> HumanLabel | None:
+def _of_page(name: str, analysis: Analysis, finding: FindingSummary) -> HumanLabel | None:
     """Return the correction of a finding on a page; None if the finding has no label."""
     if finding.classification is None:
         return None
     return HumanLabel(
-        run=run_of(said, name),
-        provider=said.run.provider or "",
-        model=said.run.model or "",
-        experiment=said.run.experiment or "default",
+        run=run_of(analysis, name),
+        provider=analysis.run.provider or "",
+        model=analysis.run.model or "",
+        experiment=analysis.run.experiment or "default",
         eval=finding.eval,
         group=finding.group,
         label=finding.classification,
@@ -303,27 +303,27 @@ def _of_page(name: str, said: Analysis, finding: FindingSummary) -> HumanLabel |
 def _by_judge(labels: Sequence[HumanLabel], findings: Findings) -> dict[str, list[CorrectedVerdict]]:
     """Return the reviewed verdicts of each judge. A verdict that repeats people's own corrections says nothing."""
     by_judge: dict[str, list[CorrectedVerdict]] = {}
-    for label in verdicts(_beside(labels_in_force(labels), findings)):
+    for label in verdicts(_with_verdicts(labels_in_force(labels), findings)):
         if label.judge and label.judged and not by_people(label.judge):
             by_judge.setdefault(CASCADE if label.stage else label.judge, []).append(_corrected(label))
     return by_judge
 
 
-def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
+def _with_verdicts(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
     """Add the verdict in a judge's report on the same run to labels from reports that people wrote.
 
     Also add the confidence to labels that were synced by a version that did not keep it, if the report still has the
     same verdict.
     """
     for label in labels:
-        found = findings.get(labelled_eval(label))
-        same = found is not None and (label.judge, label.judged) == (found.judge, found.label)
-        if found is None or (label.judge and not (same and label.confidence is None)):
+        failure = findings.get(labelled_eval(label))
+        same = failure is not None and (label.judge, label.judged) == (failure.judge, failure.label)
+        if failure is None or (label.judge and not (same and label.confidence is None)):
             yield label
             continue
-        facts = {"confidence": found.confidence, "stage": found.stage, "cost_usd": found.cost_usd}
-        group = label.group if label.judge else found.group
-        yield label.model_copy(update={"judge": found.judge, "judged": found.label, "group": group, **facts})
+        facts = {"confidence": failure.confidence, "stage": failure.stage, "cost_usd": failure.cost_usd}
+        group = label.group if label.judge else failure.group
+        yield label.model_copy(update={"judge": failure.judge, "judged": failure.label, "group": group, **facts})
 
 
 def _corrected(label: HumanLabel) -> CorrectedVerdict:
@@ -346,32 +346,35 @@ def _corrected(label: HumanLabel) -> CorrectedVerdict:
 
 
 def _judge(name: str, rows: Sequence[CorrectedVerdict]) -> JudgeAccuracy:
-    found, certain = _calibration(rows), _calibration(one for one in rows if one.certain)
-    known = [one for one in rows if one.certain is not None]
-    stated = [(one.confidence, one.agrees) for one in rows if one.confidence is not None and not by_rules(one.judge)]
-    free = [one for one in rows if by_rules(one.judge) or proves(one.judge)]
-    costs = [one.cost_usd for one in rows if one not in free]
+    calibration, certain = _calibration(rows), _calibration(row for row in rows if row.certain)
+    with_certainty = [row for row in rows if row.certain is not None]
+    stated = [(row.confidence, row.agrees) for row in rows if row.confidence is not None and not by_rules(row.judge)]
+    free = [row for row in rows if by_rules(row.judge) or proves(row.judge)]
+    costs = [row.cost_usd for row in rows if row not in free]
     return JudgeAccuracy(
         judge=name,
-        judges=tuple(sorted({one.judge for one in rows})),
+        judges=tuple(sorted({row.judge for row in rows})),
         labelled=len(rows),
-        agreed=found.right,
-        tasks=len({one.task for one in rows}),
-        agreement=found.agreement,
-        interval=found.interval,
-        balanced=found.balanced,
-        kappa=found.kappa,
-        labels=found.scores,
-        confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
+        agreed=calibration.right,
+        tasks=len({row.task for row in rows}),
+        agreement=calibration.agreement,
+        interval=calibration.interval,
+        balanced=calibration.balanced,
+        kappa=calibration.kappa,
+        labels=calibration.scores,
+        confusion={
+            truth: {predicted: calibration.confusion(truth, predicted) for predicted in calibration.labels}
+            for truth in calibration.labels
+        },
         certain=certain.judged,
-        certain_share=certain.judged / len(known) if known else None,
+        certain_share=certain.judged / len(with_certainty) if with_certainty else None,
         certain_agreed=certain.right,
         certain_agreement=certain.agreement,
         certain_interval=certain.interval,
         reliability=reliability(stated),
         cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
-        wrong=tuple(one for one in rows if not one.agrees),
-        right=tuple(one for one in rows if one.agrees),
+        wrong=tuple(row for row in rows if not row.agrees),
+        right=tuple(row for row in rows if row.agrees),
     )
 
 
@@ -380,17 +383,21 @@ def _calibration(rows: Iterable[CorrectedVerdict]) -> Calibration:
     return Calibration(pairs, CLASSIFICATIONS)
 
 
-def _between(labels: Sequence[HumanLabel]) -> tuple[ReviewerRow, ...]:
-    said: dict[str, dict[LabelledEval, HumanLabel]] = {}
+def _reviewer_rows(labels: Sequence[HumanLabel]) -> tuple[ReviewerRow, ...]:
+    by_reviewer: dict[str, dict[LabelledEval, HumanLabel]] = {}
     for label in labels:
-        said.setdefault(label.reviewer, {})[labelled_eval(label)] = label
-    return tuple(row for pair in combinations(sorted(said), 2) if (row := _pair(pair, said[pair[0]], said[pair[1]])))
+        by_reviewer.setdefault(label.reviewer, {})[labelled_eval(label)] = label
+    return tuple(
+        row
+        for pair in combinations(sorted(by_reviewer), 2)
+        if (row := _pair(pair, by_reviewer[pair[0]], by_reviewer[pair[1]]))
+    )
 
 
 def _pair(
-    names: tuple[str, str], one: dict[LabelledEval, HumanLabel], other: dict[LabelledEval, HumanLabel]
+    names: tuple[str, str], first: dict[LabelledEval, HumanLabel], second: dict[LabelledEval, HumanLabel]
 ) -> ReviewerRow | None:
-    both = [(one[subject], other[subject]) for subject in one if subject in other]
+    both = [(first[subject], second[subject]) for subject in first if subject in second]
     shared = {
         (a.run, a.group or a.eval, b.group or b.eval): LabelPair(
             expected=a.label, predicted=b.label, cluster=f"{a.experiment}/{without_trial(a.eval)}"
@@ -399,5 +406,5 @@ def _pair(
     }
     if not shared:
         return None
-    found = Calibration(shared.values(), CLASSIFICATIONS)
-    return ReviewerRow(reviewers=names, shared=len(shared), agreed=found.right, kappa=found.kappa)
+    calibration = Calibration(shared.values(), CLASSIFICATIONS)
+    return ReviewerRow(reviewers=names, shared=len(shared), agreed=calibration.right, kappa=calibration.kappa)

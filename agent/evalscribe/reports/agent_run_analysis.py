@@ -89,8 +89,10 @@ def trial_facts(record: Record) -> TrialFacts:
     """Extract the facts about a trial from its stored record."""
     metadata = record.metadata
     usage, seconds = _object(metadata.get("usage")), _object(metadata.get("seconds"))
-    messages = [one for part in record.transcripts for one in part.messages if isinstance(one, AssistantMessage)]
-    commands = [text for one in messages for text in _commands(one)]
+    messages = [
+        message for part in record.transcripts for message in part.messages if isinstance(message, AssistantMessage)
+    ]
+    commands = [text for message in messages for text in _commands(message)]
     tests = [step for step in record.steps if not step.name.endswith(ENDINGS)]
     checks = _object(_object(metadata.get("harbor_analysis")).get("checks"))
     return TrialFacts(
@@ -112,7 +114,7 @@ def trial_facts(record: Record) -> TrialFacts:
         touched=[one_line(text) for text in commands if GRADING.search(text)],
         answers=read_reference_runs(record.documents),
         agent=str(_object(metadata.get("agent_info")).get("name") or ""),
-        opinions={name: str(_object(one).get("outcome")) for name, one in checks.items()},
+        opinions={name: str(_object(check).get("outcome")) for name, check in checks.items()},
     )
 
 
@@ -153,11 +155,11 @@ class _Task(NamedTuple):
 
     @property
     def failing(self) -> list[TrialFacts]:
-        return [one for one in self.trials if one.status == "failed"]
+        return [trial for trial in self.trials if trial.status == "failed"]
 
     @property
     def answers(self) -> Mapping[str, GradedAnswer]:
-        return {answer.kind: answer for one in self.trials[:1] for answer in one.answers}
+        return {answer.kind: answer for trial in self.trials[:1] for answer in trial.answers}
 
     @property
     def accepts_anything(self) -> bool:
@@ -167,14 +169,16 @@ class _Task(NamedTuple):
     @property
     def conclusion(self) -> str:
         """Conclusion from the failures, in a few words."""
-        faults = Counter(_fault(one) for one in self.findings.values())
+        faults = Counter(_fault(finding) for finding in self.findings.values())
         if not faults:
             if self.accepts_anything:
                 return "suspect: an empty answer passes"
             return "passed" if self.passed else "not graded"
         several = len(faults) > 1
-        words = [f"{CONCLUSIONS[one]}{f' ({n} of {faults.total()})' if several else ''}" for one, n in faults.items()]
-        doubts = sum(bool(one.uncertain) for one in self.findings.values())
+        words = [
+            f"{CONCLUSIONS[fault]}{f' ({n} of {faults.total()})' if several else ''}" for fault, n in faults.items()
+        ]
+        doubts = sum(bool(finding.uncertain) for finding in self.findings.values())
         doubt = "uncertain" if doubts == faults.total() else f"{doubts} of {faults.total()} uncertain"
         return join_first(words, MOST_NAMED) + (f", {doubt}" if doubts else "")
 
@@ -194,33 +198,35 @@ def _fault(finding: FindingSummary) -> str:
 
 def _tasks(analysis: Analysis, trials: Iterable[TrialFacts]) -> list[_Task]:
     findings: dict[str, dict[int, FindingSummary]] = defaultdict(dict)
-    for one in analysis.findings:
-        number = TRIAL.search(one.eval)
-        findings[TRIAL.sub("", one.eval)][int(number[0][1:]) if number else 1] = one
-    known: dict[str, list[TrialFacts]] = defaultdict(list)
+    for finding in analysis.findings:
+        number = TRIAL.search(finding.eval)
+        findings[TRIAL.sub("", finding.eval)][int(number[0][1:]) if number else 1] = finding
+    trials_by_task: dict[str, list[TrialFacts]] = defaultdict(list)
     for trial in trials:
-        known[trial.task].append(trial)
-    for task, found in findings.items():
-        if not known[task]:
-            known[task] = [_from_finding(task, number, one) for number, one in sorted(found.items())]
-    made = []
-    for task, of_task in sorted(known.items()):
-        counted = next((one.trials for one in findings[task].values() if one.trials), None)
+        trials_by_task[trial.task].append(trial)
+    for task, by_number in findings.items():
+        if not trials_by_task[task]:
+            trials_by_task[task] = [
+                _from_finding(task, number, finding) for number, finding in sorted(by_number.items())
+            ]
+    tasks = []
+    for task, of_task in sorted(trials_by_task.items()):
+        counted = next((finding.trials for finding in findings[task].values() if finding.trials), None)
         total = max(len(of_task), counted.total if counted else 0)
-        passed = max(sum(one.status == "passed" for one in of_task), counted.passed if counted else 0)
-        made.append(_Task(task, sorted(of_task, key=lambda one: one.number), findings[task], total, passed))
-    return made
+        passed = max(sum(trial.status == "passed" for trial in of_task), counted.passed if counted else 0)
+        tasks.append(_Task(task, sorted(of_task, key=lambda trial: trial.number), findings[task], total, passed))
+    return tasks
 
 
-def _from_finding(task: str, number: int, one: FindingSummary) -> TrialFacts:
-    broken = one.cause_kind in ("infrastructure", "harness")
-    failed = [(one.step or VERIFIER, one.error or "")]
+def _from_finding(task: str, number: int, finding: FindingSummary) -> TrialFacts:
+    broken = finding.cause_kind in ("infrastructure", "harness")
+    failed = [(finding.step or VERIFIER, finding.error or "")]
     return TrialFacts(task, number, "error" if broken else "failed", failed=[] if broken else failed, stored=False)
 
 
 def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
     run = analysis.run
-    agents = sorted({one.agent for task in tasks for one in task.trials if one.agent})
+    agents = sorted({trial.agent for task in tasks for trial in task.trials if trial.agent})
     model = inline.code(f"{run.provider}/{run.model}")
     who = f"{', '.join(map(inline.name, agents))} with {model}" if agents else model
     passed, total = sum(task.passed for task in tasks), sum(task.total for task in tasks)
@@ -229,7 +235,7 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
     yield (
         f"{who}: {passed} of {pluralise(total, 'trial')} of {pluralise(len(tasks), 'task')} passed. Run "
         f"{inline.code(run.id or 'unknown')}{f', {run.started_at[:10]}' if run.started_at else ''}; "
-        f"judged by {join_first([inline.name(one) for one in analysis.judges] or ['people'], 3)}."
+        f"judged by {join_first([inline.name(judge) for judge in analysis.judges] or ['people'], 3)}."
     )
     yield _summary(tasks)
     yield ""
@@ -239,25 +245,27 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
     yield "|---|--:|" + "--:|" * len(columns) + "---|"
     for task in tasks:
         kinds = ("reference answer", "empty answer") if checked else ()
-        shown = [_ratio(task.answers.get(kind)) for kind in kinds]
-        yield inline.row(inline.printed_path(task.name), f"{task.passed}/{task.total}", *shown, task.conclusion)
+        ratios = [_ratio(task.answers.get(kind)) for kind in kinds]
+        yield inline.row(inline.printed_path(task.name), f"{task.passed}/{task.total}", *ratios, task.conclusion)
 
 
 def _summary(tasks: Sequence[_Task]) -> str:
     """Return a sentence with the number of failures by fault, and the tasks to settle before the pass rate is used."""
-    faults = Counter(_fault(one) for task in tasks for one in task.findings.values())
+    faults = Counter(_fault(finding) for task in tasks for finding in task.findings.values())
     if not faults:
         return "No trial failed."
-    shown = [f"{number} {CONCLUSIONS[fault]}" for fault, number in faults.most_common()]
+    counts = [f"{number} {CONCLUSIONS[fault]}" for fault, number in faults.most_common()]
     broken = [
-        task.name for task in tasks if any(_fault(one) not in ("the agent", "nobody") for one in task.findings.values())
+        task.name
+        for task in tasks
+        if any(_fault(finding) not in ("the agent", "nobody") for finding in task.findings.values())
     ]
     broken += [task.name for task in tasks if task.accepts_anything and task.name not in broken]
-    told = f"Of {pluralise(faults.total(), 'failed trial')}, {_and(shown)}."
+    sentence = f"Of {pluralise(faults.total(), 'failed trial')}, {_and(counts)}."
     if not broken:
-        return f"{told} Nothing in the trials points to a defect of a task."
-    named = join_first([inline.printed_path(name) for name in broken], MOST_NAMED)
-    return f"{told} Settle {named} before the pass rate is used."
+        return f"{sentence} Nothing in the trials points to a defect of a task."
+    names = join_first([inline.printed_path(name) for name in broken], MOST_NAMED)
+    return f"{sentence} Settle {names} before the pass rate is used."
 
 
 def _and(words: Sequence[str]) -> str:
@@ -284,7 +292,7 @@ def _task(task: _Task) -> Iterator[str]:
     yield ""
     modes = _modes(task)
     yield from _mode_lines(modes)
-    if any(not one.stored for one in task.trials):
+    if any(not trial.stored for trial in task.trials):
         yield "- Near misses, reward hacking, refusals and limits: unknown; the trials are not in this store."
         yield from _proof(task)
         return
@@ -301,8 +309,10 @@ def _task(task: _Task) -> Iterator[str]:
 def _why(task: _Task) -> str:
     """Return each distinct reasoning of the verdicts, with its trials."""
     reasons: dict[str, list[int]] = defaultdict(list)
-    for number, one in task.findings.items():
-        reasons[prose(one.reasoning or one.unclassified or one.why or "No reason is recorded.")].append(number)
+    for number, finding in task.findings.items():
+        reasons[prose(finding.reasoning or finding.unclassified or finding.why or "No reason is recorded.")].append(
+            number
+        )
     if not reasons:
         return "No trial failed, but an answer that does nothing passes as well."
     if len(reasons) == 1:
@@ -314,16 +324,18 @@ def _why(task: _Task) -> str:
 
 def _trial_table(task: _Task) -> Iterator[str]:
     shows: dict[str, list[str]] = {
-        "Trial": [f"{one.number} {inline.code(one.name)}" if one.name else str(one.number) for one in task.trials],
-        "Result": [_result(one) for one in task.trials],
-        "Tests passed": [_tests_passed(one) for one in task.trials],
-        "Failed at": [join_first([inline.code(name) for name, _ in one.failed], 3) for one in task.trials],
-        "Ended by": [_exception(one.ended) for one in task.trials],
-        "Time": [_duration(one.seconds) for one in task.trials],
-        "Steps": [str(one.actions) if one.actions is not None else "" for one in task.trials],
-        "Tokens": [f"{one.tokens:,}" if one.tokens else "" for one in task.trials],
-        "Cost": [dollars(one.cost) if one.cost is not None else "" for one in task.trials],
-        "Fault of": [_blame(task.findings.get(one.number)) for one in task.trials],
+        "Trial": [
+            f"{trial.number} {inline.code(trial.name)}" if trial.name else str(trial.number) for trial in task.trials
+        ],
+        "Result": [_result(trial) for trial in task.trials],
+        "Tests passed": [_tests_passed(trial) for trial in task.trials],
+        "Failed at": [join_first([inline.code(name) for name, _ in trial.failed], 3) for trial in task.trials],
+        "Ended by": [_exception(trial.ended) for trial in task.trials],
+        "Time": [_duration(trial.seconds) for trial in task.trials],
+        "Steps": [str(trial.actions) if trial.actions is not None else "" for trial in task.trials],
+        "Tokens": [f"{trial.tokens:,}" if trial.tokens else "" for trial in task.trials],
+        "Cost": [dollars(trial.cost) if trial.cost is not None else "" for trial in task.trials],
+        "Fault of": [_blame(task.findings.get(trial.number)) for trial in task.trials],
     }
     columns = {name: cells for name, cells in shows.items() if any(cells)}
     yield inline.row(*columns)
@@ -332,20 +344,20 @@ def _trial_table(task: _Task) -> Iterator[str]:
         yield inline.row(*cells)
 
 
-def _result(one: TrialFacts) -> str:
-    scores = ", ".join(f"{name} {value:g}" for name, value in _scores(one)[:3])
+def _result(trial: TrialFacts) -> str:
+    scores = ", ".join(f"{name} {value:g}" for name, value in _scores(trial)[:3])
     words = {"passed": "passed", "failed": "failed", "error": "not graded", "incomplete": "not graded"}
-    return f"{words[one.status]} ({_escaped(scores)})" if scores else words[one.status]
+    return f"{words[trial.status]} ({_escaped(scores)})" if scores else words[trial.status]
 
 
-def _scores(one: TrialFacts) -> list[tuple[str, float]]:
+def _scores(trial: TrialFacts) -> list[tuple[str, float]]:
     """Return the scores, those in `MAIN_SCORES` first. The store does not keep their order."""
-    return sorted(one.scores.items(), key=lambda item: item[0] not in MAIN_SCORES)
+    return sorted(trial.scores.items(), key=lambda item: item[0] not in MAIN_SCORES)
 
 
-def _tests_passed(one: TrialFacts) -> str:
-    total = one.passed + len(one.failed)
-    return f"{one.passed}/{total}" if total > 1 else ""
+def _tests_passed(trial: TrialFacts) -> str:
+    total = trial.passed + len(trial.failed)
+    return f"{trial.passed}/{total}" if total > 1 else ""
 
 
 def _duration(seconds: float | None) -> str:
@@ -377,14 +389,14 @@ class _Mode(NamedTuple):
 
 
 def _modes(task: _Task) -> list[_Mode]:
-    found: dict[tuple[tuple[str, ...], str], list[TrialFacts]] = defaultdict(list)
-    for one in task.trials:
-        if one.status != "passed":
+    by_mode: dict[tuple[tuple[str, ...], str], list[TrialFacts]] = defaultdict(list)
+    for trial in task.trials:
+        if trial.status != "passed":
             parts = tuple(
-                cut(one_line(error), 120) if name.endswith(VERIFIER) and error else name for name, error in one.failed
+                cut(one_line(error), 120) if name.endswith(VERIFIER) and error else name for name, error in trial.failed
             )
-            found[parts, one.ended].append(one)
-    return sorted((_Mode(*key, trials) for key, trials in found.items()), key=lambda one: -len(one.trials))
+            by_mode[parts, trial.ended].append(trial)
+    return sorted((_Mode(*key, trials) for key, trials in by_mode.items()), key=lambda mode: -len(mode.trials))
 
 
 def _mode_lines(modes: Sequence[_Mode]) -> Iterator[str]:
@@ -397,118 +409,125 @@ def _mode_lines(modes: Sequence[_Mode]) -> Iterator[str]:
         return
     yield f"- **Failure modes**: {len(modes)} in {pluralise(bad, 'failed trial')}"
     for mode in modes[:MOST_MODES]:
-        numbers = ", ".join(str(one.number) for one in mode.trials)
+        numbers = ", ".join(str(trial.number) for trial in mode.trials)
         yield f"  - {'trial' if len(mode.trials) == 1 else 'trials'} {numbers}: {_mode(mode)}"
 
 
 def _mode(mode: _Mode) -> str:
     if not mode.parts:
         return f"not graded: {inline.code(cut(one_line(mode.ended), LONGEST))}" if mode.ended else "not graded"
-    named = join_first([inline.code(part) for part in mode.parts], MOST_NAMED)
-    named += f", ended by {inline.code(cut(one_line(mode.ended), LONGEST))}" if mode.ended else ""
-    errors = list(dict.fromkeys(one_line(error) for one in mode.trials for _, error in one.failed[:1] if error))
+    text = join_first([inline.code(part) for part in mode.parts], MOST_NAMED)
+    text += f", ended by {inline.code(cut(one_line(mode.ended), LONGEST))}" if mode.ended else ""
+    errors = list(dict.fromkeys(one_line(error) for trial in mode.trials for _, error in trial.failed[:1] if error))
     errors = [error for error in errors if error not in mode.parts]
     if not errors:
-        return named
-    shown = inline.code(cut(errors[0], LONGEST))
+        return text
+    example = inline.code(cut(errors[0], LONGEST))
     how = "the same message each time: " if len(mode.trials) > 1 and len(errors) == 1 else ""
     if len(errors) > 1:
         how = f"{len(errors)} different messages, such as "
-    return f"{named}; {how}{shown}"
+    return f"{text}; {how}{example}"
 
 
 def _near_misses(task: _Task) -> str:
     """Return a sentence on how far the failed trials are from passing, by their scores, assertions and tests."""
     if not task.failing:
         return "- **Near misses**: no trial was graded as failed."
-    told = [(one.number, *_distance(one)) for one in task.failing]
-    near = [number for number, _, close in told if close]
+    distances = [(trial.number, *_distance(trial)) for trial in task.failing]
+    near = [number for number, _, close in distances if close]
     groups: dict[str, list[int]] = defaultdict(list)
-    for number, text, _ in told:
+    for number, text, _ in distances:
         groups[text].append(number)
-    shown = [
-        f"{'each trial' if len(numbers) == len(told) > 1 else _numbers(numbers)} {text}"
+    phrases = [
+        f"{'each trial' if len(numbers) == len(distances) > 1 else _numbers(numbers)} {text}"
         for text, numbers in groups.items()
         if text
     ]
-    if not shown:
+    if not phrases:
         return "- **Near misses**: unknown; the verifier gives all or nothing."
-    count = f"{len(near)} of {len(told)}" if near else "none by a margin that can be measured"
-    return f"- **Near misses**: {count}; {'; '.join(shown)}."
+    count = f"{len(near)} of {len(distances)}" if near else "none by a margin that can be measured"
+    return f"- **Near misses**: {count}; {'; '.join(phrases)}."
 
 
-def _distance(one: TrialFacts) -> tuple[str, bool]:
+def _distance(trial: TrialFacts) -> tuple[str, bool]:
     """Return a phrase on how far a trial is from passing, and whether it is a near miss."""
-    (name, score), *others = _scores(one) or [("", 0.0)]
-    gap = next((match for _, error in one.failed if (match := COMPARED.search(error))), None)
+    (name, score), *others = _scores(trial) or [("", 0.0)]
+    gap = next((match for _, error in trial.failed if (match := COMPARED.search(error))), None)
     if 0 < score < 1:
         return f"has {_escaped(name)} {score:g} of 1", score >= NEAR
     if gap and float(gap[2]):
         off = abs(float(gap[1]) - float(gap[2])) / abs(float(gap[2]))
         return f"measures {gap[1]} where {gap[2]} is the threshold, {off:.1%} off", off <= 1 - NEAR
-    total = one.passed + len(one.failed)
-    if total > 1 and one.passed:
-        return f"passes {one.passed} of {total} tests", False
+    total = trial.passed + len(trial.failed)
+    if total > 1 and trial.passed:
+        return f"passes {trial.passed} of {total} tests", False
     partial = [_escaped(f"{other} {value:g}") for other, value in others if value > 0]
     return f"has {join_first(partial, 3)} beside {_escaped(name)} {score:g}" if partial else "", False
 
 
 def _reward_hacking(task: _Task) -> str:
-    seen = [one for one in task.trials if one.actions is not None]
-    if not seen:
+    recorded = [trial for trial in task.trials if trial.actions is not None]
+    if not recorded:
         return "- **Reward hacking**: not looked for; there are no transcripts."
-    suspects = [one for one in seen if one.touched]
+    suspects = [trial for trial in recorded if trial.touched]
     if not suspects:
         return (
-            f"- **Reward hacking**: no sign; no command in {pluralise(len(seen), 'transcript')} names the verifier's, "
-            "the solution's or the reward's files."
+            f"- **Reward hacking**: no sign; no command in {pluralise(len(recorded), 'transcript')} names "
+            "the verifier's, the solution's or the reward's files."
         )
-    named = [f"in trial {one.number} ({one.status}) by {inline.code(cut(one.touched[0], 100))}" for one in suspects[:3]]
-    which = _numbers(one.number for one in suspects)
-    return f"- **Reward hacking**: look at {which}: files of the grading are named, {'; '.join(named)}."
+    places = [
+        f"in trial {trial.number} ({trial.status}) by {inline.code(cut(trial.touched[0], 100))}"
+        for trial in suspects[:3]
+    ]
+    which = _numbers(trial.number for trial in suspects)
+    return f"- **Reward hacking**: look at {which}: files of the grading are named, {'; '.join(places)}."
 
 
 def _refusals(task: _Task) -> str:
-    refused = [number for number, one in task.findings.items() if one.cause in REFUSALS]
-    refused += [one.number for one in task.trials if one.ended.startswith("AgentSafetyRefusalError")]
+    refused = [number for number, finding in task.findings.items() if finding.cause in REFUSALS]
+    refused += [trial.number for trial in task.trials if trial.ended.startswith("AgentSafetyRefusalError")]
     if refused:
         return f"- **Refusals**: {len(set(refused))} of {pluralise(task.total, 'trial')} ({_numbers(refused)})."
     return "- **Refusals**: none."
 
 
 def _time_limit(task: _Task) -> str:
-    stopped = [one for one in task.trials if re.search(r"time[d -]?out|limit|exceeded", one.ended, re.IGNORECASE)]
-    others = [one.seconds for one in task.trials if one.seconds is not None and one not in stopped]
+    stopped = [trial for trial in task.trials if re.search(r"time[d -]?out|limit|exceeded", trial.ended, re.IGNORECASE)]
+    others = [trial.seconds for trial in task.trials if trial.seconds is not None and trial not in stopped]
     usual = f" The others worked {_duration(median(others))} (median)." if others and stopped else ""
     if not stopped:
         longest = max(others, default=None)
         return "- **Limits**: no trial was stopped." + (f" The longest worked {_duration(longest)}." if longest else "")
     how = inline.code(cut(one_line(stopped[0].ended), 100))
-    which = _numbers(one.number for one in stopped)
+    which = _numbers(trial.number for trial in stopped)
     return f"- **Limits**: {len(stopped)} of {pluralise(task.total, 'trial')} stopped ({which}): {how}.{usual}"
 
 
 def _soundness(task: _Task) -> str:
     reference, empty = task.answers.get("reference answer"), task.answers.get("empty answer")
-    said = []
+    statements = []
     if reference is None:
-        said.append("the reference answer was not run, so nothing shows that the task can be passed")
+        statements.append("the reference answer was not run, so nothing shows that the task can be passed")
     elif reference.passed:
         only = "passes" if reference.passed == reference.total else "**passes only"
         end = "" if reference.passed == reference.total else "**"
-        said.append(f"the reference answer {only} {reference.passed} of {pluralise(reference.total, 'trial')}{end}")
+        statements.append(
+            f"the reference answer {only} {reference.passed} of {pluralise(reference.total, 'trial')}{end}"
+        )
     else:
-        said.append(f"the reference answer **fails** in {reference.total} of {pluralise(reference.total, 'trial')}")
+        statements.append(
+            f"the reference answer **fails** in {reference.total} of {pluralise(reference.total, 'trial')}"
+        )
     if empty is not None:
         passes = f"**passes {empty.passed} of {empty.total}**" if empty.passed else "fails"
-        said.append(f"an answer that does nothing {passes}")
-    return f"{'; '.join(said)}."
+        statements.append(f"an answer that does nothing {passes}")
+    return f"{'; '.join(statements)}."
 
 
 def _opinions(task: _Task) -> str:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in task.trials:
-        for name, outcome in one.opinions.items():
+    for trial in task.trials:
+        for name, outcome in trial.opinions.items():
             counts[name][outcome] += 1
     return "; ".join(
         f"{inline.name(name)} {', '.join(f'{number} {_escaped(outcome)}' for outcome, number in outcomes.items())}"
@@ -518,18 +537,18 @@ def _opinions(task: _Task) -> str:
 
 def _proof(task: _Task) -> Iterator[str]:
     """Yield the quotations of the first finding of each label."""
-    shown: set[object] = set()
-    for one in task.findings.values():
-        if one.classification in shown or not one.citations:
+    classifications: set[object] = set()
+    for finding in task.findings.values():
+        if finding.classification in classifications or not finding.citations:
             continue
-        shown.add(one.classification)
-        quoted = chosen([Citation(**citation.model_dump()) for citation in one.citations], one.error or "")
+        classifications.add(finding.classification)
+        quoted = chosen([Citation(**citation.model_dump()) for citation in finding.citations], finding.error or "")
         yield from ("", *snippets.render(quoted))
 
 
 def _numbers(numbers: Iterable[int]) -> str:
     unique = sorted(set(numbers))
-    return f"{'trial' if len(unique) == 1 else 'trials'} {join_first([str(one) for one in unique], 10)}"
+    return f"{'trial' if len(unique) == 1 else 'trials'} {join_first([str(number) for number in unique], 10)}"
 
 
 def _escaped(text: str) -> str:

@@ -87,20 +87,20 @@ def action_text(
     recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str, *, proved: bool = False
 ) -> str:
     """Return the line for `Actions taken`. `proved` says whether replays with the change passed."""
-    said = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
+    text = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
     evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
-    named = ", ".join([*evals, *([f"and {more} more"] if more > 0 else [])])
-    where = ", ".join(map(inline.code, files)) + (f" ({named})" if named else "")
+    eval_names = ", ".join([*evals, *([f"and {more} more"] if more > 0 else [])])
+    place = ", ".join(map(inline.code, files)) + (f" ({eval_names})" if eval_names else "")
     how = ", proved by replay" if proved else ""
-    return f"- {date}: {recommendation.id}, {said}: {where}{how}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
+    return f"- {date}: {recommendation.id}, {text}: {place}{how}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
 
 
 def committed_line(text: str, recommendation: str) -> str | None:
     """Return the report's line that records this recommendation as committed; None if there is none."""
-    wanted = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
+    pattern = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
     lines = (parse_page(normalised(text)).actions or "").split("\n")
-    return next((line for line in lines if wanted.fullmatch(line.strip())), None)
+    return next((line for line in lines if pattern.fullmatch(line.strip())), None)
 
 
 def with_action(text: str, line: str) -> str:
@@ -109,10 +109,10 @@ def with_action(text: str, line: str) -> str:
     Raises `DataError` if the report cannot be read, before or after.
     """
     before = parse_page(normalised(text))
-    written = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
-    if written is None:
+    changed = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
+    if changed is None:
         raise DataError("no line can be added to its section `Actions taken`")
-    return written
+    return changed
 
 
 def _pages(text: str, line: str) -> Iterator[str]:
@@ -120,14 +120,14 @@ def _pages(text: str, line: str) -> Iterator[str]:
     because text such as an unclosed comment would hide a line below.
     """
     end = "\r\n" if "\r\n" in text else "\n"
-    head, kept, rest = _split(text)
+    head, section, rest = _split(text)
     below = f"{end}{rest}" if rest else ""
-    if kept.strip() in ("", "None."):
+    if section.strip() in ("", "None."):
         yield f"{head}{line}{end}{below}"
         return
-    gap = end if kept.rstrip().split("\n")[-1].startswith("- ") else end * 2
-    yield f"{head}{kept.rstrip()}{gap}{line}{end}{below}"
-    yield f"{head}{line}{end}{end}{kept}{rest}"
+    gap = end if section.rstrip().split("\n")[-1].startswith("- ") else end * 2
+    yield f"{head}{section.rstrip()}{gap}{line}{end}{below}"
+    yield f"{head}{line}{end}{end}{section}{rest}"
 
 
 def _stands(page: str, line: str, before: Page) -> bool:
@@ -143,12 +143,12 @@ def _split(text: str) -> tuple[str, str, str]:
     from the next heading on. A missing heading is added.
     """
     end = "\r\n" if "\r\n" in text else "\n"
-    headings = [one for one in blocks.read(text) if one.kind == "heading" and one.level <= 2]
-    heading = next((one for one in headings if one.text.strip().casefold() == ACTIONS.casefold()), None)
+    headings = [block for block in blocks.read(text) if block.kind == "heading" and block.level <= 2]
+    heading = next((block for block in headings if block.text.strip().casefold() == ACTIONS.casefold()), None)
     if heading is None:
         return f"{text.rstrip()}{end}{end}## {ACTIONS}{end}", "", ""
     lines = _LINE.findall(text)
-    after = next((one.line - 1 for one in headings if one.line > heading.end), len(lines))
+    after = next((block.line - 1 for block in headings if block.line > heading.end), len(lines))
     head = "".join(lines[: heading.end])
     return (
         head if head.endswith(("\n", "\r")) else head + end,
@@ -179,8 +179,8 @@ class ReportRecommendation:
     @property
     def entries(self) -> tuple[ReportEntry, ...]:
         """The findings that the recommendation concerns."""
-        meant = set(self.recommendation.evals)
-        return tuple(entry for entry in self.report.entries if meant & set(entry.paths))
+        paths = set(self.recommendation.evals)
+        return tuple(entry for entry in self.report.entries if paths & set(entry.paths))
 
 
 def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecommendation:
@@ -196,9 +196,9 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
         edits = read_page(PageSource(name=below, text=text, data=file.data))
     except DataError as error:
         raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
-    recommendation = _called(edits.report, id.strip().upper())
+    recommendation = _numbered_recommendation(edits.report, id.strip().upper())
     row = f"| {recommendation.id} |"
-    if reworded := next((one.line for one in edits.elsewhere if (one.before or "").startswith(row)), None):
+    if reworded := next((edit.line for edit in edits.elsewhere if (edit.before or "").startswith(row)), None):
         raise UsageError(
             f"{recommendation.id} was edited in {below} (line {reworded}), so it no longer matches "
             "the report's data. Restore it, or make the change yourself"
@@ -206,15 +206,15 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
     return ReportRecommendation(file=below, text=text, report=edits.report, recommendation=recommendation)
 
 
-def _called(report: Report, id: str) -> Recommendation:
+def _numbered_recommendation(report: Report, id: str) -> Recommendation:
     numbered = [item for item in report.recommendations if item.id is not None]
-    meant = next((item for item in numbered if item.id == id), None)
-    if meant is None:
-        there = "; ".join(f"{item.id}: {item.text}" for item in numbered) or "none that proposes a change"
-        raise NotFoundError(f"the report has no recommendation {id!r}. There is {there}")
-    if meant.group not in ("eval", "lint"):
-        raise UsageError(f"{id} proposes no change: {meant.text}")
-    return meant
+    match = next((item for item in numbered if item.id == id), None)
+    if match is None:
+        available = "; ".join(f"{item.id}: {item.text}" for item in numbered) or "none that proposes a change"
+        raise NotFoundError(f"the report has no recommendation {id!r}. There is {available}")
+    if match.group not in ("eval", "lint"):
+        raise UsageError(f"{id} proposes no change: {match.text}")
+    return match
 
 
 def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[str, Evidence]:
@@ -222,18 +222,18 @@ def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[s
     run = store.get_run(subject.report.run.id)
     if run is None:
         return {}
-    wanted = set(subject.recommendation.evals)
-    named = ((printed_path(eval.path), eval.id) for eval in run.failures)
-    read = ((path, store.get_evidence(run.id, id)) for path, id in named if path in wanted)
+    paths = set(subject.recommendation.evals)
+    evals = ((printed_path(eval.path), eval.id) for eval in run.failures)
+    read = ((path, store.get_evidence(run.id, id)) for path, id in evals if path in paths)
     return {path: evidence for path, evidence in read if isinstance(evidence, Evidence)}
 
 
 def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
     """Return the paths of the run's evals that the recommendation does not concern, as far as they are known."""
     run = store.get_run(subject.report.run.id)
-    named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
-    told = (path for entry in subject.report.entries for path in entry.paths)
-    return frozenset({*map(printed_path, named), *told} - set(subject.recommendation.evals))
+    evals = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
+    reported = (path for entry in subject.report.entries for path in entry.paths)
+    return frozenset({*map(printed_path, evals), *reported} - set(subject.recommendation.evals))
 
 
 def concerned_findings(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
@@ -242,25 +242,27 @@ def concerned_findings(subject: ReportRecommendation, evidence: dict[str, Eviden
 
 
 def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> Iterator[ConcernedFinding]:
-    shown = 0
+    packed_count = 0
     for entry in entries:
-        known = next((evidence[path] for path in entry.paths if path in evidence), None)
-        if known is None or shown == MOST_PACKED:
+        stored = next((evidence[path] for path in entry.paths if path in evidence), None)
+        if stored is None or packed_count == MOST_PACKED:
             yield ConcernedFinding(entry=entry)
         else:
-            shown += 1
-            yield ConcernedFinding(entry=entry, packed=pack(known, EVIDENCE_TOKENS))
+            packed_count += 1
+            yield ConcernedFinding(entry=entry, packed=pack(stored, EVIDENCE_TOKENS))
 
 
 def documents(evidence: dict[str, Evidence]) -> tuple[Document, ...]:
     """Return the documents of the evals, without the model's output."""
-    return tuple(one for known in evidence.values() for one in known.of("task", "expected", "grader", "known_gaps"))
+    return tuple(
+        document for item in evidence.values() for document in item.of("task", "expected", "grader", "known_gaps")
+    )
 
 
 def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
     """Return the texts of the model's output files, without those that are also among the evals' documents."""
-    written = {document.text for known in evidence.values() for document in known.of("output")}
-    return frozenset(written - {document.text for document in documents(evidence)})
+    texts = {document.text for item in evidence.values() for document in item.of("output")}
+    return frozenset(texts - {document.text for document in documents(evidence)})
 
 
 STAGE = "propose"
@@ -272,7 +274,7 @@ class SuiteFolder:
     """The git repository of an eval suite, or a folder in it."""
 
     repository: GitRepository
-    within: str = ""
+    subfolder: str = ""
     """The folder relative to the repository's root; empty for the root."""
 
 
@@ -286,9 +288,9 @@ def open_suite(folder: Path) -> Iterator[SuiteFolder]:
     try:
         repository = repository_of(folder)
     except UsageError as error:
-        said = str(error).removesuffix(".")
+        message = str(error).removesuffix(".")
         raise UsageError(
-            f"{said}.\nName the eval suite's folder with `repo` DIR.", fields=(*error.fields, "repo")
+            f"{message}.\nName the eval suite's folder with `repo` DIR.", fields=(*error.fields, "repo")
         ) from error
     with closing(repository):
         yield SuiteFolder(repository, _below(repository.root.resolve(), folder.resolve()))
@@ -348,18 +350,20 @@ class AppliedDocument(Frozen):
     """The change as `git diff` prints it, with secrets redacted."""
 
     @classmethod
-    def of(cls, done: PatchOffer | AppliedPatch) -> "AppliedDocument":
-        if isinstance(done, AppliedPatch):
-            state: Literal["committed", "unchanged"] = "committed" if done.new else "unchanged"
-            return cls(state=state, **done.model_dump(include={"recommendation", "report", "branch", "commit", "line"}))
+    def of(cls, result: PatchOffer | AppliedPatch) -> "AppliedDocument":
+        if isinstance(result, AppliedPatch):
+            state: Literal["committed", "unchanged"] = "committed" if result.new else "unchanged"
+            return cls(
+                state=state, **result.model_dump(include={"recommendation", "report", "branch", "commit", "line"})
+            )
         return cls(
             state="proposed",
-            recommendation=done.recommendation.id,
-            report=done.file,
-            branch=done.branch,
-            judge=done.patch.judge,
-            summary=done.patch.summary,
-            patch=done.patch.shown,
+            recommendation=result.recommendation.id,
+            report=result.file,
+            branch=result.branch,
+            judge=result.patch.judge,
+            summary=result.patch.summary,
+            patch=result.patch.shown,
         )
 
 
@@ -383,7 +387,7 @@ async def propose_patch(
             a file has uncommitted changes.
     """
     subject = find_recommendation(workspace, report, id)
-    before = _done_before(workspace, suite, subject)
+    before = _earlier_patch(workspace, suite, subject)
     if before is not None:
         return before
     evidence = evidence_of(workspace.store.analyses, subject)
@@ -412,8 +416,8 @@ async def commit_patch(
         EvalscribeError: The repository or the report changed meanwhile. If the patch was committed, the commit stays,
             and repeating the command records it in the report.
     """
-    asked = workspace.store.analyses.take_approval(offer.patch)
-    applied = _apply(workspace, suite, offer, agreed=asked) if yes else None
+    approval = workspace.store.analyses.take_approval(offer.patch)
+    applied = _apply(workspace, suite, offer, agreed=approval) if yes else None
     workspace.store.analyses.drop_approval(offer.patch)
     return applied
 
@@ -422,7 +426,7 @@ def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agree
     """Commit the patch under a lock: of two simultaneous approvals, the second returns the commit of the first."""
     with workspace.store.analyses.lock(offer.patch.run):
         subject = find_recommendation(workspace, offer.file, offer.patch.recommendation)
-        before = _done_before(workspace, suite, subject)
+        before = _earlier_patch(workspace, suite, subject)
         if before is not None:
             return before
         if not agreed:
@@ -446,7 +450,7 @@ def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject
     return applied.model_copy(update={"base": patch.base})
 
 
-def _done_before(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
+def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
     """Return the patch if the report or a branch shows its commit. If only a branch does, record it in the report."""
     line = committed_line(subject.text, subject.id)
     if line is not None:
@@ -481,20 +485,22 @@ def _tell(
 def _is_proved(store: "AnalysisStore", subject: ReportRecommendation) -> bool:
     """Return whether replays with the recommended change passed for every eval that it concerns."""
     proofs = {printed_path(proof.eval): proof for proof in store.proofs(subject.report.run.id)}
-    known = [proofs.get(path) for path in subject.recommendation.evals]
-    return bool(known) and all(proof is not None and fixes(proof, subject.recommendation.text) for proof in known)
+    eval_proofs = [proofs.get(path) for path in subject.recommendation.evals]
+    return bool(eval_proofs) and all(
+        proof is not None and fixes(proof, subject.recommendation.text) for proof in eval_proofs
+    )
 
 
 async def _patch(
     workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation, evidence: dict[str, Evidence]
 ) -> Patch:
     head = suite.repository.head()
-    known: dict[str, str | None] = {}
+    texts: dict[str, str | None] = {}
 
     def read(path: str) -> str | None:
-        if path not in known:
-            known[path] = suite.repository.read(head, path)
-        return known[path]
+        if path not in texts:
+            texts[path] = suite.repository.read(head, path)
+        return texts[path]
 
     concerned, files = _files(workspace, suite, subject, evidence, head, read)
     proposer = Proposer(
@@ -531,21 +537,21 @@ def _files(
     read: Callable[[str], str | None],
 ) -> tuple[PatchScope, CommitFiles]:
     """Return the scope of files that may be changed, and all files that may be read, those in the scope first."""
-    there = tuple(path for path in suite.repository.files(head) if path.isprintable())
-    concerned = _scope(workspace, suite, subject, evidence, there, head)
+    paths = tuple(path for path in suite.repository.files(head) if path.isprintable())
+    concerned = _scope(workspace, suite, subject, evidence, paths, head)
     by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
     concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
     if not concerned.files and not concerned.folders:
-        where = suite.repository.root / suite.within
+        folder = suite.repository.root / suite.subfolder
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
-            f"{where} has no files for {subject.id}: no single folder or file is named like its evals ({evals}).\n"
+            f"{folder} has no files for {subject.id}: no single folder or file is named like its evals ({evals}).\n"
             "Name the repository of the eval suite with `repo`; only committed files count.",
             fields=("repo",),
         )
-    own = [path for path in there if not suite.within or path.startswith(f"{suite.within}/")]
-    rest = [path for path in own if path not in concerned.files]
-    return concerned, CommitFiles([*concerned.files, *rest], read)
+    suite_paths = [path for path in paths if not suite.subfolder or path.startswith(f"{suite.subfolder}/")]
+    other_paths = [path for path in suite_paths if path not in concerned.files]
+    return concerned, CommitFiles([*concerned.files, *other_paths], read)
 
 
 def _scope(
@@ -553,24 +559,24 @@ def _scope(
     suite: SuiteFolder,
     subject: ReportRecommendation,
     evidence: dict[str, Evidence],
-    there: tuple[str, ...],
+    paths: tuple[str, ...],
     head: str,
 ) -> PatchScope:
     return patch_scope(
-        there,
+        paths,
         "lint" if subject.recommendation.group == "lint" else "eval",
         subject.recommendation.evals,
         documents(evidence),
         links=suite.repository.links(head),
         others=other_evals(workspace.store.analyses, subject),
-        within=suite.within,
+        subfolder=suite.subfolder,
     )
 
 
 def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
     """Return the files in the scope whose content is a stored output of the model."""
     texts = outputs(evidence)
-    names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
+    names = {document.path.rpartition("/")[2] for item in evidence.values() for document in item.of("output")}
     alike = (path for path in concerned.files if path.rpartition("/")[2] in names)
     return frozenset(path for path in alike if files.text(path) in texts)
 
@@ -594,6 +600,6 @@ def _free_branch(suite: SuiteFolder, id: str, run: str) -> str:
 
 def _notes(prompts: Prompts, subject: ReportRecommendation, evidence: dict[str, Evidence]) -> list[str]:
     missing = [path for path in subject.recommendation.evals if path not in evidence]
-    said = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal relies on the report alone."]
+    notes = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal relies on the report alone."]
     own = ["The workspace's own prompts are used in place of the shipped ones."]
-    return [*(said if missing else []), *(own if prompts.own("propose") else [])]
+    return [*(notes if missing else []), *(own if prompts.own("propose") else [])]

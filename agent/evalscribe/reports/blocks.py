@@ -81,9 +81,9 @@ def _read(text: str) -> list[PageBlock]:
 
 def _definitions(page: list[PageBlock], lines: list[str]) -> Iterator[PageBlock]:
     """Yield a block for each line in no other block: a link definition, for which markdown-it has no node."""
-    told = {line for block in page for line in range(block.line, block.end + 1)}
+    block_lines = {line for block in page for line in range(block.line, block.end + 1)}
     for number, line in enumerate(lines, 1):
-        if line.strip() and number not in told:
+        if line.strip() and number not in block_lines:
             yield PageBlock(kind="definition", line=number, source=line)
 
 
@@ -111,10 +111,10 @@ def _items(node: SyntaxTreeNode, lines: list[str]) -> Iterator[PageBlock]:
             block = _block(item, lines)
             paragraphs = [child for child in item.children if child.type == "paragraph"]
             text = _text(paragraphs[0]) if paragraphs else ""
-            below = [child for child in item.children if child.type == "bullet_list"]
-            nested = tuple(one for child in below for one in _items(child, lines))
-            outline = len(paragraphs) == 1 and len(item.children) == 1 + len(below)
-            simple = outline and not below
+            sublists = [child for child in item.children if child.type == "bullet_list"]
+            nested = tuple(subitem for child in sublists for subitem in _items(child, lines))
+            outline = len(paragraphs) == 1 and len(item.children) == 1 + len(sublists)
+            simple = outline and not sublists
             yield block.model_copy(update={"text": text, "simple": simple, "outline": outline, "items": nested})
     elif node.type == "table":
         for part in node.children:
@@ -132,10 +132,10 @@ def _text(node: SyntaxTreeNode) -> str:
 def front_values(source: str) -> dict[object, object]:
     """Parse the YAML of front matter; empty if it is invalid."""
     try:
-        found = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
+        values = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
 def front_matter(text: str) -> dict[object, object]:
@@ -162,8 +162,8 @@ class UnreadableReport(DataError):
     """A page cannot be parsed. The message has the reason and the line numbers, counted from 1."""
 
     def __init__(self, reason: str, *lines: int) -> None:
-        where = " and ".join(str(line) for line in lines)
-        super().__init__(f"{'lines' if len(lines) > 1 else 'line'} {where}: {reason}")
+        numbers = " and ".join(str(line) for line in lines)
+        super().__init__(f"{'lines' if len(lines) > 1 else 'line'} {numbers}: {reason}")
         self.reason = reason
         self.lines = lines
 

@@ -25,7 +25,7 @@ from evalscribe.reports.page_checks import (
     PageCheck,
     check_page,
     compare_quotation,
-    is_ours,
+    is_generated,
     links,
     markers,
     quotations,
@@ -70,29 +70,29 @@ class RunEvidence:
         """Return the evidence of the failed eval with this printed path, or the reason why there is no evidence."""
         eval = self._evals.get(path)
         try:
-            found = await self._found(eval) if eval else None
+            evidence = await self._load(eval) if eval else None
         except EvalscribeError as error:
             return error.text(flag)
-        if isinstance(found, Evidence):
-            return found
-        return f"{path}: {found.reason}" if found else NOWHERE
+        if isinstance(evidence, Evidence):
+            return evidence
+        return f"{path}: {evidence.reason}" if evidence else NOWHERE
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
         """Return a warning if the report was made from evidence with another content id."""
         if not digest or self._read_from_elsewhere or len(self.run.failures) > MANY:
             return ()
         try:
-            found = [await self._found(eval) for eval in self.run.failures]
+            items = [await self._load(eval) for eval in self.run.failures]
         except EvalscribeError:
             return ()  # The check of the quotations reports what is missing.
-        digests = sorted(summarise_evidence(one).digest for one in found if one)
-        here = content_id(digests)[: len("sha256:") + 8]
-        if None in found or here == digest:
+        digests = sorted(summarise_evidence(item).digest for item in items if item)
+        current_digest = content_id(digests)[: len("sha256:") + 8]
+        if None in items or current_digest == digest:
             return ()
-        what = f"made from evidence {digest}, but compared with {here}: the evidence or this line has changed"
+        what = f"made from evidence {digest}, but compared with {current_digest}: the evidence or this line has changed"
         return (LineProblem(1, "warning", what),)
 
-    async def _found(self, eval: Eval) -> Evidence | UnreadableEvidence | None:
+    async def _load(self, eval: Eval) -> Evidence | UnreadableEvidence | None:
         stored = self._store.get_evidence(self.run.id, eval.id) if self._store else None
         if self._source is None or isinstance(stored, Evidence):
             return stored
@@ -125,11 +125,11 @@ class EvidenceFinder:
         self._fetch = fetch
         self._folders = (*evidence, snapshot_folder())
         self._sources: list[RunSource] = []
-        self._opened = AsyncExitStack()
+        self._exit_stack = AsyncExitStack()
         self._runs: dict[int, Run] = {}
         self.store: AnalysisStore | None = None
         """None if there is no store, or if the store cannot be opened."""
-        self._lacking = NOWHERE
+        self._missing_reason = NOWHERE
         """The reason to report if a run's evidence is in no place."""
 
     async def __aenter__(self) -> Self:
@@ -138,24 +138,28 @@ class EvidenceFinder:
             try:
                 self.store = self._workspace.store.analyses
             except EvalscribeError as error:
-                self._lacking = error.text(flag)  # not an error in a report
-        async with AsyncExitStack() as opened:
+                self._missing_reason = error.text(flag)  # not an error in a report
+        async with AsyncExitStack() as stack:
             for folder in self._folders:
                 self._sources.append(source := open_snapshot(folder, Links()))
-                opened.push_async_callback(source.close)
-            self._opened = opened.pop_all()
+                stack.push_async_callback(source.close)
+            self._exit_stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._opened.aclose()
+        await self._exit_stack.aclose()
 
     @asynccontextmanager
     async def of(self, run_id: str) -> AsyncIterator[RunEvidence | str]:
         """Yield the run's evidence, or the reason why there is none. `run_id` is the id in its printed form."""
-        *given, shipped = self._sources
-        at_hand = await self._among(given, run_id) or self._stored(run_id) or await self._among([shipped], run_id)
+        *requested, shipped = self._sources
+        at_hand = (
+            await self._in_sources(requested, run_id)
+            or self._stored(run_id)
+            or await self._in_sources([shipped], run_id)
+        )
         if at_hand or not self._fetch:
-            yield at_hand or self._lacking
+            yield at_hand or self._missing_reason
             return
         try:
             source = self._deployed(run_id)
@@ -179,7 +183,7 @@ class EvidenceFinder:
         access = self._workspace.settings.convex()
         return open_convex(access.url, access.key, run_id, Links())
 
-    async def _among(self, sources: Sequence[RunSource], run_id: str) -> RunEvidence | None:
+    async def _in_sources(self, sources: Sequence[RunSource], run_id: str) -> RunEvidence | None:
         for source in sources:
             if id(source) not in self._runs:
                 self._runs[id(source)] = await source.run()
@@ -190,9 +194,9 @@ class EvidenceFinder:
 
     def _stored(self, run_id: str) -> RunEvidence | None:
         run = self.store.get_run(run_id) if self.store else None
-        return RunEvidence(run, None, self.store) if run and (not self._fetch or self._whole(run)) else None
+        return RunEvidence(run, None, self.store) if run and (not self._fetch or self._is_complete(run)) else None
 
-    def _whole(self, run: Run) -> bool:
+    def _is_complete(self, run: Run) -> bool:
         """Return whether the store has the evidence of all failures."""
         return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
 
@@ -229,20 +233,22 @@ async def check_reports(
     """
     library = workspace.reports
     async with EvidenceFinder(workspace, evidence, fetch=fetch) as proofs:
-        files = [_named(workspace, name) for name in dict.fromkeys(names)] if names else library.all()
+        files = [_find_named(workspace, name) for name in dict.fromkeys(names)] if names else library.all()
         reports: list[CheckedReport] = []
         problems: list[Problem] = []
         runs: dict[str, str] = {}
         for file in sorted(files, key=lambda file: file.name):
             bases = _bases(library, proofs.store, file)
-            report, said = await _check(file, proofs, _shown(file.path, shown_from), bases)
+            report, line_problems = await _check(file, proofs, _printed_path(file.path, shown_from), bases)
             reports.append(report)
-            problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
-    order = sorted(set(problems), key=lambda one: (one.file, one.line, one.what))
+            problems += (
+                Problem(file=report.file, **problem._asdict()) for problem in (*line_problems, *_twice(file, runs))
+            )
+    order = sorted(set(problems), key=lambda problem: (problem.file, problem.line, problem.what))
     return CheckResult(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
 
 
-def _named(workspace: Workspace, name: str) -> ReportFile:
+def _find_named(workspace: Workspace, name: str) -> ReportFile:
     """Find a report, and replace its name by its path in the reports folder."""
     file = find_report(workspace, name)
     try:
@@ -253,12 +259,12 @@ def _named(workspace: Workspace, name: str) -> ReportFile:
 
 
 async def _check(
-    file: ReportFile, proofs: EvidenceFinder, shown: str, bases: Iterable[str]
+    file: ReportFile, proofs: EvidenceFinder, path_text: str, bases: Iterable[str]
 ) -> tuple[CheckedReport, list[LineProblem]]:
-    if not is_ours(file.text):
-        return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
+    if not is_generated(file.text):
+        return CheckedReport(file=path_text, name=file.name, ours=False), list(_free_form(file))
     page = check_page(source_of(file), file.name, _exists(file), bases)
-    checked = CheckedReport(file=shown, name=file.name, ours=True)
+    checked = CheckedReport(file=path_text, name=file.name, ours=True)
     if page.report is None:
         return checked, list(page.problems)
     count = sum(len(quotations(part)) for part in page.findings)
@@ -270,7 +276,7 @@ async def _check(
 
 def _free_form(file: ReportFile) -> Iterator[LineProblem]:
     """Check a report that a person wrote, which may have any format."""
-    yield from (one._replace(level="warning") for one in markers(file.text))
+    yield from (problem._replace(level="warning") for problem in markers(file.text))
     try:
         read_report(file.text, file.name, file.data)
     except DataError as error:
@@ -282,14 +288,14 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     """Return a function that checks whether a file exists, by its path relative to the root of `file.name`."""
     root = file.path.parents[file.name.count("/")]
 
-    def there(name: str) -> bool:
+    def exists(name: str) -> bool:
         try:
             target = (root / name).resolve()
             return target.is_relative_to(root.resolve()) and target.exists()
         except (OSError, ValueError, RuntimeError):
             return False
 
-    return there
+    return exists
 
 
 def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFile) -> Iterator[str]:
@@ -312,11 +318,11 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
         for entry, part in zip(report.entries, page.findings, strict=True):
             quoted = quotations(part)
             logs = proof_documents(report.proofs, entry.paths)
-            said = await _best(proof, entry, quoted, part.line, logs) if quoted else []
-            if isinstance(said, str):
-                unread.append(said)
+            result = await _best(proof, entry, quoted, part.line, logs) if quoted else []
+            if isinstance(result, str):
+                unread.append(result)
             else:
-                wrong += said
+                wrong += result
         wrong += await proof.other_than(report.evidence)
         return wrong, f"in part, {unread[0]}" if unread else None
 
@@ -340,8 +346,8 @@ async def _best(
         if isinstance(evidence, str):
             reason = evidence
             continue
-        whole = evidence.model_copy(update={"documents": (*evidence.documents, *logs)})
-        wrong = list(compare_quotation(quoted, whole))
+        with_logs = evidence.model_copy(update={"documents": (*evidence.documents, *logs)})
+        wrong = list(compare_quotation(quoted, with_logs))
         best = wrong if best is None or len(wrong) < len(best) else best
         if not best:
             break
@@ -355,12 +361,12 @@ def _twice(file: ReportFile, runs: dict[str, str]) -> Iterator[LineProblem]:
 
 
 def _notes(reports: Iterable[CheckedReport]) -> Iterator[str]:
-    why: Mapping[str, int] = Counter(one.not_compared for one in reports if one.not_compared)
+    why: Mapping[str, int] = Counter(report.not_compared for report in reports if report.not_compared)
     for reason, count in why.items():
         yield f"The quotations of {prose.pluralise(count, 'report')} were not compared with the evidence: {reason}"
 
 
-def _shown(path: Path, base: Path) -> str:
+def _printed_path(path: Path, base: Path) -> str:
     try:
         return path.resolve().relative_to(base.resolve()).as_posix()
     except ValueError:

@@ -67,16 +67,18 @@ def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: Label
         read: Parses a version.
         about: Facts shared by all labels.
     """
-    known: dict[str, tuple[VersionLabels, ...]] = {}
+    states: dict[str, tuple[VersionLabels, ...]] = {}
     latest: tuple[VersionLabels, ...] = ()
     order = {version.commit: number for number, version in enumerate(versions)}
     for version in versions:
-        before = tuple(state for commit in version.before for state in known.get(commit, ()))
+        before = tuple(state for commit in version.before for state in states.get(commit, ()))
         page = version_page(version, about.report)
-        said = read(page) if page else None
-        latest = known[version.commit] = before if said is None else (_state(version, said, before, about, order),)
-    held = [labels for state in latest[:1] for labels in state.labels.values()]
-    return tuple(label for labels in held for label in labels)
+        analysis = read(page) if page else None
+        latest = states[version.commit] = (
+            before if analysis is None else (_state(version, analysis, before, about, order),)
+        )
+    labels_by_eval = [labels for state in latest[:1] for labels in state.labels.values()]
+    return tuple(label for labels in labels_by_eval for label in labels)
 
 
 def version_page(version: FileVersion, name: str) -> PageSource | None:
@@ -85,10 +87,14 @@ def version_page(version: FileVersion, name: str) -> PageSource | None:
 
 
 def _state(
-    version: FileVersion, said: Analysis, before: Sequence[VersionLabels], about: LabelOrigin, order: Mapping[str, int]
+    version: FileVersion,
+    analysis: Analysis,
+    before: Sequence[VersionLabels],
+    about: LabelOrigin,
+    order: Mapping[str, int],
 ) -> VersionLabels:
-    findings = {finding.eval: finding for finding in said.findings}
-    state = VersionLabels(revision=said.revision, findings=findings, labels={}, hinted={})
+    findings = {finding.eval: finding for finding in analysis.findings}
+    state = VersionLabels(revision=analysis.revision, findings=findings, labels={}, hinted={})
     hinted = {eval: by for eval, finding in findings.items() if (by := _hinted(version, state, finding, before))}
     givers = hinted if any(_rewritten(old, state) for old in before) else {}
     labels = {
@@ -127,17 +133,17 @@ def _labels(
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
     )
-    known = _said_before(before, now.eval)
-    held = {label.email: label for label in earlier}
-    if not any(_carried(old, state, now.eval, known) for old in before):
-        held.pop(version.email, None)
-        held[version.email] = _new(version, now, known, about)
-    elif all(label.label != now.classification for label in held.values()):  # a merge took the other label
-        held |= {label.email: label for label in earlier if label.label == now.classification}
-    return tuple(_now(label, now) for label in held.values())
+    earlier_lines = _earlier_reviewer_lines(before, now.eval)
+    by_email = {label.email: label for label in earlier}
+    if not any(_carried(old, state, now.eval, earlier_lines) for old in before):
+        by_email.pop(version.email, None)
+        by_email[version.email] = _new(version, now, earlier_lines, about)
+    elif all(label.label != now.classification for label in by_email.values()):  # a merge took the other label
+        by_email |= {label.email: label for label in earlier if label.label == now.classification}
+    return tuple(_now(label, now) for label in by_email.values())
 
 
-def _carried(old: VersionLabels, new: VersionLabels, eval: str, known: Collection[str]) -> bool:
+def _carried(old: VersionLabels, new: VersionLabels, eval: str, earlier_lines: Collection[str]) -> bool:
     """Return whether a version only repeats an earlier correction, as after a newer analysis or an unrelated edit."""
     was, now = old.findings.get(eval), new.findings[eval]
     if was is None or not was.by_person or was.classification != now.classification:
@@ -145,7 +151,7 @@ def _carried(old: VersionLabels, new: VersionLabels, eval: str, known: Collectio
     rewritten = _rewritten(old, new)
     if rewritten and _judge_came_over(was, now) and not _lines(was):
         return True  # evalscribe wrote the line that says so
-    return (was.cause_kind == now.cause_kind or rewritten) and all(_bare(line) in known for line in _lines(now))
+    return (was.cause_kind == now.cause_kind or rewritten) and all(_bare(line) in earlier_lines for line in _lines(now))
 
 
 def _rewritten(old: VersionLabels, new: VersionLabels) -> bool:
@@ -162,9 +168,9 @@ def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
     return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
 
 
-def _new(version: FileVersion, now: FindingSummary, known: Collection[str], about: LabelOrigin) -> HumanLabel:
+def _new(version: FileVersion, now: FindingSummary, earlier_lines: Collection[str], about: LabelOrigin) -> HumanLabel:
     assert now.classification is not None
-    note = "\n".join(line for line in _lines(now) if _bare(line) not in known)
+    note = "\n".join(line for line in _lines(now) if _bare(line) not in earlier_lines)
     return HumanLabel(
         run=about.run,
         provider=about.provider,
@@ -199,13 +205,13 @@ def judge_facts(finding: FindingSummary) -> dict[str, Any]:
 def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
     """Return a label with `in_force` as in the current report, and without note lines that people have removed."""
     in_force = label.label == now.classification
-    there = set(map(_bare, _lines(now)))
-    kept = [line for line in (label.note or "").split("\n") if _bare(line) in there]
-    note = "\n".join(kept) or None if in_force else label.note
+    current_lines = set(map(_bare, _lines(now)))
+    note_lines = [line for line in (label.note or "").split("\n") if _bare(line) in current_lines]
+    note = "\n".join(note_lines) or None if in_force else label.note
     return label.model_copy(update={"in_force": in_force, "note": note})
 
 
-def _said_before(before: Iterable[VersionLabels], eval: str) -> frozenset[str]:
+def _earlier_reviewer_lines(before: Iterable[VersionLabels], eval: str) -> frozenset[str]:
     """Return the eval's `Reviewer:` lines in earlier versions, without characters that a formatter may change."""
     return frozenset(_bare(line) for old in before if eval in old.findings for line in _lines(old.findings[eval]))
 
@@ -222,16 +228,16 @@ def _judged(finding: FindingSummary) -> Classification | None:
     return finding.judge.classification if finding.judge else None
 
 
-def run_of(said: Analysis, name: str) -> str:
+def run_of(analysis: Analysis, name: str) -> str:
     """Return the run id that the report states, else the id in its file name, which may be shortened."""
-    return said.run.id or PurePosixPath(name).stem.partition("_")[0]
+    return analysis.run.id or PurePosixPath(name).stem.partition("_")[0]
 
 
-def corrections_by_eval(said: Analysis) -> dict[str, tuple[object, ...]]:
+def corrections_by_eval(analysis: Analysis) -> dict[str, tuple[object, ...]]:
     """Return people's corrections by eval: label, kind of cause, and `Reviewer:` lines."""
     return {
         finding.eval: (finding.classification, finding.cause_kind, _lines(finding))
-        for finding in said.findings
+        for finding in analysis.findings
         if finding.by_person
     }
 
@@ -266,10 +272,10 @@ def write_label(
         label_line += 1
     elif new != labels_of(entry):
         page[place.label_line] = LABEL_ON_LINE.sub(lambda _: bold(new), old, count=1)
-    said = _said(entry, new, one_line(redact(note or "")))
-    if said and said not in place.reviewer:
+    statement = _reviewer_statement(entry, new, one_line(redact(note or "")))
+    if statement and statement not in place.reviewer:
         after = max((label_line, *(line for line in place.reviewer_lines if line < label_line + 20)))
-        page.insert_after(after, f"Reviewer: {said}", apart=True)
+        page.insert_after(after, f"Reviewer: {statement}", apart=True)
     return page.text
 
 
@@ -295,31 +301,31 @@ def _entry(source: PageSource, n: int) -> ReportEntry:
     """Return finding `n`. Raises `DataError` if the report has no finding with this number."""
     entries = _entries(source)
     if not 0 < n <= len(entries):
-        there = f"findings are 1 to {len(entries)}" if entries else "there are none"
-        raise DataError(f"the report has no finding {n}; {there}")
+        available = f"findings are 1 to {len(entries)}" if entries else "there are none"
+        raise DataError(f"the report has no finding {n}; {available}")
     return entries[n - 1]
 
 
-def _finding_number(source: PageSource, named: str) -> int:
+def _finding_number(source: PageSource, finding: str) -> int:
     """Return the number of a finding named by its number, or by its eval's path, task or bare name."""
-    if named.isdecimal():
-        return int(named)
+    if finding.isdecimal():
+        return int(finding)
     entries = _entries(source)
     names = [{name for eval in entry.evals for name in _names(eval.path)} for entry in entries]
-    found = [n for n, known in enumerate(names, 1) if named in known]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"{named!r} is in findings {join_first(list(map(str, found)), 5)}; give the number of one")
+    numbers = [n for n, entry_names in enumerate(names, 1) if finding in entry_names]
+    if len(numbers) == 1:
+        return numbers[0]
+    if numbers:
+        raise UsageError(f"{finding!r} is in findings {join_first(list(map(str, numbers)), 5)}; give the number of one")
     raise NotFoundError(
-        f"the report has no finding about {named[:80]!r}; {nearest(named, sorted(set().union(*names)))}"
+        f"the report has no finding about {finding[:80]!r}; {nearest(finding, sorted(set().union(*names)))}"
     )
 
 
 def _names(path: str) -> Iterator[str]:
     """Yield an eval's path and name, with and without the trial."""
-    for whole in (path, TRIAL.sub("", path)):
-        yield from (whole, whole.rpartition("/")[2])
+    for candidate in (path, TRIAL.sub("", path)):
+        yield from (candidate, candidate.rpartition("/")[2])
 
 
 def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> CauseKind | None:
@@ -330,7 +336,7 @@ def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> 
     return old.kind if old.classification == label or label not in SURE else None
 
 
-def _said(entry: ReportEntry, new: PageLabel, note: str) -> str | None:
+def _reviewer_statement(entry: ReportEntry, new: PageLabel, note: str) -> str | None:
     """Return the text of the `Reviewer:` line; None if the page already shows that a person gave this label."""
     if note:
         return _harmless(note)
@@ -399,13 +405,13 @@ class LabelWritten(Frozen):
 def correct_label(
     workspace: Workspace,
     name: str,
-    named: str,
+    finding: str,
     label: Classification,
     *,
     kind: CauseKind | None = None,
     note: str | None = None,
 ) -> LabelWritten:
-    """Write a person's label for a finding into the report. `named` is the finding's number or its eval.
+    """Write a person's label for a finding into the report. `finding` is the finding's number or its eval.
 
     Raises:
         NotFoundError: The report does not exist, or it has no finding about this eval.
@@ -415,7 +421,7 @@ def correct_label(
     file, library = find_report(workspace, name), workspace.reports
     below = name_of(library, file)
     source = PageSource(name=below, text=text_of(file), data=file.data)
-    n = _finding_number(source, named)
+    n = _finding_number(source, finding)
     new = write_label(source, n, label, kind=kind, note=note)
     if new != source.text:
         library.write(below, new)

@@ -43,10 +43,10 @@ def read_data(text: str, name: str) -> Analysis:
         analysis = Analysis.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
+        location = ".".join(map(str, first["loc"]))
         conflict = "<<<<<<<" in text and ">>>>>>>" in text
         problem = (
-            "has conflict markers of git: resolve the merge first" if conflict else f"{where} {first['msg']}".strip()
+            "has conflict markers of git: resolve the merge first" if conflict else f"{location} {first['msg']}".strip()
         )
         raise DataError(f"{file}: {problem}") from None
     if analysis.kind != REPORT_KIND:
@@ -68,13 +68,15 @@ def report_from_analysis(analysis: Analysis) -> Report:
             agreement=analysis.agreement,
             evidence=analysis.evidence or "",
             earlier=analysis.earlier,
-            entries=tuple(_entry(list(members)) for _, members in groupby(analysis.findings, lambda one: one.n)),
-            patterns=tuple(Pattern(**one.model_dump()) for one in analysis.patterns),
+            entries=tuple(
+                _entry(list(members)) for _, members in groupby(analysis.findings, lambda finding: finding.n)
+            ),
+            patterns=tuple(Pattern(**pattern.model_dump()) for pattern in analysis.patterns),
             resolved=analysis.resolved,
-            follow_ups=tuple(FollowUp(**one.model_dump()) for one in analysis.follow_ups),
+            follow_ups=tuple(FollowUp(**follow_up.model_dump()) for follow_up in analysis.follow_ups),
             proofs=analysis.proofs,
             incomplete_evals=analysis.incomplete_evals,
-            recommendations=tuple(Recommendation(**one.model_dump()) for one in analysis.recommendations),
+            recommendations=tuple(Recommendation(**item.model_dump()) for item in analysis.recommendations),
             actions_taken=analysis.actions_text or "",
             notes=analysis.notes,
         )
@@ -93,54 +95,56 @@ def _entry(members: list[FindingSummary]) -> ReportEntry:
 
 
 def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
-    one = members[0]
-    seen, across = one.recurrence, one.across
+    first = members[0]
+    recurrence, across = first.recurrence, first.across
     more = max(0, across.failing - 1 - len(across.alike)) if across else 0
     return ReportEntry(
         evals=tuple(EvalRef(path=member.eval, url=member.url) for member in members),
-        step=one.step,
-        classification=one.classification,
-        cause=one.cause,
-        cause_kind=one.cause_kind,
-        uncertain=bool(one.uncertain),
-        basis=one.basis,
-        contradicted=JudgeLabel(**one.contradicted.model_dump()) if one.contradicted else None,
-        judge=JudgeLabel(**one.judge.model_dump()) if one.judge else None,
-        why=one.why or "",
-        error=one.error or "",
-        reasoning=one.reasoning or one.unclassified or "",
-        recurrence=Recurrence(**seen.model_dump()) if seen else Recurrence(),
+        step=first.step,
+        classification=first.classification,
+        cause=first.cause,
+        cause_kind=first.cause_kind,
+        uncertain=bool(first.uncertain),
+        basis=first.basis,
+        contradicted=JudgeLabel(**first.contradicted.model_dump()) if first.contradicted else None,
+        judge=JudgeLabel(**first.judge.model_dump()) if first.judge else None,
+        why=first.why or "",
+        error=first.error or "",
+        reasoning=first.reasoning or first.unclassified or "",
+        recurrence=Recurrence(**recurrence.model_dump()) if recurrence else Recurrence(),
         across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
-        trials=one.trials,
-        scored=one.scored,
-        never_passed=one.never_passed,
-        message=one.message,
-        first_mistake=one.first_mistake,
-        missing=one.missing or "",
-        snippets=snippets([Citation(**citation.model_dump()) for citation in one.citations], one.error or ""),
-        reviewer=_statements(one),
-        notes=one.notes,
+        trials=first.trials,
+        scored=first.scored,
+        never_passed=first.never_passed,
+        message=first.message,
+        first_mistake=first.first_mistake,
+        missing=first.missing or "",
+        snippets=snippets([Citation(**citation.model_dump()) for citation in first.citations], first.error or ""),
+        reviewer=_statements(first),
+        notes=first.notes,
     )
 
 
 def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
     """Return the document updated with the report's corrections, notes and actions."""
-    known = {finding.eval: finding for finding in analysis.findings}
+    findings_by_eval = {finding.eval: finding for finding in analysis.findings}
     same = ("eval_id", "category", "group", "citations")
     findings = tuple(
-        one.model_copy(update={name: getattr(known[one.eval], name) for name in same}) if one.eval in known else one
-        for one in finding_summaries(report)
+        finding.model_copy(update={name: getattr(findings_by_eval[finding.eval], name) for name in same})
+        if finding.eval in findings_by_eval
+        else finding
+        for finding in finding_summaries(report)
     )
     updated = analysis_from_report(report, findings)
     facts = {name: getattr(analysis, name) for name in OF_ONE_COMMAND}
     return updated.model_copy(update={**facts, "actions_taken": actions_in(report.actions_taken, updated)})
 
 
-def _statements(one: FindingSummary) -> tuple[str, ...]:
+def _statements(finding: FindingSummary) -> tuple[str, ...]:
     """Return the `Reviewer:` lines. A person who only confirmed the label may have left an empty line."""
-    if one.reviewer is None:
+    if finding.reviewer is None:
         return ()
-    if one.reviewer.note is not None:
-        return tuple(one.reviewer.note.split("\n"))
-    judged = one.judge.classification if one.judge else None
-    return ("",) if judged == one.classification else ()
+    if finding.reviewer.note is not None:
+        return tuple(finding.reviewer.note.split("\n"))
+    judged = finding.judge.classification if finding.judge else None
+    return ("",) if judged == finding.classification else ()

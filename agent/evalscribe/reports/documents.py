@@ -17,8 +17,8 @@ _FRONT = re.compile(r"---\nkind: evalscribe-(?!report/)[a-z]+/\d+\n(?:.*\n)*?tex
 def document(kind: str, facts: Mapping[str, object], lines: Sequence[str]) -> str:
     """Render the file. Each fact is a line of front matter with a JSON value. Empty facts are omitted."""
     body = "\n".join(lines).rstrip("\n") + "\n"
-    told = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
-    return "\n".join(["---", f"kind: {kind}", *told, f"text: {_digest(body)}", "---", body])
+    front_lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
+    return "\n".join(["---", f"kind: {kind}", *front_lines, f"text: {_digest(body)}", "---", body])
 
 
 NOT_ANSWERED = "not_answered"
@@ -40,7 +40,7 @@ def same_facts(text: str, other: str, names: Sequence[str]) -> bool:
 def not_answered(text: str) -> int:
     """Return the number of questions that the judge did not answer for this document."""
     facts = _facts(text, (NOT_ANSWERED,)) or []
-    counts = [found[1] for line in facts if (found := re.fullmatch(rf"{NOT_ANSWERED}: (\d{{1,9}})", line))]
+    counts = [match[1] for line in facts if (match := re.fullmatch(rf"{NOT_ANSWERED}: (\d{{1,9}})", line))]
     return int(counts[0]) if counts else 0
 
 
@@ -72,33 +72,33 @@ class PlacedDocument(Frozen):
 
 
 def place_document(
-    library: ReportsFolder, what: str, short: str, whole: str, text: str, same: Callable[[str], bool]
+    library: ReportsFolder, what: str, short: str, full: str, text: str, same: Callable[[str], bool]
 ) -> PlacedDocument:
-    """Write the text to `short`.md, or to `whole`.md if `short`.md is about another subject.
+    """Write the text to `short`.md, or to `full`.md if `short`.md is about another subject.
 
     Args:
         library: The reports folder.
         what: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
-        whole: Unique file name without suffix.
+        full: Unique file name without suffix.
         text: The document. It does not replace an earlier document with fewer unanswered questions.
         same: Returns True if an existing document has the same subject.
 
     Raises:
         DataError: All file names that it may use belong to pages that people edited.
     """
-    there = library.document(f"{short}.md")
-    stem = short if there is None or same(there) else whole
+    current = library.document(f"{short}.md")
+    stem = short if current is None or same(current) else full
     names = (f"{stem}.md", *(f"{stem}{f'-{n}' if n > 1 else ''}{BESIDE}.md" for n in range(1, MOST_BESIDE)))
     for number, name in enumerate(names):
-        there = library.document(name)
+        current = library.document(name)
         note = f"{names[0]} was edited and is left as it is; this {what} is beside it" if number else None
-        if there == text:
+        if current == text:
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
-        if there and is_unedited(there) and not_answered(there) < (missing := not_answered(text)):
+        if current and is_unedited(current) and not_answered(current) < (missing := not_answered(text)):
             note = f"the judge left {pluralise(missing, 'question')} unanswered this time; {name} stays as it was"
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
-        if there is None or is_unedited(there):
+        if current is None or is_unedited(current):
             path = library.write(name, text)
-            return PlacedDocument(path=path, name=name, state="updated" if there else "new", note=note)
+            return PlacedDocument(path=path, name=name, state="updated" if current else "new", note=note)
     raise DataError(f"every name for this {what} is taken by pages that people edited: {names[0]} and its alternatives")

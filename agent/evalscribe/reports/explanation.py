@@ -95,10 +95,10 @@ def _replays(finding: Finding, again: str) -> Iterator[str]:
     counts = list(proof.counts())
     for count in counts:
         yield f"  {proof.count_text(count)}"
-        shown = proof.replays[count.shown]
-        if shown.command:
-            ended = f" (exit code {shown.exit_code})" if shown.exit_code is not None else ""
-            yield f"    {shown.command}{ended}"
+        replay = proof.replays[count.shown]
+        if replay.command:
+            ended = f" (exit code {replay.exit_code})" if replay.exit_code is not None else ""
+            yield f"    {replay.command}{ended}"
     if finding.contradicted:
         verdict = finding.contradicted
         who = "The rules" if by_rules(verdict.judge) else "The judge"
@@ -134,11 +134,11 @@ def _history(finding: Finding, precedents: tuple[Precedent, ...]) -> Iterator[st
     if precedents:
         yield from ("", f"Seen: {finding.recurrence.kind}")
     for precedent in precedents:
-        said = precedent.classification or "no label"
+        label = precedent.classification or "no label"
         by = f" by {precedent.reviewer}" if precedent.reviewer else "" if precedent.by_person else ", unreviewed"
         by += ", of another version or another failure" if precedent.reviewer and not precedent.by_person else ""
         action = f"; then: {precedent.action}" if precedent.action else ""
-        yield f"  {precedent.report}: {said}{by}{action}"
+        yield f"  {precedent.report}: {label}{by}{action}"
 
 
 def _evidence(evidence: Evidence) -> Iterator[str]:

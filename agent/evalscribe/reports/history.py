@@ -59,8 +59,8 @@ class PastReport(Frozen):
 
     def is_of(self, run_id: str) -> bool:
         """Return whether this is the report of a run, judging by its content or else by its file name."""
-        said = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)
-        return any(_names(word, run_id) for word in said)
+        ids = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)
+        return any(_names(word, run_id) for word in ids)
 
     def follows(self, run_id: str) -> bool:
         """Return whether the report refers to a run as a previous one."""
@@ -68,8 +68,8 @@ class PastReport(Frozen):
 
     def action(self, finding: FindingSummary) -> str | None:
         """Return the action that was taken on a finding of this report, on one line; None without one."""
-        told = (action.text for action in self.analysis.actions_taken if finding.eval in action.evals)
-        text = next(told, None)
+        texts = (action.text for action in self.analysis.actions_taken if finding.eval in action.evals)
+        text = next(texts, None)
         return " ".join(text.split()).rstrip(".") if text else None
 
 
@@ -120,10 +120,10 @@ def _ordered(reports: Sequence[PastReport]) -> list[PastReport]:
 
 def _previous(text: str) -> tuple[str, ...]:
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
-    said = re.findall(words, text[:200_000], re.IGNORECASE)
+    ids = re.findall(words, text[:200_000], re.IGNORECASE)
     own = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
     linked = re.findall(r"\]\((?:[^()\s]*/)?([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", own[1]) if own else []
-    return tuple(dict.fromkeys([*said, *linked]))
+    return tuple(dict.fromkeys([*ids, *linked]))
 
 
 def _names(word: str, run_id: str) -> bool:
@@ -161,7 +161,7 @@ def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = Non
         for report in reports
         if not report.is_of(run.id)
         and not _later(report, run.id, own_date)
-        and not _at_one_time(report.analysis.run, run)
+        and not _overlap(report.analysis.run, run)
         and comparable(report, run.experiment)
     )
     return ReportHistory(
@@ -173,14 +173,14 @@ def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
     return report.follows(run_id) or bool(own_date and report.date and report.date > own_date)
 
 
-def _at_one_time(one: AnalyzedRun, other: Run) -> bool:
+def _overlap(past: AnalyzedRun, other: Run) -> bool:
     """Return whether one run began while the other was running, so that neither is the earlier one. This happens if a
     trial of a job is analysed by itself."""
     try:
-        starts = [datetime.fromisoformat(run.started_at or "").astimezone(UTC) for run in (one, other)]
+        starts = [datetime.fromisoformat(run.started_at or "").astimezone(UTC) for run in (past, other)]
     except (ValueError, OverflowError):  # a source that does not say when, or not in ISO 8601
         return False
-    first = one if starts[0] <= starts[1] else other
+    first = past if starts[0] <= starts[1] else other
     return max(starts) < min(starts) + timedelta(seconds=first.duration_s or 0)
 
 
@@ -190,18 +190,18 @@ def comparable(report: PastReport, experiment: str) -> bool:
     A report on several experiments lists only failures of the first one.
     """
     other = any(same_experiment(name, experiment) for name in report.other_experiments)
-    said = report.analysis.run.experiment
-    return same_experiment(said, experiment) and (said is not None or not other)
+    stated = report.analysis.run.experiment
+    return same_experiment(stated, experiment) and (stated is not None or not other)
 
 
 def _precedents(reports: Sequence[PastReport], run: Run) -> dict[str, tuple[Precedent, ...]]:
     paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
-    found: dict[str, list[Precedent]] = {}
+    by_path: dict[str, list[Precedent]] = {}
     for report in reports:
         for finding in report.analysis.findings:
             for path in paths.of(finding.eval):
-                found.setdefault(path, []).append(_precedent(report, finding, path))
-    return {path: tuple(told) for path, told in found.items()}
+                by_path.setdefault(path, []).append(_precedent(report, finding, path))
+    return {path: tuple(precedents) for path, precedents in by_path.items()}
 
 
 def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Precedent:
@@ -223,15 +223,15 @@ def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Preced
 class EvalPaths:
     """Maps eval names in earlier reports to paths of a run's evals."""
 
-    def __init__(self, run: Run, told: Iterable[str]) -> None:
-        self.here = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
-        self.known: dict[str, set[str]] = {}
+    def __init__(self, run: Run, other_paths: Iterable[str]) -> None:
+        self.paths = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
+        self.by_bare_name: dict[str, set[str]] = {}
         """Paths by bare name, in this run and in earlier reports."""
-        for path in (*self.here, *told):
+        for path in (*self.paths, *other_paths):
             if "/" in path:
-                self.known.setdefault(bare_name(_untried(path)), set()).add(_untried(path))
+                self.by_bare_name.setdefault(bare_name(_untried(path)), set()).add(_untried(path))
         self.trials: dict[str, list[str]] = {}
-        for path in self.here:
+        for path in self.paths:
             self.trials.setdefault(_untried(path), []).append(path)
 
     def of(self, name: str) -> tuple[str, ...]:
@@ -239,28 +239,28 @@ class EvalPaths:
 
         A bare name that exists in several categories matches none of them.
         """
-        if name in self.here:
+        if name in self.paths:
             return (name,)
-        return tuple(path for whole in self._whole(_untried(name)) for path in self._here(whole, name))
+        return tuple(path for task in self._task_paths(_untried(name)) for path in self._trials_of(task, name))
 
-    def _whole(self, name: str) -> Iterator[str]:
-        known = self.known.get(bare_name(name), set())
-        if name in self.trials or not known:
+    def _task_paths(self, name: str) -> Iterator[str]:
+        paths = self.by_bare_name.get(bare_name(name), set())
+        if name in self.trials or not paths:
             yield name
         elif "/" not in name:
-            yield from known if len(known) == 1 else ()
+            yield from paths if len(paths) == 1 else ()
         else:
             nested = [path for path in self.trials if path.endswith("/" + name) or name.endswith("/" + path)]
             yield nested[0] if len(nested) == 1 else name
 
-    def _here(self, whole: str, name: str) -> Sequence[str]:
+    def _trials_of(self, task: str, name: str) -> Sequence[str]:
         """Return the trial with the same number, or all trials if the earlier report does not number them."""
-        trials = self.trials.get(whole, [])
+        trials = self.trials.get(task, [])
         _, numbered, number = name.partition("#")
         if not trials:
-            return [f"{whole}#{number}" if numbered else whole]
-        same = [path for path in trials if path == f"{whole}#{number}"]
-        return same or (trials if not numbered or whole in trials else [])
+            return [f"{task}#{number}" if numbered else task]
+        same = [path for path in trials if path == f"{task}#{number}"]
+        return same or (trials if not numbered or task in trials else [])
 
 
 def _untried(path: str) -> str:
@@ -308,7 +308,7 @@ def action_outcome(
         acted_on: Fingerprint of that failure, if known.
         now: The eval's result in the later run.
     """
-    if _made_after(text, now.date):
+    if _dated_after(text, now.date):
         return "not yet seen"
     if now.failed is None:
         return "held" if now.ran else "not yet seen"
@@ -320,14 +320,14 @@ def action_outcome(
     if looks_the_same or (now.failed.classification is not None and same_failure(now.failed, then)):
         return "did not hold"
     passed = now.sighting is not None and then.step in now.sighting.passed
-    known = now.judged and then.cause is not None and then.step == now.failed.step
-    return "held" if passed or known else "not yet seen"
+    other_cause = now.judged and then.cause is not None and then.step == now.failed.step
+    return "held" if passed or other_cause else "not yet seen"
 
 
 def combine_outcomes(outcomes: Iterable[FollowUpOutcome]) -> FollowUpOutcome:
     """Combine the outcomes of several later runs. A single "did not hold" decides."""
-    said = set(outcomes)
-    return "did not hold" if "did not hold" in said else "held" if "held" in said else "not yet seen"
+    distinct = set(outcomes)
+    return "did not hold" if "did not hold" in distinct else "held" if "held" in distinct else "not yet seen"
 
 
 def without_date(text: str) -> str:
@@ -353,9 +353,9 @@ def is_complete_run(run: AnalyzedRun, listed: int) -> bool:
     return (run.failed is None or listed >= run.failed) and few_incomplete(run.total, run.incomplete)
 
 
-def _made_after(text: str, date: str | None) -> bool:
-    made = DATED.match(text)
-    return bool(made and date and made[1] > date)
+def _dated_after(text: str, date: str | None) -> bool:
+    match = DATED.match(text)
+    return bool(match and date and match[1] > date)
 
 
 def _never_came_so_far(
@@ -372,8 +372,8 @@ def _never_came_so_far(
 
 
 def _without_the_change(text: str, acted_on: FailureFingerprint | None, now: FailureFingerprint | None) -> bool:
-    known = acted_on is not None and now is not None and same_version(acted_on, now)
-    return known and OF_THE_EVAL.search(text) is not None
+    same_eval = acted_on is not None and now is not None and same_version(acted_on, now)
+    return same_eval and OF_THE_EVAL.search(text) is not None
 
 
 MAX_FOLLOW_UPS = 12
@@ -393,8 +393,8 @@ def follow_ups(
     history: ReportHistory,
     others: Sequence[ReportFile],
     findings: Iterable[Finding],
-    seen: Mapping[str, FailureFingerprint],
-    seen_in: FindRecord,
+    sightings: Mapping[str, FailureFingerprint],
+    find_record: FindRecord,
 ) -> tuple[FollowUp, ...]:
     """Return the outcomes of earlier actions in this run: the worst outcomes first, at most `MAX_FOLLOW_UPS`.
 
@@ -406,12 +406,12 @@ def follow_ups(
         history: Earlier reports on the model.
         others: Reports on any model.
         findings: Findings of the run.
-        seen: The run's failures by eval id.
-        seen_in: Looks up the failure of an eval in an earlier run.
+        sightings: The run's failures by eval id.
+        find_record: Looks up the failure of an eval in an earlier run.
     """
-    reports = _newest_first([*history.reports, *_of_others(others, run, date, history)])
+    reports = _newest_first([*history.reports, *_reports_on_other_models(others, run, date, history)])
     paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
-    here = _Here(run, date, findings, seen)
+    results = _RunResults(run, date, findings, sightings)
     settled: dict[str, str] = {}
     grouped: dict[tuple[FollowUpOutcome, str, str], list[str]] = {}
     for report in reports:
@@ -419,34 +419,36 @@ def follow_ups(
             for path in paths.of(finding.eval):
                 if settled.setdefault(path, report.name) != report.name:
                     continue
-                said = action_outcome(text, describe_finding(finding), seen_in(report, finding.eval), here.of(path))
-                if said != "not yet seen" or here.shows(path):
-                    grouped.setdefault((said, report.name, _shown(text, finding.eval)), []).append(path)
-    found = [FollowUp(report=name, text=text, evals=evals, outcome=o) for (o, name, text), evals in grouped.items()]
-    return tuple(sorted(found, key=lambda one: ORDER.index(one.outcome))[:MAX_FOLLOW_UPS])
+                outcome = action_outcome(
+                    text, describe_finding(finding), find_record(report, finding.eval), results.of(path)
+                )
+                if outcome != "not yet seen" or results.shows(path):
+                    grouped.setdefault((outcome, report.name, _action_text(text, finding.eval)), []).append(path)
+    outcomes = [FollowUp(report=name, text=text, evals=evals, outcome=o) for (o, name, text), evals in grouped.items()]
+    return tuple(sorted(outcomes, key=lambda item: ORDER.index(item.outcome))[:MAX_FOLLOW_UPS])
 
 
-class _Here:
+class _RunResults:
     """Results of the run's evals."""
 
     def __init__(
-        self, run: Run, date: str, findings: Iterable[Finding], seen: Mapping[str, FailureFingerprint]
+        self, run: Run, date: str, findings: Iterable[Finding], sightings: Mapping[str, FailureFingerprint]
     ) -> None:
-        self.run, self.date, self.seen = run, date, seen
+        self.run, self.date, self.sightings = run, date, sightings
         self.failing = {eval.path: (eval.id, finding) for finding in findings for eval in finding.evals}
-        self.whole = len(run.failures) >= run.failed and few_incomplete(run.total, run.incomplete)
+        self.complete = len(run.failures) >= run.failed and few_incomplete(run.total, run.incomplete)
 
     def shows(self, path: str) -> bool:
         """Return whether the eval fails in this run, after it reached the model's work."""
-        sighting = self.seen.get(self.failing[path][0]) if path in self.failing else None
+        sighting = self.sightings.get(self.failing[path][0]) if path in self.failing else None
         return path in self.failing and (sighting is None or sighting.judged)
 
     def of(self, path: str) -> LaterRun:
         if path not in self.failing:
-            ran = self.whole and (self.run.evals is None or path in self.run.evals)
+            ran = self.complete and (self.run.evals is None or path in self.run.evals)
             return LaterRun(self.date, None, ran=ran)
         eval_id, finding = self.failing[path]
-        verdict, sighting = finding.judged, self.seen.get(eval_id)
+        verdict, sighting = finding.judged, self.sightings.get(eval_id)
         if verdict is None:
             return LaterRun(
                 self.date, FailureDescription(finding.step, None, None, None), judged=False, sighting=sighting
@@ -458,22 +460,24 @@ class _Here:
         return LaterRun(self.date, failed, judged=judged, sighting=sighting)
 
 
-def _of_others(files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory) -> Iterator[PastReport]:
+def _reports_on_other_models(
+    files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory
+) -> Iterator[PastReport]:
     """Yield reports on other models that have actions and an earlier date; the order within a day is unknown."""
     acted = [file for file in files if NOTHING_DONE not in file.text]
     folder = (
         PurePosixPath(history.folder).parts if history.folder is not None else model_folder(run.provider, run.model)
     )
     reports, _ = past_reports(acted, folder)
-    known = {report.name for report in history.reports}
+    names = {report.name for report in history.reports}
     for report in reports:
-        told_run = report.analysis.run
+        past_run = report.analysis.run
         own = (
             not report.name.startswith("../")
-            or report.name in known
+            or report.name in names
             or (
-                told_run.model
-                and same_model(told_run.provider or run.provider, told_run.model, run.provider, run.model)
+                past_run.model
+                and same_model(past_run.provider or run.provider, past_run.model, run.provider, run.model)
             )
         )
         if not own and report.date and report.date < date and comparable(report, run.experiment):
@@ -493,32 +497,32 @@ def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
                 yield " ".join(action.text.split()).rstrip("."), failures[eval]
 
 
-def _shown(text: str, eval: str) -> str:
+def _action_text(text: str, eval: str) -> str:
     """Return the action without the date at its start, and without the evals and the commit at its end."""
     text = COMMIT.sub("", without_date(text))
     start = text.rfind(" (")
     text = text[:start] if text.endswith(")") and eval in text[start:] else text
-    return text if len(text) <= LONGEST else f"{_whole_spans(text[: LONGEST - 1]).rstrip()}…"
+    return text if len(text) <= LONGEST else f"{_without_open_span(text[: LONGEST - 1]).rstrip()}…"
 
 
-def _whole_spans(text: str) -> str:
+def _without_open_span(text: str) -> str:
     """Remove an incomplete code span at the end of a text."""
     return text[: text.rindex("`")] if text.count("`") % 2 else text
 
 
 def stored_records(store: "AnalysisStore", run: Run) -> tuple[FailureFingerprint, ...]:
     """Return the fingerprint of each failure of a stored run. Missing or outdated ones are computed from evidence."""
-    known = store.sightings(run.id)
-    if len(known) == len(run.failures) and all(one.method == RECORD_VERSION for one in known):
-        return known
-    made = tuple(
+    stored = store.sightings(run.id)
+    if len(stored) == len(run.failures) and all(record.method == RECORD_VERSION for record in stored):
+        return stored
+    records = tuple(
         failure_record(
             run, store.get_evidence(run.id, eval.id) or UnreadableEvidence(eval=eval, reason="not in the store")
         )
         for eval in run.failures
     )
-    store.put_sightings(run.id, made)
-    return made
+    store.put_sightings(run.id, records)
+    return records
 
 
 def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
@@ -527,16 +531,16 @@ def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
 
 def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
     """Collect failures of the same evals in other stored runs of the experiment. Runs are loaded one at a time."""
-    wanted = {sighting.eval for sighting in mine}
+    evals = {sighting.eval for sighting in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)
     for other in stored_runs(store):
         if other.id == run.id or not other.experiment or not same_experiment(other.experiment, run.experiment):
             continue
         clean.extend(complete_runs(other))
-        for one in stored_records(store, other):
-            if one.eval in wanted:
-                failures[one.eval].append(compact_failure(one))
+        for record in stored_records(store, other):
+            if record.eval in evals:
+                failures[record.eval].append(compact_failure(record))
     return OtherRuns(failures, clean)
 
 
@@ -549,15 +553,15 @@ class StoredRecords:
         self._runs: dict[str, dict[str, FailureFingerprint]] = {}
 
     def __call__(self, report: PastReport, eval: str) -> FailureFingerprint | None:
-        named = eval.partition("#")[0]
-        known = (run_id for run_id in self._ids if report.is_of(run_id))
-        return next((one for run_id in known if (one := self._of(run_id).get(named))), None)
+        path = eval.partition("#")[0]
+        run_ids = (run_id for run_id in self._ids if report.is_of(run_id))
+        return next((record for run_id in run_ids if (record := self._of(run_id).get(path))), None)
 
     def _of(self, run_id: str) -> dict[str, FailureFingerprint]:
         if run_id not in self._runs:
             run = self._store.get_run(run_id) if self._store else None
-            found = stored_records(self._store, run) if self._store and run else ()
-            self._runs[run_id] = {one.eval: one for one in found}
+            records = stored_records(self._store, run) if self._store and run else ()
+            self._runs[run_id] = {record.eval: record for record in records}
         return self._runs[run_id]
 
 
@@ -568,9 +572,9 @@ def follow_up_actions(
     date: str,
     history: ReportHistory,
     findings: Iterable[Finding],
-    seen: Iterable[FailureFingerprint],
+    sightings: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
     """Return the outcomes, in a run analysed on this date, of actions taken after earlier reports on any model."""
-    known = {one.eval_id: one for one in seen}
+    by_id = {sighting.eval_id: sighting for sighting in sightings}
     others = tuple(library.all())
-    return follow_ups(run, history.date or date, history, others, findings, known, StoredRecords(store))
+    return follow_ups(run, history.date or date, history, others, findings, by_id, StoredRecords(store))

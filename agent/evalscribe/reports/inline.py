@@ -74,8 +74,8 @@ def cell(text: str) -> str:
 def ranges(numbers: Sequence[int]) -> str:
     """Render numbers, with three or more consecutive numbers as a range: `1–3, 7, 8`."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
-    shown = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
-    return ", ".join(chain.from_iterable(shown))
+    parts = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
+    return ", ".join(chain.from_iterable(parts))
 
 
 def row(*cells: str) -> str:
@@ -84,10 +84,10 @@ def row(*cells: str) -> str:
 
 def render_references(paths: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
     """Return the numbers of the entries whose evals are all in `paths`, and the other paths, in the entries' order."""
-    left = dict.fromkeys(paths)
+    requested = dict.fromkeys(paths)
     references = []
     for number, entry in enumerate(entries, 1):
-        meant = [path for path in entry.paths if path in left]
-        references += [str(number)] if len(meant) == len(entry.evals) else [printed_path(path) for path in meant]
+        matches = [path for path in entry.paths if path in requested]
+        references += [str(number)] if len(matches) == len(entry.evals) else [printed_path(path) for path in matches]
     reported = {path for entry in entries for path in entry.paths}
-    return references + [printed_path(path) for path in left if path not in reported]
+    return references + [printed_path(path) for path in requested if path not in reported]

@@ -75,8 +75,8 @@ def kind_in_force(
     if label.kind or kind not in NOT_THE_MODEL:
         return label.kind or kind
     corrected = judge is None or judge.classification != label.classification
-    taken_out = written.kind == kind if written else corrected
-    return KIND_OF.get(label.classification) if taken_out else kind
+    was_removed = written.kind == kind if written else corrected
+    return KIND_OF.get(label.classification) if was_removed else kind
 
 
 def step_name(step: str | None) -> str:
@@ -101,14 +101,14 @@ def trials(entry: ReportEntry) -> list[int]:
 def split_reviewer(text: str) -> tuple[list[str], list[str]]:
     """Return the lines before the first `Reviewer:`, and the text after each `Reviewer:` on one line."""
     own: list[str] = []
-    said: list[list[str]] = []
+    statements: list[list[str]] = []
     for line in text.split("\n"):
         match = _REVIEWER.match(line.strip())
         if match:
             name = match["name"] or match["plain"]
-            said.append([(f"{name}: " if name else "") + line.strip()[match.end() :]])
-        elif said:
-            said[-1].append(line)
+            statements.append([(f"{name}: " if name else "") + line.strip()[match.end() :]])
+        elif statements:
+            statements[-1].append(line)
         else:
             own.append(line)
-    return own, [" ".join(lines) for lines in said]
+    return own, [" ".join(lines) for lines in statements]

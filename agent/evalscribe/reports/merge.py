@@ -109,19 +109,19 @@ def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> t
     A group is split if its evals have different corrections, so that each part gets its own.
     """
     last = by_path(written)
-    known = {path: entry for path, entry in by_path(old).items() if _edited(entry, last.get(path))}
-    divided = (part for entry in entries for part in _parts(entry, known))
-    return tuple(_corrected(part, known.get(part.paths[0]), last.get(part.paths[0])) for part in divided)
+    edited = {path: entry for path, entry in by_path(old).items() if _edited(entry, last.get(path))}
+    divided = (part for entry in entries for part in _parts(entry, edited))
+    return tuple(_corrected(part, edited.get(part.paths[0]), last.get(part.paths[0])) for part in divided)
 
 
 def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
     """Yield notes with people's labels and notes on evals that no longer fail."""
-    here = {path for entry in entries for path in entry.paths}
+    paths = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
-        if (entry.reviewed or entry.notes) and not here.intersection(entry.paths):
+        if (entry.reviewed or entry.notes) and not paths.intersection(entry.paths):
             label = entry.classification or "not classified"
-            said = [*(f"Reviewer: {text}" for text in entry.reviewer), *entry.notes]
-            text = "\n\n".join((f"No longer among the failures: {', '.join(entry.paths)} ({label}).", *said))
+            parts = [*(f"Reviewer: {text}" for text in entry.reviewer), *entry.notes]
+            text = "\n\n".join((f"No longer among the failures: {', '.join(entry.paths)} ({label}).", *parts))
             yield ReportNote(section="findings", text=text)
 
 
@@ -133,10 +133,10 @@ def _edited(entry: ReportEntry, written: ReportEntry | None) -> bool:
     return entry.reviewed or bool(entry.notes) or (written is not None and entry != written)
 
 
-def _parts(entry: ReportEntry, known: Mapping[str, ReportEntry]) -> Iterator[ReportEntry]:
-    """Split the entry if its evals belong to different `known` entries."""
-    order = {id(old): number for number, old in enumerate(known.values())}
-    of = {ref: order[id(known[ref.path])] if ref.path in known else -1 for ref in entry.evals}
+def _parts(entry: ReportEntry, entries_by_path: Mapping[str, ReportEntry]) -> Iterator[ReportEntry]:
+    """Split the entry if its evals belong to different entries of `entries_by_path`."""
+    order = {id(old): number for number, old in enumerate(entries_by_path.values())}
+    of = {ref: order[id(entries_by_path[ref.path])] if ref.path in entries_by_path else -1 for ref in entry.evals}
     for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
         yield entry.part(tuple(refs))
 
@@ -175,14 +175,14 @@ def numbered(
 
     Ids in `actions`, the section `Actions taken`, are not given to other recommendations.
     """
-    kept = _continued(new, old)
-    known = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
-    number = max(map(int, known), default=0)
+    ids = _continued(new, old)
+    numbers = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
+    number = max(map(int, numbers), default=0)
     result = []
     for at, item in enumerate(new):
-        if item.id is not None and at not in kept:
+        if item.id is not None and at not in ids:
             number += 1
-        result.append(item if item.id is None else replaced(item, id=kept.get(at) or f"R{number}"))
+        result.append(item if item.id is None else replaced(item, id=ids.get(at) or f"R{number}"))
     return tuple(result)
 
 
@@ -194,11 +194,11 @@ def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> 
         for other in old
         if item.id is not None and other.id is not None
     )
-    kept: dict[int, str] = {}
+    ids: dict[int, str] = {}
     for likeness, at, id_ in sorted(pairs, reverse=True):
-        if likeness > 0 and -at not in kept and id_ not in kept.values():
-            kept[-at] = id_
-    return kept
+        if likeness > 0 and -at not in ids and id_ not in ids.values():
+            ids[-at] = id_
+    return ids
 
 
 def _likeness(item: Recommendation, other: Recommendation) -> float:
@@ -276,71 +276,71 @@ def _read(copy: PageSource, bases: Sequence[str], which: str) -> PageEdits:
 
 def _united(copies: ReportCopies) -> Report:
     lead, other = copies.lead.report, copies.other.report
-    base, others_base = copies.lead.written, copies.other.written
+    base, other_base = copies.lead.written, copies.other.written
     entries = tuple(_entries(copies))
-    notes = (*_of_both(lead.notes, other.notes, base.notes, others_base.notes), *departed(other, entries))
+    notes = (*_of_both(lead.notes, other.notes, base.notes, other_base.notes), *departed(other, entries))
     return replaced(
         lead,
         date=min(lead.date, other.date),
         entries=entries,
         notes=tuple(dict.fromkeys(notes)),
-        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken, others_base.actions_taken),
+        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken, other_base.actions_taken),
     )
 
 
-def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
+def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], other_base: Sequence[T]) -> tuple[T, ...]:
     """Return the items of both copies, without items that a person removed from one copy, whose data still has them.
 
     The copies may have different data: an item that only one copy's data has was not removed from the other copy.
     """
-    kept = [item for item in lead if item in other or item not in others_base]
+    kept = [item for item in lead if item in other or item not in other_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
 
 
-def _actions(lead: str, other: str, base: str, others_base: str) -> str:
-    if other in (lead, others_base):
+def _actions(lead: str, other: str, base: str, other_base: str) -> str:
+    if other in (lead, other_base):
         return lead
-    if lead == base == others_base:
+    if lead == base == other_base:
         return other
-    new = [line for line in other.split("\n") if line not in (*lead.split("\n"), *others_base.split("\n"))]
+    new = [line for line in other.split("\n") if line not in (*lead.split("\n"), *other_base.split("\n"))]
     return "\n".join((lead, *new))
 
 
 def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
     """Yield the lead's entries. A group is split if people edited its evals differently in the other copy."""
-    written, known = by_path(copies.other.written), by_path(copies.other.report)
-    edited = {path: entry for path, entry in known.items() if _edited(entry, written.get(path))}
+    written, entries_by_path = by_path(copies.other.written), by_path(copies.other.report)
+    edited = {path: entry for path, entry in entries_by_path.items() if _edited(entry, written.get(path))}
     for entry in copies.lead.report.entries:
         for part in _parts(entry, edited):
             path = part.paths[0]
-            yield _entry(copies, part, known[path]) if path in known else part
+            yield _entry(copies, part, entries_by_path[path]) if path in entries_by_path else part
 
 
 def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ReportEntry:
     path = lead.paths[0]
-    base, others_base = by_path(copies.lead.written).get(path), by_path(copies.other.written).get(path)
-    labelled = other if _gave(other, others_base, base) else lead
-    if labelled is other and _gave(lead, base, others_base):
+    base, other_base = by_path(copies.lead.written).get(path), by_path(copies.other.written).get(path)
+    labelled = other if _gave(other, other_base, base) else lead
+    if labelled is other and _gave(lead, base, other_base):
         if _contradict(lead, other, base):
             raise _contradiction(copies, lead, other)
         labelled = other if base and lead.cause_kind == base.cause_kind else lead
     blank = replaced(lead, reviewer=(), notes=())
-    of_lead, of_other = base or blank, others_base or blank
-    said = (*other.reviewer, *_newer_judge_agrees(lead, other))
+    of_lead, of_other = base or blank, other_base or blank
+    reviewer = (*other.reviewer, *_newer_judge_agrees(lead, other))
     return replaced(
         lead,
         classification=labelled.classification,
         uncertain=labelled.uncertain,
         cause_kind=labelled.cause_kind,
-        reviewer=_of_both(lead.reviewer, said, of_lead.reviewer, of_other.reviewer),
+        reviewer=_of_both(lead.reviewer, reviewer, of_lead.reviewer, of_other.reviewer),
         notes=_of_both(lead.notes, other.notes, of_lead.notes, of_other.notes),
     )
 
 
-def _gave(entry: ReportEntry, base: ReportEntry | None, others_base: ReportEntry | None) -> bool:
+def _gave(entry: ReportEntry, base: ReportEntry | None, other_base: ReportEntry | None) -> bool:
     """Return whether a person gave or confirmed the label in this copy, on the page or in data that only it has."""
     edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
-    common = others_base is not None and others_base.reviewed and _same_label(entry, others_base)
+    common = other_base is not None and other_base.reviewed and _same_label(entry, other_base)
     return edited or (entry.reviewed and not common)
 
 
@@ -355,8 +355,8 @@ def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None)
 
 def _contradiction(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ConflictingEdits:
     """Return the error about contradicting labels, in which our copy is named first."""
-    said = ((copies.lead, lead), (copies.other, other))
-    ours, theirs = said if copies.ours_lead else said[::-1]
+    pairs = ((copies.lead, lead), (copies.other, other))
+    ours, theirs = pairs if copies.ours_lead else pairs[::-1]
     return ConflictingEdits(
         f"two people labelled {lead.paths[0]} differently: our copy says {_label(ours[1])}, the other "
         f"{_label(theirs[1])}; make them equal",

@@ -64,9 +64,9 @@ def parse(text: str, written: Report | None = None) -> Report:
         UnreadableReport: The page is of another kind, or a part of it cannot be parsed. The message has the line.
         ConflictingEdits: A label was edited both in the finding's heading and in the table.
     """
-    known = {path: labels.of(entry) for entry in (written.entries if written else ()) for path in entry.paths}
+    labels_by_path = {path: labels.of(entry) for entry in (written.entries if written else ()) for path in entry.paths}
     try:
-        return _OldPage(text, known).report()
+        return _OldPage(text, labels_by_path).report()
     except ValidationError as error:
         first = error.errors()[0]
         raise UnreadableReport(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", 1) from error
@@ -105,7 +105,7 @@ class _OldPage:
                 if title == ACTIONS.casefold():
                     self.actions = blocks.text_below(block, text)
                     break
-                new = next((one for name, one in _SECTIONS.items() if name.casefold() == title), None)
+                new = next((key for name, key in _SECTIONS.items() if name.casefold() == title), None)
                 own = new is None or new in self.sections  # a section that a person added
                 if new is not None and not own:
                     section = new
@@ -115,8 +115,8 @@ class _OldPage:
                 self._keep(section, [block.unquoted])
             else:
                 self.sections[section].append(block)
-        for name, one in _SECTIONS.items():
-            if one not in self.sections:
+        for name, key in _SECTIONS.items():
+            if key not in self.sections:
                 others = (block.line for block in page if block.level == 2 and block.text not in _SECTIONS)
                 raise UnreadableReport(f"the section {name!r} is missing", next(others, page[-1].end))
 
@@ -161,18 +161,18 @@ class _OldPage:
         page = self.sections["findings"]
         titles = {at: match for at, block in enumerate(page) if (match := _title(block))}
         self._keep("findings", (block.unquoted for block in page[: min(titles, default=len(page))]))
-        found: dict[int, list[Sequence[PageBlock]]] = defaultdict(list)
+        parts: dict[int, list[Sequence[PageBlock]]] = defaultdict(list)
         for (at, match), end in zip(titles.items(), [*list(titles)[1:], len(page)], strict=False):
-            found[int(match[1])].append(page[at:end])
-        for number in range(1, max((*rows, *found), default=0) + 1):
-            if len(found[number]) != 1 or number not in rows:
-                lines = [part[0].line for part in found[number]]
+            parts[int(match[1])].append(page[at:end])
+        for number in range(1, max((*rows, *parts), default=0) + 1):
+            if len(parts[number]) != 1 or number not in rows:
+                lines = [part[0].line for part in parts[number]]
                 lines += [rows[number].line] if number in rows else []
                 raise UnreadableReport(
                     f"finding {number} needs one heading `### {number}. category/name: LABEL` and one row in the table",
                     *(lines or [1]),
                 )
-            yield _entry(found[number][0], rows[number], self.written)
+            yield _entry(parts[number][0], rows[number], self.written)
 
     def _patterns(self, entries: Sequence[ReportEntry]) -> dict[str, object]:
         """Return the fields `patterns`, `follow_ups` and `resolved`."""
@@ -201,13 +201,13 @@ class _OldPage:
         for block in self.sections["recommendations"]:
             if block.kind == "heading":
                 names = RECOMMENDATION_GROUPS.items()
-                group = next((one for one, name in names if name.casefold() == block.text.strip().casefold()), None)
+                group = next((key for key, name in names if name.casefold() == block.text.strip().casefold()), None)
             if block.kind == "heading" and group:
                 continue
             if block.kind == "bullet_list" and group:
                 for item in block.items:
-                    if found := _recommendation(item, group, entries):
-                        yield found
+                    if recommendation := _recommendation(item, group, entries):
+                        yield recommendation
                     else:
                         self._keep("recommendations", [item.source])
             else:
@@ -231,8 +231,8 @@ def _run_fields(rows: Mapping[str, PageBlock], run_id: str) -> dict[str, Any]:
     how = _STATUS.fullmatch(mask_code(status))
     if names is None or counts is None or how is None:
         name = "Run" if names is None else "Result" if counts is None else "Status"
-        where = rows[name].line if name in rows else line
-        raise UnreadableReport(f"the row {name!r} is missing or has an unexpected text", where)
+        row_line = rows[name].line if name in rows else line
+        raise UnreadableReport(f"the row {name!r} is missing or has an unexpected text", row_line)
     head, url = _link(about[: names.start()])
     if inline.uncode(head) != run_id:
         raise UnreadableReport("front matter and table name different runs", 1, line)
@@ -361,7 +361,7 @@ class _Body:
                 self._item(item)
         elif block.kind in ("paragraph", "heading"):
             self._text(block, rest[0] if rest else None)
-        elif block.kind == "fence" and not self.snippets and snippets.is_ours(block):
+        elif block.kind == "fence" and not self.snippets and snippets.is_generated(block):
             self.snippets += [quoted.snippet for quoted in snippets.parse(block)]
         elif block.kind == "html_block" and _MEMBERS.match(block.text) and not self.members and rest:
             self.members = [ref for item in rest.pop(0).items for ref in _members(item)]
@@ -369,25 +369,25 @@ class _Body:
             self.notes.append(block.unquoted)
 
     def _item(self, item: PageBlock) -> None:
-        own, said = labels.split_reviewer(item.text)
+        own, statements = labels.split_reviewer(item.text)
         fact = item.text.partition(":")[0]
         if fact in _FACTS and fact not in self.facts and len(own) == 1 and item.outline:
             self.facts[fact] = (own[0].removeprefix(f"{fact}:").strip(), item.line)
-        elif own or not said or not item.outline:
+        elif own or not statements or not item.outline:
             self.notes.append(dedent(item.source))
             return
-        self.reviewer += said
+        self.reviewer += statements
         for below in item.items:
             self._item(below)
 
     def _text(self, block: PageBlock, following: PageBlock | None) -> None:
         """Use the first paragraph as the reasoning, unless a later paragraph is directly above the quotations."""
-        own, said = labels.split_reviewer(block.text)
-        if block.kind == "heading" and (own or not said):
+        own, statements = labels.split_reviewer(block.text)
+        if block.kind == "heading" and (own or not statements):
             self.notes.append(block.source)
             return
-        self.reviewer += said
-        above = following is not None and following.line == block.end + 1 and snippets.is_ours(following)
+        self.reviewer += statements
+        above = following is not None and following.line == block.end + 1 and snippets.is_generated(following)
         if own and self.reasoning and not self.snippets and above:
             self.notes.insert(0, self.reasoning)
             self.reasoning = " ".join(own)
@@ -398,13 +398,13 @@ class _Body:
 
     def fields(self) -> dict[str, object]:
         """Convert the list under the heading to fields of `ReportEntry`."""
-        found: dict[str, object] = {}
+        values: dict[str, object] = {}
         for fact, (text, line) in self.facts.items():
             try:
-                found |= _FACTS[fact](text)
+                values |= _FACTS[fact](text)
             except ValueError as error:
                 raise UnreadableReport(f"`{fact}:` is not in the form that evalscribe writes", line) from error
-        return found
+        return values
 
 
 def _members(item: PageBlock) -> Iterator[EvalRef]:
@@ -452,9 +452,9 @@ def _judge(text: str) -> dict[str, object]:
     }
 
 
-def _seen(text: str) -> dict[str, object]:
-    kind, action, where = _matched(_SEEN, text)
-    reports = _report_links(where)
+def _recurrence(text: str) -> dict[str, object]:
+    kind, action, links = _matched(_SEEN, text)
+    reports = _report_links(links)
     return {"recurrence": Recurrence(kind=cast(RecurrenceKind, kind), reports=reports, action=action or None)}
 
 
@@ -476,7 +476,7 @@ _FACTS: dict[str, Callable[[str], dict[str, object]]] = {
     "Missing": lambda text: {"missing": text},
     "Cause": _cause,
     "Judge": _judge,
-    "Seen": _seen,
+    "Seen": _recurrence,
     "Models": _across,
 }
 

@@ -82,22 +82,24 @@ def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, .
         ordered.sort(key=lambda c: (ORDER[c.role], c.role == "expected"))
     if error.endswith(NO_REASON) or error.startswith(NAMES_ONLY):
         ordered = [c for c in ordered if c.role != "log"]
-    wanted = [c for c in ordered if c.role != "log" or (error and not _repeats(c.text, error))] or ordered
+    candidates = [c for c in ordered if c.role != "log" or (error and not _repeats(c.text, error))] or ordered
     chosen: list[Snippet] = []
-    left = SNIPPET_LINES
-    for citation in wanted:
-        lines = citation.text.split("\n")[: min(MAX_LINES_OF_ONE, left)]
+    lines_left = SNIPPET_LINES
+    for citation in candidates:
+        lines = citation.text.split("\n")[: min(MAX_LINES_OF_ONE, lines_left)]
         if lines:
             chosen.append(_snippet(citation, lines))
-            left -= len(lines)
+            lines_left -= len(lines)
     return tuple(chosen)
 
 
 def _repeats(quotation: str, error: str) -> bool:
     """Return whether a line of a quotation repeats the error, ignoring punctuation, prefixes and truncation."""
-    said = _letters(CODES.sub("", error))
+    error_letters = _letters(CODES.sub("", error))
     lines = [_letters(TIMES.sub("", TAG.sub("", line))) for line in quotation.split("\n")]
-    return any(said[:COMPARED] in line or (len(line) >= SHORTEST and line[:SHORT] in said) for line in lines)
+    return any(
+        error_letters[:COMPARED] in line or (len(line) >= SHORTEST and line[:SHORT] in error_letters) for line in lines
+    )
 
 
 def _letters(text: str) -> str:
@@ -152,7 +154,9 @@ def compose_report(
         resolved=collation.resolved,
         recommendations=collation.recommendations,
         follow_ups=collation.follow_ups,
-        proofs=tuple(summarise_proof(one.proof) for found in collation.findings for one in found.each if one.proof),
+        proofs=tuple(
+            summarise_proof(member.proof) for finding in collation.findings for member in finding.each if member.proof
+        ),
     )
 
 
@@ -163,7 +167,7 @@ def _header(run: Run) -> RunHeader:
 
 def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
     if finding.joined:
-        return join_entries([_entry(one, trials) for one in finding.joined])
+        return join_entries([_entry(member, trials) for member in finding.joined])
     refs = tuple(share_field_names(EvalRef(path=eval.path, url=eval.url)) for eval in finding.evals)
     verdict = finding.verdict
     tasks = {eval.task for eval in finding.evals}
@@ -235,11 +239,13 @@ def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], 
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
     # Without a cascade the expensive model would have judged these too, so only the earlier stages are extra cost.
-    asked = (finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged))
+    earlier_usage = (
+        finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged)
+    )
     cheap = (finding.verdict.usage for finding in findings if finding.group in spared)
-    extra = sum((*asked, *cheap), Usage())
-    kept = sum(spared.values(), Estimate())
-    saved = (kept.cost_usd or 0.0) - extra.cost_usd if priced else _tokens(kept) - _tokens(extra)
+    extra = sum((*earlier_usage, *cheap), Usage())
+    avoided = sum(spared.values(), Estimate())
+    saved = (avoided.cost_usd or 0.0) - extra.cost_usd if priced else _tokens(avoided) - _tokens(extra)
     return CascadeSaving(
         decided=_decided(findings),
         unit="usd" if priced else "tokens",
@@ -274,15 +280,15 @@ def analysis_document(
     """Build the JSON document of an analysis. `findings` add ids, groups and all citations to the report's findings.
     `spent` is the usage of this command by stage.
     """
-    known = {
-        EvalRef(path=eval.path).path: (eval, one, finding.group)
+    by_path = {
+        EvalRef(path=eval.path).path: (eval, member, finding.group)
         for finding in findings
-        for one in finding.each
-        for eval in one.evals
+        for member in finding.each
+        for eval in member.evals
     }
-    enriched = (_enriched(finding, *known[finding.eval]) for finding in finding_summaries(report))
-    said = analysis_from_report(report, enriched)
-    return said.model_copy(update={"report_path": report_path, "changed": changed, "usage": spent_summary(spent)})
+    enriched = (_enriched(finding, *by_path[finding.eval]) for finding in finding_summaries(report))
+    analysis = analysis_from_report(report, enriched)
+    return analysis.model_copy(update={"report_path": report_path, "changed": changed, "usage": spent_summary(spent)})
 
 
 def spent_summary(spent: Mapping[str, Usage]) -> CostSummary:
@@ -294,10 +300,10 @@ def _printed(usage: Usage) -> dict[str, Any]:
     return usage.model_dump(include=set(UsageSummary.model_fields))
 
 
-def _enriched(said: FindingSummary, eval: Eval, finding: Finding, group: str) -> FindingSummary:
-    known: dict[str, object] = {"eval_id": eval.id, "category": eval.category, "group": group}
+def _enriched(summary: FindingSummary, eval: Eval, finding: Finding, group: str) -> FindingSummary:
+    facts: dict[str, object] = {"eval_id": eval.id, "category": eval.category, "group": group}
     if isinstance(finding.verdict, Verdict):
-        known["citations"] = tuple(
+        facts["citations"] = tuple(
             share_field_names(CitationSummary(**citation.model_dump())) for citation in finding.verdict.citations
         )
-    return share_field_names(said.model_copy(update=known))
+    return share_field_names(summary.model_copy(update=facts))

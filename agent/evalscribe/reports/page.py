@@ -54,7 +54,7 @@ LONGEST_ERROR = 140
 NEVER_PASSED = "no known trial passed"
 """Reason to look first at a task that every trial of every model failed."""
 CLOSE_SCORE = "The score is close to the threshold."
-TELLING = 25
+SHORTEST_STATEMENT = 25
 """Minimum characters of a sentence that is omitted because a quotation contains it; shorter ones match by chance."""
 ENOUGH = 60
 """Characters that are enough to recognise a part of an error."""
@@ -177,7 +177,7 @@ def _with_basis(report: Report, basis: VerdictBasis) -> tuple[int, list[int]]:
     """Return how many failures have a label with this basis that no person changed, and their findings' numbers."""
     counts = Counter[int]()
     for number, entry in enumerate(report.entries, 1):
-        counts[number] = sum(len(one.evals) for one in entry.each if one.basis == basis and not _overruled(one))
+        counts[number] = sum(len(part.evals) for part in entry.each if part.basis == basis and not _overruled(part))
     return counts.total(), [number for number, count in counts.items() if count]
 
 
@@ -190,8 +190,8 @@ def _outcome_counts(report: Report) -> Iterator[str]:
         numbers[_counted_as(entry)].append(number)
     for kind in ("model fault", "eval problem", "known gap", "outage", ""):
         if counts[kind]:
-            named = pluralise(counts[kind], _whose(kind, report)) if kind else f"{counts[kind]} undecided"
-            yield f"**{named}** ({inline.ranges(numbers[kind])})"
+            text = pluralise(counts[kind], _whose(kind, report)) if kind else f"{counts[kind]} undecided"
+            yield f"**{text}** ({inline.ranges(numbers[kind])})"
 
 
 def _whose(text: str, report: Report) -> str:
@@ -226,14 +226,14 @@ def look_first(report: Report) -> dict[str, list[int]]:
 
 def _odd_quotations(report: Report) -> str:
     """Return a sentence that counts quotations not verified at their cited place; empty without any."""
-    states = Counter(snippet.status for one in _each(report) for snippet in one.snippets)
+    states = Counter(snippet.status for part in _each(report) for snippet in part.snippets)
     words: dict[CitationStatus, str] = {"unverified": "not verified", "relocated": "found elsewhere than cited"}
     odd = [f"{states[status]} {word}" for status, word in words.items() if states[status]]
     return f"Of {pluralise(states.total(), 'quotation')}, {_and(odd)}." if odd else ""
 
 
 def _each(report: Report) -> Iterator[ReportEntry]:
-    return (one for entry in report.entries for one in entry.each)
+    return (part for entry in report.entries for part in entry.each)
 
 
 def claimed(report: Report) -> str:
@@ -250,12 +250,12 @@ def _run_table(report: Report) -> Iterator[str]:
 
 def _run_rows(report: Report) -> Iterator[tuple[str, str]]:
     run = report.run
-    named = [inline.link(inline.code(run.id), run.url), inline.name(run.provider)]
-    yield "Run", ", ".join((*named, f"experiment {inline.name(run.experiment)}", *_run_facts(report)))
+    facts = [inline.link(inline.code(run.id), run.url), inline.name(run.provider)]
+    yield "Run", ", ".join((*facts, f"experiment {inline.name(run.experiment)}", *_run_facts(report)))
     yield "Result", ", ".join(_result(report))
     steps: Counter[str] = Counter()
-    for one in _each(report):
-        steps[labels.step_name(one.step)] += len(one.evals)
+    for part in _each(report):
+        steps[labels.step_name(part.step)] += len(part.evals)
     if steps:
         yield "Failed at", ", ".join(f"{step} {count}" for step, count in steps.items())
     if rates := run.trials:
@@ -270,7 +270,7 @@ def _run_rows(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _saving(saving: CascadeSaving) -> str:
-    counts = [f"{inline.name(one.judge)} {one.evals}" for one in saving.decided]
+    counts = [f"{inline.name(item.judge)} {item.evals}" for item in saving.decided]
     if saving.decided:
         counts[0] = f"{inline.name(saving.decided[0].judge)} decided {saving.decided[0].evals}"
     spent, saved = (_amount(saving, value) for value in (saving.spent, saving.saved))
@@ -310,8 +310,8 @@ def _result(report: Report) -> Iterator[str]:
     if errors:
         yield f"{errors} error"
     if run.incomplete:
-        shown, more = report.incomplete_evals[:MOST_LINKED], len(report.incomplete_evals) - MOST_LINKED
-        names = f" ({inline.paths(shown)}{f' and {more} more' if more > 0 else ''})" if shown else ""
+        listed, more = report.incomplete_evals[:MOST_LINKED], len(report.incomplete_evals) - MOST_LINKED
+        names = f" ({inline.paths(listed)}{f' and {more} more' if more > 0 else ''})" if listed else ""
         yield f"{run.incomplete} never completed{names}"
     yield f"{run.total} in all"
 
@@ -337,9 +337,9 @@ def _deciders(report: Report) -> Iterator[str]:
     own = " with the workspace's own prompts" if report.own_prompts else ""
     if report.judges:
         yield f"{', '.join(map(inline.name, report.judges))}{own}"
-    for one in report.agreement:
-        who = "" if [one.judge] == _asked(report) else f"{inline.name(one.judge)} "
-        yield f"{who}agreed with your corrections in {one.agreed} of {one.corrections}"
+    for agreement in report.agreement:
+        who = "" if [agreement.judge] == _consulted_judges(report) else f"{inline.name(agreement.judge)} "
+        yield f"{who}agreed with your corrections in {agreement.agreed} of {agreement.corrections}"
     yield f"analysed {report.date}"
 
 
@@ -368,9 +368,9 @@ def _effect(item: Recommendation, report: Report) -> str:
 
 def _is_proved(item: Recommendation, report: Report) -> bool:
     """Return whether replays with this very change passed for each eval that it concerns."""
-    proofs = {proof.eval: [one for one in proof.replays if one.change == item.text] for proof in report.proofs}
+    proofs = {proof.eval: [replay for replay in proof.replays if replay.change == item.text] for proof in report.proofs}
     tried = [proofs.get(path, []) for path in item.evals]
-    return all(tried) and all(one.passed for each in tried for one in each)
+    return all(tried) and all(replay.passed for replays in tried for replay in replays)
 
 
 def _number(item: Recommendation) -> int:
@@ -436,7 +436,11 @@ def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
     for number, text in enumerate(texts, 1):
         for sentence in text.rest:
             numbers[sentence].append(number)
-    return {sentence: found for sentence, found in numbers.items() if len(found) > MOST_REPEATED}
+    return {
+        sentence: finding_numbers
+        for sentence, finding_numbers in numbers.items()
+        if len(finding_numbers) > MOST_REPEATED
+    }
 
 
 def _text(entry: ReportEntry) -> _Text:
@@ -447,15 +451,15 @@ def _text(entry: ReportEntry) -> _Text:
 def _shared_text(entry: ReportEntry) -> _Text:
     """Return the text that all trials of a finding share, and the further sentences of each."""
     first, *_ = entry.each
-    texts = [_own_text(one, first.snippets if one.snippets == first.snippets else ()) for one in entry.each]
+    texts = [_own_text(part, first.snippets if part.snippets == first.snippets else ()) for part in entry.each]
     summaries = {text.summary for text in texts}
-    said = [(*text.error, *text.rest) for text in texts]
-    shared = tuple(part for part in said[0] if all(part in parts for parts in said))
+    passages = [(*text.error, *text.rest) for text in texts]
+    shared = tuple(part for part in passages[0] if all(part in parts for parts in passages))
     own = [
         " ".join(
             [*([f"{text.summary}."] if len(summaries) > 1 else []), *(part for part in parts if part not in shared)]
         )
-        for text, parts in zip(texts, said, strict=True)
+        for text, parts in zip(texts, passages, strict=True)
     ]
     summary = inline_words(entry.cause or "") if len(summaries) > 1 else texts[0].summary
     return _Text(
@@ -469,19 +473,20 @@ def _shared_text(entry: ReportEntry) -> _Text:
 def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
     """Return the text of one verdict, without sentences that the shown quotations contain."""
     quoted = _plain("\n".join(snippet.text for snippet in quotations))
-    said = {_plain(text): text for text in (*sentences(entry.reasoning), entry.why) if text}
+    statements = {_plain(text): text for text in (*sentences(entry.reasoning), entry.why) if text}
     unsaid = [
         text
-        for plain, text in said.items()
-        if not (len(plain) >= TELLING and plain in quoted) and not any(plain in one for one in said if one != plain)
+        for plain, text in statements.items()
+        if not (len(plain) >= SHORTEST_STATEMENT and plain in quoted)
+        and not any(plain in other for other in statements if other != plain)
     ]
     if entry.why in unsaid:
         unsaid = [entry.why, *(text for text in unsaid if text != entry.why)]
     summary, *rest = unsaid or [inline_words(entry.cause or "")]
     if entry.why and _plain(summary).startswith(_plain(entry.why)):
         summary = entry.why[0] + summary[1:]
-    shown = _is_shown(entry.error, f"{_plain(' '.join(said.values()))} {quoted}")
-    error = () if shown else (f"Error: {inline.code(_ends(entry.error))}.",)
+    repeated = _is_shown(entry.error, f"{_plain(' '.join(statements.values()))} {quoted}")
+    error = () if repeated else (f"Error: {inline.code(_ends(entry.error))}.",)
     missing = [f"Missing: {entry.missing.rstrip('.')}."] if entry.missing else []
     close = [CLOSE_SCORE] if entry.scored and entry.scored.close else []
     return _Text(summary.rstrip("."), error, (*rest, *close, *missing, *_across(entry.across)))
@@ -493,15 +498,15 @@ def sentences(text: str) -> list[str]:
     return [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
-def _is_shown(error: str, shown: str) -> bool:
-    """Return whether `shown` has the error, or the code of its rule, to which the message adds nothing."""
+def _is_shown(error: str, context: str) -> bool:
+    """Return whether `context` has the error, or the code of its rule, to which the message adds nothing."""
     if error.endswith("the log ends before the reason"):
         return True  # a recommendation says so
     text = _plain(error)
     rule = _RULE.search(text)
-    if rule and re.search(rf"(?<![\w-]){re.escape(rule[1] or rule[2])}(?![\w-])", shown):
+    if rule and re.search(rf"(?<![\w-]){re.escape(rule[1] or rule[2])}(?![\w-])", context):
         return True
-    return all(part[:ENOUGH] in shown for part in text.split(": "))
+    return all(part[:ENOUGH] in context for part in text.split(": "))
 
 
 def _ends(error: str) -> str:
@@ -512,8 +517,8 @@ def _ends(error: str) -> str:
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
         return error
-    if shown := contrast(error, LONGEST_ERROR):
-        return shown
+    if difference := contrast(error, LONGEST_ERROR):
+        return difference
     begin, end = (re.sub(pattern, "", part) for pattern, part in ((r"\s+\S*$", error[:50]), (r"^\S*\s+", error[-75:])))
     return f"{begin} … {end}"
 
@@ -544,17 +549,17 @@ def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
     """Yield how the replays of a finding ended, with a command, its exit code, and where the data has its log."""
     lines: dict[str, list[str]] = defaultdict(list)
     places: dict[str, str] = {}
-    quoted = {snippet.path for one in entry.each for snippet in one.snippets}
+    quoted = {snippet.path for part in entry.each for snippet in part.snippets}
     for at, proof in enumerate(report.proofs):
         if proof.eval in entry.paths:
-            told, number = _replays(proof, quoted)
-            lines[told].append(proof.eval)
-            shown = proof.replays[number]
-            as_ = f", quoted as {inline.code(shown.document)}" if shown.document in quoted else ""
-            places.setdefault(told, f"; log: `proofs[{at}].replays[{number}].log`{as_}" if shown.log else "")
-    for told, paths in lines.items():
+            outcome, number = _replays(proof, quoted)
+            lines[outcome].append(proof.eval)
+            replay = proof.replays[number]
+            as_ = f", quoted as {inline.code(replay.document)}" if replay.document in quoted else ""
+            places.setdefault(outcome, f"; log: `proofs[{at}].replays[{number}].log`{as_}" if replay.log else "")
+    for outcome, paths in lines.items():
         of = f" of {inline.paths(paths)}" if len(lines) > 1 else ""
-        yield f"- Replay{of}: {told}{places[told]}."
+        yield f"- Replay{of}: {outcome}{places[outcome]}."
 
 
 def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
@@ -562,12 +567,12 @@ def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
     counts = list(proof.counts())
     # The last answer decides, unless a quotation is from another one's log.
     number = next(
-        (n for n, one in enumerate(proof.replays) if one.document and one.document in quoted),
+        (n for n, replay in enumerate(proof.replays) if replay.document and replay.document in quoted),
         next((count.shown for count in reversed(counts) if count.change is None), counts[-1].shown if counts else 0),
     )
-    shown = proof.replays[number]
-    ended = f", exit code {shown.exit_code}" if shown.exit_code is not None else ""
-    command = f" ({inline.code(shown.command)}{ended})" if shown.command else ""
+    replay = proof.replays[number]
+    ended = f", exit code {replay.exit_code}" if replay.exit_code is not None else ""
+    command = f" ({inline.code(replay.command)}{ended})" if replay.command else ""
     why = f"inconclusive, {proof.why}; " if proof.outcome == "inconclusive" else ""
     return f"{why}{'; '.join(map(proof.count_text, counts))}{command}", number
 
@@ -576,12 +581,12 @@ def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
     """Yield a line for each text that only some trials have, and the quotations. If these differ, only the
     first trial's are printed, below its line; the data has the others."""
     quoted, facts = snippets.render(entry.snippets), _shared_facts(entry, report)
-    differ = any(one.snippets != entry.snippets for one in entry.each)
+    differ = any(part.snippets != entry.snippets for part in entry.each)
     lines: dict[tuple[str, bool], list[int]] = defaultdict(list)
-    for at, (one, said) in enumerate(zip(entry.each, text.trials, strict=True)):
-        own = ", ".join(fact for fact in _facts(one, report) if fact not in facts)
-        line = f"{f' ({own})' if own else ''}:{f' {said}' if said else ''}"
-        lines[line, differ and at == 0] += labels.trials(one)
+    for at, (part, words) in enumerate(zip(entry.each, text.trials, strict=True)):
+        own = ", ".join(fact for fact in _facts(part, report) if fact not in facts)
+        line = f"{f' ({own})' if own else ''}:{f' {words}' if words else ''}"
+        lines[line, differ and at == 0] += labels.trials(part)
     for (line, first), numbers in lines.items():
         if line != ":" or (first and quoted):
             # Not `#1`, which a forge takes for an issue.
@@ -606,7 +611,7 @@ def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
         parts.append(summary)
     parts += _shared_facts(entry, report)
     if judge:
-        ways = {_decided(one, report) for one in entry.each}
+        ways = {_decided(part, report) for part in entry.each}
         how = "".join(ways) if len(ways) == 1 else ""
         parts.append(f"judge said {judge.classification}{how and f' {how}'}{summary and f': {summary}'}")
     if entry.trials:
@@ -616,7 +621,7 @@ def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
 
 def _shared_facts(entry: ReportEntry, report: Report) -> list[str]:
     """Return the facts that hold for all trials of a finding."""
-    first, *others = ([*_facts(one, report)] for one in entry.each)
+    first, *others = ([*_facts(part, report)] for part in entry.each)
     return [fact for fact in first if all(fact in facts for facts in others)]
 
 
@@ -653,11 +658,11 @@ def _decided(entry: ReportEntry, report: Report) -> str:
     if judge is None or proves(judge.id) or by_people(judge.id):
         return ""
     stage = f" ({judge.stage})" if judge.stage else ""
-    by = f"by {inline.name(judge.id)}{stage}" if len(_asked(report)) > 1 else ""
+    by = f"by {inline.name(judge.id)}{stage}" if len(_consulted_judges(report)) > 1 else ""
     return by if by_rules(judge.id) else f"{judge.confidence:.2f} {by}".rstrip()
 
 
-def _asked(report: Report) -> list[str]:
+def _consulted_judges(report: Report) -> list[str]:
     """Return the judges that were asked: not replays, and not people's corrections of earlier runs."""
     return [judge for judge in report.judges if not (proves(judge) or by_people(judge))]
 
@@ -675,19 +680,19 @@ def reviewer_lines(entry: ReportEntry) -> list[str]:
 
 def _history(entry: ReportEntry, earlier: Sequence[str]) -> str:
     """Return the relation to earlier reports, which are named by date; the table at the top links them."""
-    seen = entry.recurrence
-    if seen.kind == "new":
+    recurrence = entry.recurrence
+    if recurrence.kind == "new":
         return ""
     dates = Counter(inline.report_date(report) for report in earlier)
     reports = ", ".join(
         date if (date := inline.report_date(report)) and dates[date] == 1 else inline.report_link(report)
-        for report in seen.reports
+        for report in recurrence.reports
     )
-    if seen.kind == "repeat":
+    if recurrence.kind == "repeat":
         return f"repeat of {reports}" if entry.cause else f"failed in {reports}"
-    if seen.kind == "changed":
+    if recurrence.kind == "changed":
         return f"another cause than in {reports}"
-    return f'fix of {reports} did not hold: "{seen.action}"'
+    return f'fix of {reports} did not hold: "{recurrence.action}"'
 
 
 def _across(across: CrossModelFailures | None) -> Iterator[str]:
@@ -701,8 +706,8 @@ def _across(across: CrossModelFailures | None) -> Iterator[str]:
         yield f"Failed in the same way in an earlier version of the eval: {earlier}."
 
 
-def _models(named: tuple[str, ...], more: int) -> str:
-    return ", ".join(map(inline.name, named)) + (f" and {more} more" if more else "")
+def _models(names: tuple[str, ...], more: int) -> str:
+    return ", ".join(map(inline.name, names)) + (f" and {more} more" if more else "")
 
 
 def _members(entry: ReportEntry) -> list[str]:
@@ -734,9 +739,9 @@ def _notes(report: Report, section: Section) -> list[str]:
 
 
 def _patterns(report: Report) -> Iterator[str]:
-    lines = [_pattern(pattern, report) for pattern in report.patterns if not _is_said(pattern, report)]
+    lines = [_pattern(pattern, report) for pattern in report.patterns if not _is_stated_elsewhere(pattern, report)]
     lines += [_resolved(report)] if report.resolved else []
-    lines += [_follow_up(one, report) for one in report.follow_ups]
+    lines += [_follow_up(follow_up, report) for follow_up in report.follow_ups]
     notes = _notes(report, "patterns")
     if lines or notes:
         yield "## Patterns"
@@ -744,7 +749,7 @@ def _patterns(report: Report) -> Iterator[str]:
         yield from notes
 
 
-def _is_said(pattern: Pattern, report: Report) -> bool:
+def _is_stated_elsewhere(pattern: Pattern, report: Report) -> bool:
     """Return whether a recommendation, the first lines or the only finding already contain the pattern."""
     if pattern.kind == "cause":
         return any(item.evals == pattern.evals for item in report.recommendations if item.group != "none")
@@ -775,13 +780,15 @@ def _unless(report: Report) -> str:
 _OUTCOMES = {"held": "Held", "did not hold": "Did not hold", "not yet seen": "Not yet seen"}
 
 
-def _follow_up(one: FollowUp, report: Report) -> str:
-    concerns = _findings(one.evals, report)
-    unless = _unless(report) if one.outcome == "held" else ""
-    folder = re.sub(r"^(?:\.\./)+", "", posixpath.dirname(one.report))
+def _follow_up(follow_up: FollowUp, report: Report) -> str:
+    concerns = _findings(follow_up.evals, report)
+    unless = _unless(report) if follow_up.outcome == "held" else ""
+    folder = re.sub(r"^(?:\.\./)+", "", posixpath.dirname(follow_up.report))
     of_model = f" of {inline.name(folder)}" if folder else ""
-    since = f"{inline.report_link(one.report)}{of_model}{unless}"
-    return f'**{_OUTCOMES[one.outcome]}** since {since}: "{one.text}"{f" ({concerns})" if concerns else ""}.'
+    since = f"{inline.report_link(follow_up.report)}{of_model}{unless}"
+    return (
+        f'**{_OUTCOMES[follow_up.outcome]}** since {since}: "{follow_up.text}"{f" ({concerns})" if concerns else ""}.'
+    )
 
 
 def _net_impact(report: Report) -> Iterator[str]:
@@ -790,7 +797,7 @@ def _net_impact(report: Report) -> Iterator[str]:
     lines = [f"As run {_share(impact.passed, impact.total)}"]
     if apart:
         without = _share(impact.scorable_passed, impact.scorable_total)
-        lines.append(f"{_apart(report)} ({inline.ranges(apart)}) {without}")
+        lines.append(f"{_excluded(report)} ({inline.ranges(apart)}) {without}")
     proved, numbers = _with_basis(report, "proved")
     if total := max(0, impact.total - proved) if proved else 0:
         kind = _whose("failures that are proved not the model's", report)
@@ -803,7 +810,7 @@ def _net_impact(report: Report) -> Iterator[str]:
     yield from _notes(report, "net-impact")
 
 
-def _apart(report: Report) -> str:
+def _excluded(report: Report) -> str:
     by_user = any(entry.not_counted and entry.cause_kind == "user" for entry in report.entries)
     return f"without harness faults{', faults of simulated users' if by_user else ''} and outages"
 
@@ -824,8 +831,10 @@ def _actions(report: Report) -> Iterator[str]:
 def _findings(paths: Sequence[str], report: Report) -> str:
     """Return the numbers of findings, and the paths of evals that are only a part of their finding."""
     references = inline.render_references(paths, report.entries)
-    numbers = [int(one) for one in references if one.isdecimal()]
-    return ", ".join(filter(None, (inline.ranges(numbers), *(one for one in references if not one.isdecimal()))))
+    numbers = [int(reference) for reference in references if reference.isdecimal()]
+    return ", ".join(
+        filter(None, (inline.ranges(numbers), *(reference for reference in references if not reference.isdecimal())))
+    )
 
 
 def _links(report: Report, numbers: Sequence[int]) -> str:

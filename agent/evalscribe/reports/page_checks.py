@@ -43,8 +43,8 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
         yield LineProblem(1, "warning", f"the file's name says {match[2]}, but the report was begun on {report.date}")
     folders = path.parts[:-1]
     if folders and folder_fit(run.provider, run.model, folders) is None:
-        wanted = "/".join(model_folder(run.provider, run.model))
-        yield LineProblem(1, "error", f"the run is of {wanted}, and is not found in this folder, {'/'.join(folders)}")
+        expected = "/".join(model_folder(run.provider, run.model))
+        yield LineProblem(1, "error", f"the run is of {expected}, and is not found in this folder, {'/'.join(folders)}")
 
 
 def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
@@ -73,7 +73,7 @@ REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
 """Maximum characters of a line; longer lines are not searched for links."""
-SHOWN = 5
+MOST_LISTED = 5
 """Maximum further lines that are listed for a repeated link."""
 
 
@@ -98,8 +98,8 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 def _also(lines: list[int]) -> str:
     """Return a phrase with the further lines of a link, because a repeated link is reported only once."""
-    told = ", ".join(map(str, lines[:SHOWN])) + (" …" if len(lines) > SHOWN else "")
-    return f" (also in {'line' if len(lines) == 1 else 'lines'} {told})" if lines else ""
+    numbers = ", ".join(map(str, lines[:MOST_LISTED])) + (" …" if len(lines) > MOST_LISTED else "")
+    return f" (also in {'line' if len(lines) == 1 else 'lines'} {numbers})" if lines else ""
 
 
 def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
@@ -119,11 +119,11 @@ def _of_file(
     number: int, path: str, level: ProblemLevel, name: str, exists: Callable[[str], bool]
 ) -> Iterator[LineProblem]:
     folder = name.rpartition("/")[0]
-    found = normpath(f"{folder}/{path}" if folder else path)
-    if path.startswith("/") or found == ".." or found.startswith("../"):
+    target = normpath(f"{folder}/{path}" if folder else path)
+    if path.startswith("/") or target == ".." or target.startswith("../"):
         yield LineProblem(number, level, f"the link {path!r} leaves the folder of reports")
-    elif not exists(found):
-        yield LineProblem(number, level, f"the link {path!r} leads to nothing: there is no {found}")
+    elif not exists(target):
+        yield LineProblem(number, level, f"the link {path!r} leads to nothing: there is no {target}")
 
 
 def _targets(text: str) -> Iterator[tuple[int, str]]:
@@ -149,8 +149,8 @@ def _odd_address(target: str) -> str | None:
 
 def linked_reports(report: Report) -> frozenset[str]:
     """Return the names of the reports that generated lines link to."""
-    seen = (name for entry in report.entries for one in entry.each for name in one.recurrence.reports)
-    return frozenset((*report.earlier, *seen, *(one.report for one in report.follow_ups)))
+    repeated = (name for entry in report.entries for part in entry.each for name in part.recurrence.reports)
+    return frozenset((*report.earlier, *repeated, *(follow_up.report for follow_up in report.follow_ups)))
 
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
@@ -173,7 +173,7 @@ class PageCheck(NamedTuple):
     problems: tuple[LineProblem, ...]
 
 
-def is_ours(text: str) -> bool:
+def is_generated(text: str) -> bool:
     return any(KIND.match(line) for line in lines_of(text)[:HEAD])
 
 
@@ -187,9 +187,9 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
         bases: Texts that may be the page as evalscribe wrote it.
     """
     text = source.text
-    found = tuple(markers(text))
-    if found:
-        return PageCheck(None, (), found)
+    conflicts = tuple(markers(text))
+    if conflicts:
+        return PageCheck(None, (), conflicts)
     try:
         edits = read_page(source, bases)
     except UnreadableReport as error:
@@ -358,19 +358,19 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
     """Warn if a quotation marked as unverified is in the evidence. This is no error: an unprinted part may be wrong."""
     if _stands_at(snippet, document, snippet.first, last):
-        where = f"{snippet.role} {snippet.path}:{snippet.first}"
-        yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {where}")
+        place = f"{snippet.role} {snippet.path}:{snippet.first}"
+        yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {place}")
 
 
 def _elsewhere(snippet: Snippet, document: Document, last: int) -> str:
-    where = f"{snippet.role} {snippet.path}"
-    wanted = [fold_line(line) for line in snippet.text.split("\n")]
+    place = f"{snippet.role} {snippet.path}"
+    quoted_lines = [fold_line(line) for line in snippet.text.split("\n")]
     for first in range(1, len(document.lines) + 1):
         begins = fold_line(document.lines[first - 1])[:20]
-        same = begins and wanted[0].startswith(begins)
+        same = begins and quoted_lines[0].startswith(begins)
         if same and _stands_at(snippet, document, first, first + last - snippet.first):
-            return f"the quotation is at {where}:{first}, not at line {snippet.first}"
-    return f"forged or outdated: the quotation is not in the evidence at {where}:{snippet.first}, nor elsewhere in it"
+            return f"the quotation is at {place}:{first}, not at line {snippet.first}"
+    return f"forged or outdated: the quotation is not in the evidence at {place}:{snippet.first}, nor elsewhere in it"
 
 
 def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> bool:
@@ -391,8 +391,8 @@ def _squeezed(text: str) -> str:
 
 def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:
     """Return the document whose printed name equals the snippet's path."""
-    named = (document for document in evidence.of(snippet.role))
-    return next((d for d in named if _printed(d) == snippet.path), None)
+    documents = (document for document in evidence.of(snippet.role))
+    return next((d for d in documents if _printed(d) == snippet.path), None)
 
 
 def _printed(document: Document) -> str:
@@ -409,7 +409,7 @@ def _fence(part: PagePart) -> PageBlock | None:
         elif fence and fence[1].startswith(mark) and not fence[2].strip():
             text = "\n".join([*part.lines[opened + 1 : at], ""])
             block = PageBlock(kind="fence", line=part.line + opened, source="", text=text)
-            if snippets.is_ours(block):
+            if snippets.is_generated(block):
                 return block
             mark = ""
     return None

@@ -158,7 +158,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
     if page_digest(plain) == digest:
         return _labels_of_newer_page(plain, rendered, written)
     candidates = chain((rendered,), map(normalised, bases))
-    base = next((one for one in candidates if page_digest(one) == digest), None)
+    base = next((candidate for candidate in candidates if page_digest(candidate) == digest), None)
     _refuse_quoted_markers(plain, base or rendered)
     lines = plain.split("\n")
     tidied = undo_formatting(NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n"))
@@ -244,9 +244,9 @@ def parse_page(text: str) -> Page:
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
     """Yield a block as one part. Each item of a list is a part, so that an added item does not change other parts."""
-    for one in block.items if block.kind == "bullet_list" else (block,):
-        text = f"{'#' * one.level} {one.text}" if one.kind == "heading" else one.source
-        yield TextPart(owner=owner, kind=block.kind, text=text, first=one.line, last=one.end)
+    for item in block.items if block.kind == "bullet_list" else (block,):
+        text = f"{'#' * item.level} {item.text}" if item.kind == "heading" else item.source
+        yield TextPart(owner=owner, kind=block.kind, text=text, first=item.line, last=item.end)
 
 
 def _refuse_quoted_markers(page: str, written: str) -> None:
@@ -294,11 +294,11 @@ def _finding(title: PageBlock, below: list[PageBlock]) -> tuple[PageFinding, lis
     parts: list[TextPart] = []
     for block in below:
         lines = _lines(block)
-        said = _reviewers(block, lines, label.line if label else 0)
-        for first, last, statements in said:
+        reviews = _reviewers(block, lines, label.line if label else 0)
+        for first, last, statements in reviews:
             reviewer += statements
             reviewer_at += range(first, last + 1)
-        apart = {at for first, last, _ in said for at in range(first, last + 1)}
+        apart = {at for first, last, _ in reviews for at in range(first, last + 1)}
         apart |= {label.line} if label and block.line <= label.line <= block.end else set()
         parts += _without(number, block, lines, apart) if apart else _parts(number, block)
     lists = [at for at, block in enumerate(below) if block.kind == "bullet_list"]
@@ -327,27 +327,27 @@ def _lines(block: PageBlock) -> list[tuple[int, str]]:
 def _reviewers(block: PageBlock, lines: list[tuple[int, str]], label_line: int) -> list[tuple[int, int, list[str]]]:
     """Return the `Reviewer:` statements of a block with their first and last lines. A label ends a statement."""
     if block.kind == "heading":
-        _, said = labels.split_reviewer(block.text)
-        return [(block.line, block.end, said)] if said else []
-    found = []
+        _, statements = labels.split_reviewer(block.text)
+        return [(block.line, block.end, statements)] if statements else []
+    result = []
     if block.kind == "paragraph":
         at = label_line - block.line
         for some in [lines] if not 0 <= at < len(lines) else [lines[:at], lines[at + 1 :]]:
-            before, said = labels.split_reviewer("\n".join(line for _, line in some))
-            if said:
-                found.append((some[len(before)][0], some[-1][0], said))
+            before, statements = labels.split_reviewer("\n".join(line for _, line in some))
+            if statements:
+                result.append((some[len(before)][0], some[-1][0], statements))
     for item in block.items if block.kind in ("bullet_list", "ordered_list") else ():
-        before, said = labels.split_reviewer(_ITEM.sub("", item.source))
-        if said:
-            found.append((item.line + len(before), item.end, said))
+        before, statements = labels.split_reviewer(_ITEM.sub("", item.source))
+        if statements:
+            result.append((item.line + len(before), item.end, statements))
         else:
-            found += [(one.line, one.end, [text]) for one in item.items if (text := _nested(one))]
-    return found
+            result += [(child.line, child.end, [text]) for child in item.items if (text := _nested(child))]
+    return result
 
 
 def _nested(item: PageBlock) -> str:
-    before, said = labels.split_reviewer(_ITEM.sub("", item.source))
-    return " ".join(said) if said and not before else ""
+    before, statements = labels.split_reviewer(_ITEM.sub("", item.source))
+    return " ".join(statements) if statements and not before else ""
 
 
 def _without(owner: int, block: PageBlock, lines: list[tuple[int, str]], apart: set[int]) -> Iterator[TextPart]:
@@ -379,12 +379,12 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
         for number, line in _lines(block):
             head, dot, tail = line.strip().partition("·")
             bold = _BOLD.match(line.strip())
-            shown = head if dot or not bold else bold[0]
+            label_text = head if dot or not bold else bold[0]
             if block is not paragraphs[0] and not (bold and dot):
                 continue
-            rest = f" {dot}{tail}".rstrip() if dot else line.strip()[len(shown) :]
+            rest = f" {dot}{tail}".rstrip() if dot else line.strip()[len(label_text) :]
             try:
-                label = labels.parse(shown.strip(), number)
+                label = labels.parse(label_text.strip(), number)
             except UnreadableReport as error:
                 looks = dot or line.strip().startswith(("**", "__", "~~")) or _SHOUTED.match(line.strip())
                 if odd is None and looks and block is below[0] and number == block.line:
@@ -441,9 +441,9 @@ class _Reading:
 
     def _refuse_hidden(self) -> None:
         """Raise an error if a heading is no longer parsed as a heading: the text below it would be misread."""
-        here = set(self.page.headings)
+        headings = set(self.page.headings)
         for heading in self.then.headings:
-            if heading in here:
+            if heading in headings:
                 continue
             for number, line in enumerate(self.page.lines, 1):
                 if line.strip(" \t#>*_") != heading or not line.strip():
@@ -481,18 +481,18 @@ class _Reading:
         return replaced(entry, **changed) if changed else entry
 
     def _report_notes(self, numbers: Mapping[int, int]) -> tuple[ReportNote, ...]:
-        known = {note.text: note for note in self.written.notes}
+        notes_by_text = {note.text: note for note in self.written.notes}
         old = {tidy(note) for owner in _SECTIONS for note in self.quotations.get(owner, ())}
-        here = [
-            known.get(tidy(text), ReportNote(section=owner, text=text))
+        notes = [
+            notes_by_text.get(tidy(text), ReportNote(section=owner, text=text))
             for owner in _SECTIONS
             for text in self.notes.get(owner, ())
         ]
-        texts = {note.text for note in here}
+        texts = {note.text for note in notes}
         unseen = [note for note in self.written.notes if note.text not in old and note.text not in texts]
-        return tuple(dict.fromkeys((*here, *unseen, *self._departed(numbers, texts | set(known)))))
+        return tuple(dict.fromkeys((*notes, *unseen, *self._departed(numbers, texts | set(notes_by_text)))))
 
-    def _departed(self, numbers: Mapping[int, int], known: set[str]) -> Iterator[ReportNote]:
+    def _departed(self, numbers: Mapping[int, int], texts: set[str]) -> Iterator[ReportNote]:
         """Yield notes with the edits of findings that the data lacks because it was written after the page."""
         for now, then in self._both():
             if then.number in numbers:
@@ -502,9 +502,9 @@ class _Reading:
             if not (corrected or notes or now.reviewer):
                 continue
             label = now.label.classification if now.label and now.label.classification else "not classified"
-            said = [*(f"Reviewer: {text}" for text in now.reviewer), *notes]
-            text = "\n\n".join((f"No longer among the failures: {now.subject} ({label}).", *said))
-            if tidy(text) not in known:
+            parts = [*(f"Reviewer: {text}" for text in now.reviewer), *notes]
+            text = "\n\n".join((f"No longer among the failures: {now.subject} ({label}).", *parts))
+            if tidy(text) not in texts:
                 yield ReportNote(section="findings", text=text)
 
     def _refuse_labels_in_headings(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
@@ -513,12 +513,12 @@ class _Reading:
             number = numbers.get(then.number)
             added = now.subject[len(then.subject) :] if now.subject.startswith(then.subject) else ""
             at_end = _AT_END.match(added)
-            said = at_end[1] if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")) else ""
-            if number is None or not said or _agrees(labels.parse(said, now.heading), entries[number - 1]):
+            label_text = at_end[1] if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")) else ""
+            if number is None or not label_text or _agrees(labels.parse(label_text, now.heading), entries[number - 1]):
                 continue
             in_force = labels.render(labels.of(entries[number - 1]))
             raise ConflictingEdits(
-                f"the heading says {said.strip()}, the finding {in_force}; "
+                f"the heading says {label_text.strip()}, the finding {in_force}; "
                 "correct the bold label under the finding's heading",
                 now.heading,
                 now.label_line,
@@ -526,13 +526,17 @@ class _Reading:
 
     def _base_lines(self) -> Iterator[str]:
         """Yield the lines of the page as evalscribe wrote it, without the notes and `Reviewer:` lines edited later."""
-        here = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
-        edited = (finding for finding in self.then.findings if not here.get(finding.number, True))
-        gone = {at for finding in edited for at in finding.reviewer_lines}
-        for part in (part for part in self.added.gone if isinstance(part.owner, str) or part.owner in here):
-            gone |= set(range(part.first, part.last + 1))
-            gone |= {part.first - 1} if part.first > 1 and not self.then.lines[part.first - 2] else set()
-        return (line for number, line in enumerate(self.then.lines, 1) if number not in gone)
+        reviewers_unchanged = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
+        edited = (finding for finding in self.then.findings if not reviewers_unchanged.get(finding.number, True))
+        removed = {at for finding in edited for at in finding.reviewer_lines}
+        for part in (
+            part
+            for part in self.added.removed_notes
+            if isinstance(part.owner, str) or part.owner in reviewers_unchanged
+        ):
+            removed |= set(range(part.first, part.last + 1))
+            removed |= {part.first - 1} if part.first > 1 and not self.then.lines[part.first - 2] else set()
+        return (line for number, line in enumerate(self.then.lines, 1) if number not in removed)
 
     def _own_front(self) -> tuple[str, ...]:
         """Return the lines that a person added to the front matter."""
@@ -571,36 +575,36 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 def _quotations(page: Page) -> dict[int | Section, list[str]]:
     """Return the notes of a page as evalscribe wrote it. These are its blockquotes: no generated text is one."""
-    found: dict[int | Section, list[str]] = {}
+    notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
         if part.kind == "blockquote":
-            found.setdefault(part.owner, []).append(_said(part))
-    return found
+            notes.setdefault(part.owner, []).append(_unquoted_text(part))
+    return notes
 
 
-def _said(part: TextPart) -> str:
+def _unquoted_text(part: TextPart) -> str:
     return PageBlock(kind=part.kind, line=part.first, source=part.text).unquoted
 
 
 def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> dict[int, PageFinding]:
     """Match each finding on the page, by number, with the same finding as evalscribe wrote it."""
     pairs: dict[int, PageFinding] = {}
-    left = list(then)
+    remaining = list(then)
     rules = (
         lambda a, b: (a.number, a.subject) == (b.number, b.subject),
         lambda a, b: (a.subject, a.members) == (b.subject, b.members),
         lambda a, b: a.number == b.number,
     )
     for same in rules:
-        by_key = {one.number: one for one in left} if same is not rules[1] else {}
-        for one in now:
-            if one.number in pairs:
+        by_key = {finding.number: finding for finding in remaining} if same is not rules[1] else {}
+        for finding in now:
+            if finding.number in pairs:
                 continue
-            some = [by_key[one.number]] if one.number in by_key else left if not by_key else []
-            match = [other for other in some if same(one, other)]
+            some = [by_key[finding.number]] if finding.number in by_key else remaining if not by_key else []
+            match = [other for other in some if same(finding, other)]
             if len(match) == 1:
-                pairs[one.number] = match[0]
-                left.remove(match[0])
+                pairs[finding.number] = match[0]
+                remaining.remove(match[0])
                 by_key.pop(match[0].number, None)
     return pairs
 
@@ -611,11 +615,15 @@ def _numbers(written: Report, then: Page) -> dict[int, int]:
     The numbers differ if a process was killed after it wrote newer data and before it wrote the page.
     """
     keys = {(labels.subject(entry), _member_lines(entry)): number for number, entry in enumerate(written.entries, 1)}
-    found = {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
+    numbers = {
+        finding.number: keys[finding.subject, finding.members]
+        for finding in then.findings
+        if (finding.subject, finding.members) in keys
+    }
     if _front("\n".join(then.lines), "revision") != str(written.revision):
-        return found
-    same = (one.number for one in then.findings if one.number <= len(written.entries))  # if headings differ
-    return {number: number for number in same if number not in found.values()} | found
+        return numbers
+    same = (finding.number for finding in then.findings if finding.number <= len(written.entries))  # if headings differ
+    return {number: number for number in same if number not in numbers.values()} | numbers
 
 
 def _member_lines(entry: ReportEntry) -> str:
@@ -656,20 +664,20 @@ class _Additions:
 
     def __init__(self, page: Page, then: Page, pairs: Mapping[int, PageFinding]) -> None:
         self.page, self.then, self.pairs = page, then, pairs
-        found = changes([part.text for part in then.parts], [part.text for part in page.parts])
-        edited = [change for change in found if change.kind != "equal"]
-        moved = Counter(part.text for change in edited for part in self._written(change))
+        all_changes = changes([part.text for part in then.parts], [part.text for part in page.parts])
+        edited = [change for change in all_changes if change.kind != "equal"]
+        moved = Counter(part.text for change in edited for part in self._generated_parts(change))
         self.parts: list[TextPart] = []
         """Added parts, and lines added to generated parts."""
         self.unchanged = [
             part
-            for change in found
+            for change in all_changes
             if change.kind == "equal"
             for part in page.parts[change.first : change.last]
             if part.kind == "blockquote"
         ]
         """Earlier notes that are unchanged."""
-        self.gone = [
+        self.removed_notes = [
             part
             for change in edited
             for part in then.parts[change.first_old : change.last_old]
@@ -678,7 +686,7 @@ class _Additions:
         """Earlier notes that were changed, moved or removed."""
         for change in edited:
             new = list(page.parts[change.first : change.last])
-            reworded = _rewordings(self._written(change), new)
+            reworded = _rewordings(self._generated_parts(change), new)
             for part in new:
                 if part in reworded:
                     self.parts += _added_lines(reworded[part], part)
@@ -687,7 +695,7 @@ class _Additions:
                 elif part.text != NOTHING and not self._of_own_finding(part):
                     self.parts.append(part)
 
-    def _written(self, change: TextChange) -> list[TextPart]:
+    def _generated_parts(self, change: TextChange) -> list[TextPart]:
         """Return the generated parts of a changed region as evalscribe wrote them."""
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 
@@ -698,7 +706,7 @@ class _Additions:
 
     def notes(self) -> dict[int | Section, list[str]]:
         """Return the notes by finding or section. Adjacent parts form one note."""
-        found: dict[int | Section, list[str]] = {}
+        notes: dict[int | Section, list[str]] = {}
         last: TextPart | None = None
         for part in sorted((*self.parts, *self.unchanged), key=lambda part: part.first):
             together = (
@@ -707,19 +715,19 @@ class _Additions:
                 and "blockquote" not in (last.kind, part.kind)
                 and not any(line.strip() for line in self.page.lines[last.last : part.first - 1])
             )
-            some = found.setdefault(part.owner, [])
+            some = notes.setdefault(part.owner, [])
             if together and some:
                 apart = "\n" * (part.first - last.last) if last else ""
-                some[-1] += f"{apart}{_said(part)}"
+                some[-1] += f"{apart}{_unquoted_text(part)}"
             else:
-                some.append(_said(part))
+                some.append(_unquoted_text(part))
             last = part
         for now in self.page.findings:
             then = self.pairs.get(now.number)
             extra = _tail_note(now, then) if then and now.label and then.label else ""
             if extra:
-                found.setdefault(now.number, []).insert(0, extra)
-        return found
+                notes.setdefault(now.number, []).insert(0, extra)
+        return notes
 
 
 def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPart, TextPart]:
@@ -748,10 +756,10 @@ def _added_lines(old: TextPart, new: TextPart) -> Iterator[TextPart]:
     if new.kind not in ("paragraph", "bullet_list"):
         return
     lines = new.text.split("\n")
-    found = changes(old.text.split("\n"), lines)
-    if any(change.kind not in ("equal", "insert") for change in found):
+    line_changes = changes(old.text.split("\n"), lines)
+    if any(change.kind not in ("equal", "insert") for change in line_changes):
         return
-    for change in found:
+    for change in line_changes:
         if change.kind == "insert":
             text = "\n".join(lines[change.first : change.last])
             first = new.first + change.first
@@ -772,7 +780,7 @@ def _front_end(lines: Sequence[str]) -> int:
 
 def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
     """Return the line number of the heading of the finding that shares evals with the entry."""
-    number = next(n for n, one in enumerate(edits.report.entries, 1) if set(one.paths) & set(entry.paths))
+    number = next(n for n, candidate in enumerate(edits.report.entries, 1) if set(candidate.paths) & set(entry.paths))
     lines = enumerate(edits.page.split("\n"), 1)
     return next((at for at, line in lines if re.match(rf"###\s+{number}[.)]", line)), 1)
 
@@ -822,5 +830,5 @@ def merge_lines(mine: str, base: str, theirs: str) -> str | None:
         paths = [Path(folder, name) for name in ("mine", "base", "theirs")]
         for path, text in zip(paths, (mine, base, theirs), strict=True):
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        done = Git(Path(folder)).run("merge-file", "-p", "-q", *(path.name for path in paths))
-    return None if done.code else done.out.decode("utf-8", "surrogatepass")
+        result = Git(Path(folder)).run("merge-file", "-p", "-q", *(path.name for path in paths))
+    return None if result.code else result.out.decode("utf-8", "surrogatepass")

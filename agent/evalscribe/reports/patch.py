@@ -122,8 +122,8 @@ class EvalFolders:
     def __init__(self, files: Sequence[str], own: Iterable[Parts], others: Iterable[Parts]) -> None:
         self._folders = sorted({parent for file in files for parent in parents(file)})
         self._own = frozenset(own)
-        self._known = self._own | frozenset(others)
-        self._lengths = sorted({len(name) for name in self._known}, reverse=True)
+        self._names = self._own | frozenset(others)
+        self._lengths = sorted({len(name) for name in self._names}, reverse=True)
         self._own -= self._unclear(files)
 
     def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -139,7 +139,7 @@ class EvalFolders:
     def _eval(self, parts: Parts) -> Parts | None:
         """Return the eval whose name a path ends with; None if there is none, or if it is in a folder for outputs."""
         for length in self._lengths:
-            if parts[-length:] in self._known and not OUTPUTS & {part.casefold() for part in parts[:-length]}:
+            if parts[-length:] in self._names and not OUTPUTS & {part.casefold() for part in parts[:-length]}:
                 return parts[-length:]
         return None
 
@@ -172,8 +172,10 @@ class FolderIndex:
         return len(below) > 1 and below[0].casefold() in OUTPUTS
 
     def _innermost(self, path: str) -> str | None:
-        known = (one for one in reversed(parents(path)) if one in self._folders or one in self._foreign)
-        return next(known, None)
+        candidates = (
+            folder for folder in reversed(parents(path)) if folder in self._folders or folder in self._foreign
+        )
+        return next(candidates, None)
 
 
 def _parts(path: str) -> Parts:
@@ -213,11 +215,11 @@ class PatchScope(Frozen):
     """Folders of the evals that the recommendation concerns, in which new files may be created."""
     foreign: tuple[str, ...] = ()
     """Folders of other evals."""
-    there: frozenset[str] = frozenset()
+    existing: frozenset[str] = frozenset()
     """All paths of files and folders in the repository."""
     closed: tuple[str, ...] = ()
     """Links and submodules. No file may be created in their place or below them."""
-    within: str = ""
+    subfolder: str = ""
     """The folder named by `--repo`, relative to the repository's root; empty for the root."""
 
     def refusal(self, path: str) -> str | None:
@@ -227,13 +229,13 @@ class PatchScope(Frozen):
         reason = protected_reason(path)
         if reason:
             return reason
-        if self.within and not path.startswith(f"{self.within}/"):
-            return f"outside {self.within}"
+        if self.subfolder and not path.startswith(f"{self.subfolder}/"):
+            return f"outside {self.subfolder}"
         if any(path == link or path.startswith(f"{link}/") for link in self.closed):
             return "a link or a submodule, or below one"
-        if any(_spelt(part) in self._spelt for part in _new_parts(path, self.there)):
+        if any(_spelt(part) in self._spelt for part in _new_parts(path, self.existing)):
             return "another file's path, spelt differently"
-        if path in self.there:
+        if path in self.existing:
             return "not what the recommendation concerns"
         return None if self.owns(path) else "not what the recommendation concerns"
 
@@ -244,7 +246,7 @@ class PatchScope(Frozen):
 
     @cached_property
     def _spelt(self) -> frozenset[str]:
-        return frozenset(map(_spelt, self.there))
+        return frozenset(map(_spelt, self.existing))
 
 
 def patch_scope(
@@ -254,7 +256,7 @@ def patch_scope(
     documents: Iterable[Document] = (),
     *,
     links: Sequence[str] = (),
-    within: str = "",
+    subfolder: str = "",
     others: Iterable[str] = (),
 ) -> PatchScope:
     """Return the paths that a patch for a recommendation may change or create.
@@ -265,15 +267,15 @@ def patch_scope(
         evals: Evals that the recommendation concerns.
         documents: The findings' graders, tasks, references and gap notes.
         links: Links and submodules of the repository.
-        within: The folder named by `--repo`.
+        subfolder: The folder named by `--repo`.
         others: Evals that the recommendation does not concern.
     """
-    own = [path for path in files if not within or path.startswith(f"{within}/")]
-    named = EvalFolders(own, map(parts_of, evals), map(parts_of, others))
-    folders, foreign = named.folders()
+    own = [path for path in files if not subfolder or path.startswith(f"{subfolder}/")]
+    eval_folders = EvalFolders(own, map(parts_of, evals), map(parts_of, others))
+    folders, foreign = eval_folders.folders()
     inside = FolderIndex(folders, foreign)
-    above = frozenset(parent for folder in folders for parent in parents(folder)) | {within}
-    concerned = {path for path in own if _belongs(path, named, inside)}
+    above = frozenset(parent for folder in folders for parent in parents(folder)) | {subfolder}
+    concerned = {path for path in own if _belongs(path, eval_folders, inside)}
     concerned |= {path for path in _documented(own, documents, above) if not inside.is_foreign(path)}
     tools = {path for path in own if group == "lint" and _configures(path, above)}
     allowed = (*sorted(tools), *sorted(concerned - tools))
@@ -281,26 +283,26 @@ def patch_scope(
         files=tuple(path for path in allowed if protected_reason(path) is None),
         folders=folders,
         foreign=foreign,
-        there=frozenset(path for file in (*files, *links) for path in (file, *parents(file))),
+        existing=frozenset(path for file in (*files, *links) for path in (file, *parents(file))),
         closed=tuple(links),
-        within=within,
+        subfolder=subfolder,
     )
 
 
-def _belongs(path: str, named: EvalFolders, inside: FolderIndex) -> bool:
+def _belongs(path: str, eval_folders: EvalFolders, inside: FolderIndex) -> bool:
     if inside.folder(path) is not None:
         return not inside.is_output(path)
-    return not inside.is_foreign(path) and named.means(path)
+    return not inside.is_foreign(path) and eval_folders.means(path)
 
 
 def _documented(files: Sequence[str], documents: Iterable[Document], above: Iterable[str]) -> Iterable[str]:
     """Yield the files that documents' paths identify uniquely, relative to the root or to a folder above an eval."""
-    there = frozenset(files)
+    existing = frozenset(files)
     tops = {"", *above}
     for document in documents:
-        meant = {path for top in tops if (path := f"{top}/{document.path}".lstrip("/")) in there}
-        if len(meant) == 1 and document.role in ("grader", "task", "expected", "known_gaps"):
-            yield from meant
+        matches = {path for top in tops if (path := f"{top}/{document.path}".lstrip("/")) in existing}
+        if len(matches) == 1 and document.role in ("grader", "task", "expected", "known_gaps"):
+            yield from matches
 
 
 def _configures(path: str, above: frozenset[str]) -> bool:
@@ -313,9 +315,9 @@ def _spelt(path: str) -> str:
     return "/".join(map(fold_file_name, path.split("/")))
 
 
-def _new_parts(path: str, there: frozenset[str]) -> Iterable[str]:
+def _new_parts(path: str, existing: frozenset[str]) -> Iterable[str]:
     """Return those that do not exist among the path and its folders."""
-    return (part for part in (path, *parents(path)) if part not in there)
+    return (part for part in (path, *parents(path)) if part not in existing)
 
 
 _TOOLS = re.compile(
@@ -327,7 +329,7 @@ _SECTION = re.compile(rf"(?:tool:)?(?:{_TOOLS.pattern})(?:[-.:].*)?", re.IGNOREC
 Tables = Mapping[str, object]
 
 
-def beyond_tools(path: str, before: str, after: str) -> bool:
+def changes_more_than_tools(path: str, before: str, after: str) -> bool:
     """Return whether a change affects more than the tables of `_TOOLS`, or one of the texts cannot be parsed."""
     name = path.rpartition("/")[2].casefold()
     read = _toml if name == "pyproject.toml" else _ini if name in ("setup.cfg", "tox.ini") else None
@@ -378,13 +380,19 @@ def apply_edits(edits: Sequence[Edit], scope: PatchScope, read: ReadFileText) ->
     if forbidden:
         return EditRefusal(problems=tuple(forbidden), forbidden=True)
     files: dict[str, str] = {}
-    problems = tuple(_unfit(edits)) or tuple(filter(None, [_apply(edit, files, read, scope.there) for edit in edits]))
+    problems = tuple(_unfit(edits)) or tuple(
+        filter(None, [_apply(edit, files, read, scope.existing) for edit in edits])
+    )
     if problems:
         return EditRefusal(problems=problems)
-    made = tuple(FileChange(path=path, before=read(path), after=after) for path, after in sorted(files.items()))
-    beyond = tuple(filter(None, [_beyond(change, scope) for change in made]))
-    flaws = tuple(filter(None, map(_flaw, made)))
-    return EditRefusal(problems=beyond or flaws, forbidden=bool(beyond)) if beyond or flaws else made
+    changes = tuple(FileChange(path=path, before=read(path), after=after) for path, after in sorted(files.items()))
+    tool_problems = tuple(filter(None, [_tools_problem(change, scope) for change in changes]))
+    flaws = tuple(filter(None, map(_flaw, changes)))
+    return (
+        EditRefusal(problems=tool_problems or flaws, forbidden=bool(tool_problems))
+        if tool_problems or flaws
+        else changes
+    )
 
 
 def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
@@ -405,27 +413,29 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
 
 def _unseen(text: str) -> Counter[str]:
     """Count characters that a diff does not show, or that only some programs read as line ends."""
-    return Counter(one for one in text.replace("\r\n", "\n") if one not in "\n\t" and is_unseen(one))
+    return Counter(
+        character for character in text.replace("\r\n", "\n") if character not in "\n\t" and is_unseen(character)
+    )
 
 
-def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, known: Container[str]) -> str | None:
+def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Container[str]) -> str | None:
     """Change the file's text in `files`, or return what is wrong with the edit.
 
-    If `read` returns None for a `known` file, the file is too large or not text.
+    If `read` returns None for an `existing` file, the file is too large or not text.
     """
-    there = files[edit.path] if edit.path in files else read(edit.path)
+    text = files[edit.path] if edit.path in files else read(edit.path)
     if not edit.old:
-        if there or (there is None and edit.path in known):
+        if text or (text is None and edit.path in existing):
             return f"{edit.path}: the file is there; give the text to replace in `old`"
         files[edit.path] = edit.new.replace("\r\n", "\n")
         return None
-    if there is None:
+    if text is None:
         return f"{edit.path}: there is no such text file; for a new one leave `old` empty"
-    old, new = _with_ends_of(there, edit.old), _with_ends_of(there, edit.new)
-    times = there.count(old)
+    old, new = _with_ends_of(text, edit.old), _with_ends_of(text, edit.new)
+    times = text.count(old)
     if times != 1:
         return f"{edit.path}: `old` is in the file {times} times; it has to be there exactly once, letter by letter"
-    files[edit.path] = there.replace(old, new)
+    files[edit.path] = text.replace(old, new)
     return None
 
 
@@ -436,8 +446,8 @@ def _with_ends_of(text: str, piece: str) -> str:
     return plain.replace("\n", "\r\n") if windows else plain
 
 
-def _beyond(change: FileChange, scope: PatchScope) -> str | None:
-    if scope.owns(change.path) or not beyond_tools(change.path, change.before or "", change.after):
+def _tools_problem(change: FileChange, scope: PatchScope) -> str | None:
+    if scope.owns(change.path) or not changes_more_than_tools(change.path, change.before or "", change.after):
         return None
     return f"{change.path}: only the tables of linters, type checkers and formatters may be changed"
 
@@ -464,13 +474,13 @@ class CommitFiles:
     def __init__(self, paths: Sequence[str], read: ReadFileText) -> None:
         """Store the arguments. Files are listed and searched in the order of `paths`."""
         self.paths = tuple(path for path in paths if not holds_secrets(path))
-        self._known = frozenset(self.paths)
+        self._path_set = frozenset(self.paths)
         self._read = read
         self._texts: dict[str, str | None] = {}
 
     def raw(self, path: str) -> str | None:
         """Return the file's original text, to which edits apply; None if the file is too large or not text."""
-        text = self._read(path) if path in self._known else None
+        text = self._read(path) if path in self._path_set else None
         return text if text is not None and len(text) <= LARGEST and "\0" not in text else None
 
     def text(self, path: str) -> str | None:

@@ -15,7 +15,7 @@ BESIDE = ".evalscribe.md"
 """Suffix of a report that is written beside an existing file, because that file must not be overwritten."""
 
 
-OURS = "\nkind: evalscribe-report/"
+KIND_LINE = "\nkind: evalscribe-report/"
 """Text that all reports of evalscribe contain, even if a person added text before the front matter."""
 
 
@@ -42,7 +42,7 @@ def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written:
     if readable:
         return ReportPlacement(name=readable.name, current=source_of(readable), message=message or None)
     if refused:
-        return ReportPlacement(name=_beside(own[0].name, files), message=f"{message}; the new report is beside it")
+        return ReportPlacement(name=_free_name(own[0].name, files), message=f"{message}; the new report is beside it")
     return _new(run, date, files)
 
 
@@ -61,9 +61,9 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
 
 def _is_of(run: Run, file: ReportFile) -> bool:
     """Return whether a file is the run's report, by its front matter or, if that is broken, by its name."""
-    said = run_of(file.text)
-    torn = said is None and OURS in file.text
-    return said == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
+    run_id = run_of(file.text)
+    torn = run_id is None and KIND_LINE in file.text
+    return run_id == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
 
 
 def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
@@ -83,7 +83,7 @@ def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
     if not _taken(name, files):
         return ReportPlacement(name=name)
     message = f"{name} is not a report of evalscribe and is left as it is; the new one is beside it"
-    return ReportPlacement(name=_beside(name, files), message=message)
+    return ReportPlacement(name=_free_name(name, files), message=message)
 
 
 def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
@@ -92,15 +92,15 @@ def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -
     return any(run_of(file.text) is not None for file in same)
 
 
-def beside(where: ReportPlacement, files: Sequence[ReportFile], reason: str) -> ReportPlacement:
+def beside(placement: ReportPlacement, files: Sequence[ReportFile], reason: str) -> ReportPlacement:
     """Return the file for a new page beside a page whose edits cannot be merged into it."""
     message = (
-        f"{where.name} keeps its edits and is left as it is: {reason}; the new page, with the labels, is beside it"
+        f"{placement.name} keeps its edits and is left as it is: {reason}; the new page, with the labels, is beside it"
     )
-    return ReportPlacement(name=_beside(where.name, files), message=message)
+    return ReportPlacement(name=_free_name(placement.name, files), message=message)
 
 
-def _beside(name: str, files: Sequence[ReportFile]) -> str:
+def _free_name(name: str, files: Sequence[ReportFile]) -> str:
     """Return a free file name beside a file."""
     stem = name.removesuffix(".md").removesuffix(".evalscribe")
     candidates = (f"{stem}{f'-{number}' if number > 1 else ''}{BESIDE}" for number in range(1, len(files) + 2))

@@ -42,12 +42,13 @@ def check_lines(checked: CheckResult) -> Iterator[str]:
 def check_annotations(checked: CheckResult) -> Iterator[str]:
     """Yield as many problems as GitHub shows as annotation commands, and the others as plain log lines."""
     for level in PROBLEM_LEVELS:
-        found = checked.of(level)
-        yield from (_annotation(problem) for problem in found[:ANNOTATIONS])
-        for problem in found[ANNOTATIONS:]:
+        problems = checked.of(level)
+        yield from (_annotation(problem) for problem in problems[:ANNOTATIONS])
+        for problem in problems[ANNOTATIONS:]:
             yield f"- {_line(problem)}"
-        if len(found) > ANNOTATIONS:
-            yield f"{len(found) - ANNOTATIONS} more of level {level} are only in this log: a step shows {ANNOTATIONS}."
+        if len(problems) > ANNOTATIONS:
+            more = len(problems) - ANNOTATIONS
+            yield f"{more} more of level {level} are only in this log: a step shows {ANNOTATIONS}."
     yield from map(notice, checked.notes)
     yield f"{_total(checked)}{_others(checked)}"
 
@@ -112,8 +113,8 @@ def _property(text: str) -> str:
 
 
 def _row(problem: Problem) -> str:
-    where, what = (prose(text).replace("|", "\\|") for text in (f"{problem.file}:{problem.line}", problem.what))
-    return f"| {problem.level} | {where} | {what} |"
+    location, what = (prose(text).replace("|", "\\|") for text in (f"{problem.file}:{problem.line}", problem.what))
+    return f"| {problem.level} | {location} | {what} |"
 
 
 def _total(checked: CheckResult) -> str:
@@ -121,5 +122,5 @@ def _total(checked: CheckResult) -> str:
 
 
 def _others(checked: CheckResult) -> str:
-    said = [pluralise(len(checked.of(level)), level) for level in PROBLEM_LEVELS[1:] if checked.of(level)]
-    return f"; {', '.join(said)}" if said else ""
+    counts = [pluralise(len(checked.of(level)), level) for level in PROBLEM_LEVELS[1:] if checked.of(level)]
+    return f"; {', '.join(counts)}" if counts else ""

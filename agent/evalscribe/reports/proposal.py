@@ -53,7 +53,7 @@ class ConcernedFinding(Frozen):
 def patch_delimiter(
     recommendation: Recommendation, concerns: Sequence[ConcernedFinding], scope: PatchScope, files: CommitFiles
 ) -> Delimiter:
-    texts = [text for _, text in _shown(scope, files)]
+    texts = [text for _, text in _short_files(scope, files)]
     contents = canonical_json([recommendation, list(concerns), list(scope.files), texts])
     return Delimiter(content_id(contents), (contents, *texts))
 
@@ -82,7 +82,7 @@ def question(
         folders=fence.block("folders for new files", _listed(scope.folders)) if scope.folders else "",
         files=[
             fence.block(f"file {quote_json(path)}", number_lines(1, text.removesuffix("\n")))
-            for path, text in _shown(scope, files)
+            for path, text in _short_files(scope, files)
         ],
     )
 
@@ -92,38 +92,38 @@ def _finding(entry: ReportEntry) -> str:
         "Evals": ", ".join(entry.paths[:MOST_NAMED]),
         "Failed step": entry.step or "none: grading never began",
         "Label": f"{entry.classification or 'UNCLASSIFIED'}{f' ({entry.cause_kind})' if entry.cause_kind else ''}",
-        "Error": _of_each(one.error for one in entry.each),
+        "Error": _of_each(part.error for part in entry.each),
         "Cause": entry.cause or "",
-        "Reasoning": _of_each(one.reasoning for one in entry.each),
+        "Reasoning": _of_each(part.reasoning for part in entry.each),
         "Reviewers say": " / ".join(entry.reviewer),
     }
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
 
 
-def _of_each(said: Iterable[str]) -> str:
+def _of_each(texts: Iterable[str]) -> str:
     """Join the distinct texts of a finding's trials."""
-    return " / ".join(dict.fromkeys(said))
+    return " / ".join(dict.fromkeys(texts))
 
 
 def _excerpts(concerns: Iterable[ConcernedFinding], fence: Delimiter) -> Iterable[str]:
     for concern in concerns:
-        for one in concern.packed.excerpts if concern.packed else ():
-            about = f"{one.role} {quote_json(one.path)} of {quote_json(concern.entry.paths[0])}"
-            yield fence.block(about, number_lines(one.first, one.text))
+        for excerpt in concern.packed.excerpts if concern.packed else ():
+            about = f"{excerpt.role} {quote_json(excerpt.path)} of {quote_json(concern.entry.paths[0])}"
+            yield fence.block(about, number_lines(excerpt.first, excerpt.text))
         if concern.packed and concern.packed.differences:
             yield fence.block("differences between output and reference", bar_lines(concern.packed.differences))
 
 
-def _shown(scope: PatchScope, files: CommitFiles) -> list[tuple[str, str]]:
+def _short_files(scope: PatchScope, files: CommitFiles) -> list[tuple[str, str]]:
     """Return the first files that may be changed, with their whole text if they are short."""
     room = SHOWN_FILES
-    found = []
+    texts = []
     for path in scope.files[:MOST_SHOWN]:
         text = files.text(path)
         if text is not None and (cost := prompt_text.estimate_tokens(text)) <= room:
             room -= cost
-            found.append((path, text))
-    return found
+            texts.append((path, text))
+    return texts
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -207,58 +207,58 @@ class PatchTools:
         self._changeable = frozenset(scope.files)
         self._fence = fence
 
-    def answer(self, call: ToolCall, asked: BaseModel) -> ToolResult:
+    def answer(self, call: ToolCall, arguments: BaseModel) -> ToolResult:
         """Answer a call. Never raises: an invalid call gets an error as its result."""
         try:
-            about, lines = self._run(asked)
+            about, lines = self._run(arguments)
         except ToolMisuse as misused:
             return ToolResult(call_id=call.id, text=str(misused), is_error=True)
         return ToolResult(call_id=call.id, text=self._fence.block(about, limit_lines(lines)))
 
-    def _run(self, asked: BaseModel) -> tuple[str, Iterable[str]]:
-        match asked:
+    def _run(self, arguments: BaseModel) -> tuple[str, Iterable[str]]:
+        match arguments:
             case ReadFile():
-                return self._read(asked)
+                return self._read(arguments)
             case SearchFiles():
-                return "search", self._search(asked)
+                return "search", self._search(arguments)
             case ListFiles():
-                return "files", self._list(asked)
+                return "files", self._list(arguments)
         raise ToolMisuse("That is no reading tool.")
 
-    def _list(self, asked: ListFiles) -> Iterator[str]:
-        found = self._below(asked.folder)
-        for path in found[:MOST_FILES]:
+    def _list(self, arguments: ListFiles) -> Iterator[str]:
+        paths = self._paths_below(arguments.folder)
+        for path in paths[:MOST_FILES]:
             yield f"{quote_json(path)}{' may be changed' if path in self._changeable else ''}"
-        if len(found) > MOST_FILES:
-            yield f"and {len(found) - MOST_FILES} more; name a folder"
+        if len(paths) > MOST_FILES:
+            yield f"and {len(paths) - MOST_FILES} more; name a folder"
 
-    def _read(self, asked: ReadFile) -> tuple[str, Iterable[str]]:
-        text = self._files.text(asked.path)
+    def _read(self, arguments: ReadFile) -> tuple[str, Iterable[str]]:
+        text = self._files.text(arguments.path)
         if text is None:
-            raise ToolMisuse(f"There is no text file {quote_json(asked.path[:200])} to be read; see list_files.")
+            raise ToolMisuse(f"There is no text file {quote_json(arguments.path[:200])} to be read; see list_files.")
         lines = text.removesuffix("\n").split("\n")
-        if not asked.first <= min(asked.last, len(lines)):
+        if not arguments.first <= min(arguments.last, len(lines)):
             raise ToolMisuse(f"It has {len(lines)} lines; ask for first to last among them.")
-        last = min(asked.last, len(lines), asked.first + MOST_LINES - 1)
-        about = f"file {quote_json(asked.path)} lines {asked.first} to {last} of {len(lines)}"
-        return about, (number_lines(n, line) for n, line in enumerate(lines[asked.first - 1 : last], asked.first))
+        last = min(arguments.last, len(lines), arguments.first + MOST_LINES - 1)
+        about = f"file {quote_json(arguments.path)} lines {arguments.first} to {last} of {len(lines)}"
+        return about, (
+            number_lines(n, line) for n, line in enumerate(lines[arguments.first - 1 : last], arguments.first)
+        )
 
-    def _search(self, asked: SearchFiles) -> Iterable[str]:
-        paths = self._below(asked.folder)
-        found = self._files.hits(asked.text, paths)
-        lines = [
-            f"{quote_json(path)} {number}| {one_line(line)}" for path, number, line in islice(found, MOST_HITS + 1)
-        ]
-        said = [*lines[:MOST_HITS], *(["and more"] if len(lines) > MOST_HITS else [])] or ["no line holds that"]
+    def _search(self, arguments: SearchFiles) -> Iterable[str]:
+        paths = self._paths_below(arguments.folder)
+        hits = self._files.hits(arguments.text, paths)
+        lines = [f"{quote_json(path)} {number}| {one_line(line)}" for path, number, line in islice(hits, MOST_HITS + 1)]
+        result = [*lines[:MOST_HITS], *(["and more"] if len(lines) > MOST_HITS else [])] or ["no line holds that"]
         if len(paths) > MOST_SEARCHED:
-            said.append(f"only the first {MOST_SEARCHED} of {len(paths)} files were searched; name a folder")
-        return said
+            result.append(f"only the first {MOST_SEARCHED} of {len(paths)} files were searched; name a folder")
+        return result
 
-    def _below(self, folder: str) -> tuple[str, ...]:
-        found = self._files.below(folder)
-        if not found:
+    def _paths_below(self, folder: str) -> tuple[str, ...]:
+        paths = self._files.below(folder)
+        if not paths:
             raise ToolMisuse(f"There is no file below {quote_json(folder[:200])}.")
-        return found
+        return paths
 
 
 LONGEST_SUMMARY = 90
@@ -321,14 +321,14 @@ class PatchConversation:
             proposal = self._take(reply)
             if proposal is not None:
                 return proposal
-        raise self._given_up(f"no patch within {self._turns.taken}")
+        raise self._give_up(f"no patch within {self._turns.taken}")
 
     def _take(self, reply: Reply) -> Proposal | None:
         match reply.stop:
             case "refusal":
-                raise self._given_up("it refused")
+                raise self._give_up("it refused")
             case "context_exceeded":
-                raise self._given_up("the conversation exceeds its context window")
+                raise self._give_up("the conversation exceeds its context window")
             case "max_tokens":
                 self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
                 return None
@@ -347,44 +347,46 @@ class PatchConversation:
 
     def _answer(self, call: ToolCall) -> ToolResult | Proposal:
         try:
-            asked = fields_of(call)
+            arguments = fields_of(call)
         except ToolMisuse as misused:
             return ToolResult(call_id=call.id, text=str(misused), is_error=True)
-        match asked:
+        match arguments:
             case SubmitPatch():
-                return self._submitted(call, asked)
+                return self._submitted(call, arguments)
             case NoChange(reason=reason):
-                raise self._given_up(f"it says that no change to these files can do it: {_said(reason, 400)}")
-        return self._toolbox.answer(call, asked)
+                raise self._give_up(f"it says that no change to these files can do it: {_short_text(reason, 400)}")
+        return self._toolbox.answer(call, arguments)
 
     def _submitted(self, call: ToolCall, patch: SubmitPatch) -> ToolResult | Proposal:
-        edits = tuple(Edit(path=one.path, old=one.old, new=one.new) for one in patch.edits)
-        made = apply_edits(edits, self._scope, self._files.raw)
-        if not isinstance(made, EditRefusal):
-            return Proposal(edits=edits, summary=_said(patch.summary, LONGEST_SUMMARY) or "Change the eval")
-        self._broken += not made.forbidden
-        self._forbidden += made.forbidden
-        told = "; ".join(made.problems[:5])
+        edits = tuple(Edit(path=edit.path, old=edit.old, new=edit.new) for edit in patch.edits)
+        result = apply_edits(edits, self._scope, self._files.raw)
+        if not isinstance(result, EditRefusal):
+            return Proposal(edits=edits, summary=_short_text(patch.summary, LONGEST_SUMMARY) or "Change the eval")
+        self._broken += not result.forbidden
+        self._forbidden += result.forbidden
+        problems = "; ".join(result.problems[:5])
         if self._forbidden > self._bounds.forbidden:
-            raise self._given_up(f"its patch touches what the recommendation does not concern: {_said(told, 400)}")
+            raise self._give_up(
+                f"its patch touches what the recommendation does not concern: {_short_text(problems, 400)}"
+            )
         if self._broken > self._bounds.broken:
-            raise self._given_up(f"its patch does not apply: {_said(told, 400)}")
-        text = "\n".join(("Nothing of the patch was taken. Correct this and submit the whole patch again:", told))
+            raise self._give_up(f"its patch does not apply: {_short_text(problems, 400)}")
+        text = "\n".join(("Nothing of the patch was taken. Correct this and submit the whole patch again:", problems))
         return ToolResult(call_id=call.id, text=text, is_error=True)
 
-    def _given_up(self, reason: str) -> DataError:
+    def _give_up(self, reason: str) -> DataError:
         """Return the error and drop the cached answers, so that a later request gets new ones."""
         self._turns.forget()
         return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
 
-    def _nudge(self, words: str, given_up: str) -> None:
+    def _nudge(self, words: str, reason: str) -> None:
         self._nudges += 1
         if self._nudges > self._bounds.nudges:
-            raise self._given_up(given_up)
+            raise self._give_up(reason)
         self._messages.append(Message(role="user", text=words))
 
 
-def _said(text: str, limit: int) -> str:
+def _short_text(text: str, limit: int) -> str:
     return prose.cut(redact(prose.one_line(text)), limit).rstrip(" .")
 
 
@@ -411,10 +413,10 @@ class Proposer:
         self._bounds = bounds or ProposalLimits()
         fence = patch_delimiter(recommendation, concerns, scope, files)
         self._toolbox = PatchTools(files, scope, fence)
-        asked = question(prompts, recommendation, concerns, scope, files, fence)
+        question_text = question(prompts, recommendation, concerns, scope, files, fence)
         self._opening = Request(
             system=instructions(prompts),
-            messages=(Message(role="user", text=asked),),
+            messages=(Message(role="user", text=question_text),),
             tools=TOOLS,
             max_tokens=self._bounds.answer_tokens,
             effort=EFFORT,
@@ -435,9 +437,9 @@ class Proposer:
             DataError: The model produces no patch that applies.
             UnavailableError: The model does not answer.
         """
-        known = None if fresh else store.proposal(self.key)
-        if known is not None and not isinstance(self._changes(known), EditRefusal):
-            return known
+        cached = None if fresh else store.proposal(self.key)
+        if cached is not None and not isinstance(self._changes(cached), EditRefusal):
+            return cached
         talk = PatchConversation(self._model, self._opening, self._files, self._scope, self._toolbox, self._bounds)
         try:
             async with asyncio.timeout(self._bounds.seconds):
@@ -451,14 +453,14 @@ class Proposer:
 
     def patch(self, proposal: Proposal, *, run: str, recommendation: str, base: str) -> Patch:
         """Build the patch against the files of the commit `base`, which this object was created with."""
-        made = self._changes(proposal)
-        if isinstance(made, EditRefusal):
-            raise DataError(f"the proposal does not apply: {'; '.join(made.problems)}. Nothing was changed.")
+        changes = self._changes(proposal)
+        if isinstance(changes, EditRefusal):
+            raise DataError(f"the proposal does not apply: {'; '.join(changes.problems)}. Nothing was changed.")
         return Patch(
             run=run,
             recommendation=recommendation,
             base=base,
-            changes=made,
+            changes=changes,
             summary=proposal.summary,
             judge=self._model.id,
         )

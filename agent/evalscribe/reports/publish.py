@@ -23,7 +23,7 @@ from evalscribe.reports.blocks import ConflictingEdits
 from evalscribe.reports.data import read_data, updated_analysis, write_data
 from evalscribe.reports.merge import reconcile
 from evalscribe.reports.page import first_lines
-from evalscribe.reports.page_checks import is_ours, linked_reports
+from evalscribe.reports.page_checks import is_generated, linked_reports
 from evalscribe.reports.reading import PageSource, find_report, read_page, read_report, run_of
 from evalscribe.workspace import Workspace
 
@@ -63,7 +63,7 @@ class BranchPlan(Frozen):
     text: str
     data: str | None
     report: Report
-    there: PageSource | None = None
+    on_branch: PageSource | None = None
     """The page and its data in the commit `parent`; None if it has none."""
     own_files: Mapping[str, str]
     """Files that belong to the reports folder and that the commit `parent` lacks."""
@@ -72,33 +72,38 @@ class BranchPlan(Frozen):
 
     @property
     def needed(self) -> bool:
-        return not self.merged and (self.there is None or (self.text, self.data) != (self.there.text, self.there.data))
+        return not self.merged and (
+            self.on_branch is None or (self.text, self.data) != (self.on_branch.text, self.on_branch.data)
+        )
 
-    def files(self, ours: LocalReport) -> dict[str, str]:
+    def files(self, local: LocalReport) -> dict[str, str]:
         """Return the files of the commit: their texts by path."""
-        data = {ours.data_path: self.data} if self.data is not None else {}
-        return {ours.path: self.text, **data, **self.own_files}
+        data = {local.data_path: self.data} if self.data is not None else {}
+        return {local.path: self.text, **data, **self.own_files}
 
 
-def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
+def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
     """Plan a commit on top of the run's branch, or of the main branch if the run's branch is merged or does not exist.
 
     Raises:
         UsageError: The remote has no main branch.
         DataError: Edits on the remote contradict local edits.
     """
-    main = repository.fetch(ours.remote)
+    main = repository.fetch(local.remote)
     if main is None:
-        raise UsageError(f"{ours.remote} has no main branch yet that a report could be merged into; push one first")
+        raise UsageError(f"{local.remote} has no main branch yet that a report could be merged into; push one first")
     base, newest = main
-    branch = repository.fetch(ours.remote, ours.branch)
+    branch = repository.fetch(local.remote, local.branch)
     tip = branch[1] if branch else None
     live = tip is not None and repository.common(tip, newest) != tip
     parent = tip if live and tip else newest
-    there, on_main = _parse_remote(repository, ours, parent, ours.branch), _parse_remote(repository, ours, newest, base)
-    merging = newest if live and _moved_on(repository, ours, parent, newest, on_main) else None
-    source, report = _united(ours, {ours.branch: there, **({base: on_main} if merging else {})})
-    known = {*repository.files(parent), *(repository.files(merging) if merging else ())}
+    on_branch, on_main = (
+        _parse_remote(repository, local, parent, local.branch),
+        _parse_remote(repository, local, newest, base),
+    )
+    merging = newest if live and _moved_on(repository, local, parent, newest, on_main) else None
+    source, report = _united(local, {local.branch: on_branch, **({base: on_main} if merging else {})})
+    existing = {*repository.files(parent), *(repository.files(merging) if merging else ())}
     return BranchPlan(
         base=base,
         main=newest,
@@ -108,44 +113,48 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
         text=source.text,
         data=source.data,
         report=report,
-        there=there,
-        own_files={path: text for path, text in ours.own_files.items() if path not in known},
+        on_branch=on_branch,
+        own_files={path: text for path, text in local.own_files.items() if path not in existing},
         merged=on_main == source and (not live or merging is not None),
     )
 
 
-def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: PageSource | None) -> bool:
+def _moved_on(repository: GitRepository, local: LocalReport, tip: str, main: str, on_main: PageSource | None) -> bool:
     """Return whether a squashed merge or an edit changed the report on the main branch after the run's branch diverged.
     The commit must then be a merge, because the pull request would otherwise conflict.
     """
-    left = repository.common(tip, main)
-    return on_main is not None and on_main.text != (repository.read(left, ours.path) if left else None)
+    common_commit = repository.common(tip, main)
+    return on_main is not None and on_main.text != (
+        repository.read(common_commit, local.path) if common_commit else None
+    )
 
 
-def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, where: str) -> PageSource | None:
-    text = repository.read(commit, ours.path)
+def _parse_remote(repository: GitRepository, local: LocalReport, commit: str, branch: str) -> PageSource | None:
+    text = repository.read(commit, local.path)
     if text is None:
-        if ours.path in repository.files(commit):
-            raise DataError(f"{ours.path} on {where} of {ours.remote} is not text; it is not overwritten")
+        if local.path in repository.files(commit):
+            raise DataError(f"{local.path} on {branch} of {local.remote} is not text; it is not overwritten")
         return None
-    data = repository.read(commit, ours.data_path) if has_data(text) else None
-    return PageSource(name=ours.source.name, text=text, data=data)
+    data = repository.read(commit, local.data_path) if has_data(text) else None
+    return PageSource(name=local.source.name, text=text, data=data)
 
 
-def _united(ours: LocalReport, theirs: Mapping[str, PageSource | None]) -> tuple[PageSource, Report]:
+def _united(local: LocalReport, remote_pages: Mapping[str, PageSource | None]) -> tuple[PageSource, Report]:
     """Merge people's edits in the remote's versions into the local page and its data."""
-    source, report = ours.source, ours.report
-    for where, other in theirs.items():
-        if other is None or other == source:
+    source, report = local.source, local.report
+    for branch, remote_page in remote_pages.items():
+        if remote_page is None or remote_page == source:
             continue
         try:
-            united = reconcile(source, other, list(ours.bases()))
+            united = reconcile(source, remote_page, list(local.bases()))
         except DataError as error:
-            raise DataError(f"not published: {ours.path} differs on {where} of {ours.remote}; {error}") from error
-        lead = source if united.ours else other
+            raise DataError(f"not published: {local.path} differs on {branch} of {local.remote}; {error}") from error
+        lead = source if united.ours else remote_page
         data = write_data(updated_analysis(read_data(lead.data, lead.data_name), united.report)) if lead.data else None
-        kept = next((one.data for one in (source, other) if one.text == united.text and one.data), data)
-        source, report = PageSource(name=source.name, text=united.text, data=kept), united.report
+        united_data = next(
+            (page.data for page in (source, remote_page) if page.text == united.text and page.data), data
+        )
+        source, report = PageSource(name=source.name, text=united.text, data=united_data), united.report
     return source, report
 
 
@@ -202,7 +211,7 @@ def publish_report(
         path = _inside(repository, file)
         bases = partial(_bases, workspace, file)
         report = _read(file, source, bases())
-        ours = LocalReport(
+        local = LocalReport(
             remote=repository.remote(remote),
             branch=branch_of(report, path),
             path=path,
@@ -211,14 +220,14 @@ def publish_report(
             bases=bases,
             own_files=_own_files(workspace.reports, repository, file),
         )
-        with closing(open_forge(workspace.settings, repository.remote_url(ours.remote))) as forge:
-            plan, pushed = (plan_branch(repository, ours), None) if dry_run else _pushed(repository, ours)
-            done = _told(workspace.reports, repository, file, ours, plan, pushed)
+        with closing(open_forge(workspace.settings, repository.remote_url(local.remote))) as forge:
+            plan, pushed = (plan_branch(repository, local), None) if dry_run else _pushed(repository, local)
+            publication = _publication(workspace.reports, repository, file, local, plan, pushed)
             if plan.merged or dry_run:
-                return done
-            there = pushed or PushedBranch(branch=ours.branch, commit=plan.parent)
-            request = forge.propose(there, plan.base, done.title, done.body, draft=draft)
-            return replaced(done, pull_request=request)
+                return publication
+            pushed_branch = pushed or PushedBranch(branch=local.branch, commit=plan.parent)
+            request = forge.propose(pushed_branch, plan.base, publication.title, publication.body, draft=draft)
+            return replaced(publication, pull_request=request)
 
 
 def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
@@ -239,56 +248,56 @@ def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFi
     return {(root / name).relative_to(top).as_posix(): text for name, text in library.own_files().items()}
 
 
-def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
+def _pushed(repository: GitRepository, local: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
     """Push the report, and plan again if the remote moved. Returns the last plan, and the push if one was needed."""
     for attempt in range(TRIES):
-        plan = plan_branch(repository, ours)
+        plan = plan_branch(repository, local)
         if not plan.needed:
             return plan, None
         commit = repository.commit(
-            plan.files(ours),
+            plan.files(local),
             parent=plan.parent,
             merging=plan.merging,
-            message=pull_request_text.commit_message(ours.report),
+            message=pull_request_text.commit_message(local.report),
         )
         try:
-            return plan, repository.push(ours.remote, ours.branch, commit)
+            return plan, repository.push(local.remote, local.branch, commit)
         except DataError:
-            now = repository.fetch(ours.remote, ours.branch)
+            now = repository.fetch(local.remote, local.branch)
             if attempt and (now[1] if now else None) == plan.tip:
                 raise  # not a race: the remote refuses the push
             time.sleep(PAUSE_S)
-    raise DataError(f"the branch {ours.branch} of {ours.remote} keeps changing; try again")
+    raise DataError(f"the branch {local.branch} of {local.remote} keeps changing; try again")
 
 
-def _told(
+def _publication(
     library: ReportsFolder,
     repository: GitRepository,
     file: ReportFile,
-    ours: LocalReport,
+    local: LocalReport,
     plan: BranchPlan,
     pushed: PushedBranch | None,
 ) -> Publication:
     report = plan.report
-    where = pull_request_text.PublishedReport(
-        branch=ours.branch,
-        path=ours.path,
+    published = pull_request_text.PublishedReport(
+        branch=local.branch,
+        path=local.path,
         summary=_first_lines(report),
         previous=_previous(library, report),
     )
     return Publication(
         report=file.path,
-        data=file.path.with_name(ours.source.data_name) if plan.data is not None else None,
-        remote=ours.remote,
-        branch=ours.branch,
+        data=file.path.with_name(local.source.data_name) if plan.data is not None else None,
+        remote=local.remote,
+        branch=local.branch,
         base=plan.base,
-        files=tuple(plan.files(ours)) if plan.needed else (),
+        files=tuple(plan.files(local)) if plan.needed else (),
         commit=pushed.commit if pushed else None,
         title=pull_request_text.pull_request_title(report),
-        body=pull_request_text.pull_request_body(report, where),
+        body=pull_request_text.pull_request_body(report, published),
         merged=plan.merged,
-        richer=report != ours.report,
-        missing=tuple(path for path in _linked(ours.path, report) if repository.read(plan.main, path) is None),
+        richer=report != local.report,
+        missing=tuple(path for path in _linked(local.path, report) if repository.read(plan.main, path) is None),
     )
 
 
@@ -318,7 +327,7 @@ def _read(file: ReportFile, source: PageSource, bases: Iterable[str]) -> Report:
     except ConflictingEdits as error:
         raise DataError(f"{file.name} is not published: {error}") from error
     except DataError as error:
-        if not is_ours(source.text) and _by_people(source):
+        if not is_generated(source.text) and _by_people(source):
             raise DataError(
                 f"{file.name} is a report that people wrote; evalscribe publishes only its own.\n"
                 f"Commit it with git, so that links to it work: git add {quote(str(file.path))}"

@@ -16,7 +16,7 @@ from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
 """Maximum characters of the text. GitHub accepts 65,536, including evalscribe's markers and people's additions."""
-SHOWN = 20
+MOST_LISTED = 20
 """Maximum printed names or lines of a list."""
 LOW_CONFIDENCE = 0.6
 TEXT = 200
@@ -43,43 +43,43 @@ class PublishedReport(Frozen):
 def pull_request_title(report: Report) -> str:
     run = report.run
     evals = "eval" if run.total == 1 else "evals"
-    return f"{_named(report)}: {run.failed} of {run.total} {evals} failed"
+    return f"{_title_words(report)}: {run.failed} of {run.total} {evals} failed"
 
 
 def commit_message(report: Report) -> str:
     again = f", revision {report.revision}" if report.revision > 1 else ""
-    return f"{_named(report)}{again}"
+    return f"{_title_words(report)}{again}"
 
 
-def _named(report: Report) -> str:
+def _title_words(report: Report) -> str:
     """Name run and model by parts of paths, because a forge acts on this text, and a model may be called `fixes #1`."""
     model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
     return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
 
 
-def pull_request_body(report: Report, where: PublishedReport) -> str:
+def pull_request_body(report: Report, published: PublishedReport) -> str:
     sections = (
-        _summary(report, where),
-        _changes(report, where),
+        _summary(report, published),
+        _changes(report, published),
         _changed_by_people(report),
         _eyes(report),
-        _correcting(report, where),
+        _correcting(report, published),
     )
     text = "\n\n".join("\n".join(lines) for section in sections if (lines := list(section)))
     if len(text) <= LIMIT:
         return text
-    whole_lines = text[:LIMIT].rpartition("\n")[0]
-    return f"{whole_lines}\n\n… (cut; the rest is in the report)"
+    cut_text = text[:LIMIT].rpartition("\n")[0]
+    return f"{cut_text}\n\n… (cut; the rest is in the report)"
 
 
-def _summary(report: Report, where: PublishedReport) -> Iterator[str]:
-    yield where.summary[: LIMIT // 2]
+def _summary(report: Report, published: PublishedReport) -> Iterator[str]:
+    yield published.summary[: LIMIT // 2]
     yield ""
     again = f", revision {report.revision}" if report.revision > 1 else ""
-    yield f"The report{again}: {_link(where)}"
+    yield f"The report{again}: {_link(published)}"
 
 
-def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
+def _changes(report: Report, published: PublishedReport) -> Iterator[str]:
     """Yield lines on the changes since the newest earlier report."""
     if not report.earlier:
         yield "**No earlier report** of this model was compared."
@@ -90,11 +90,11 @@ def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
         numbers = [
             str(n)
             for n, entry in enumerate(report.entries, 1)
-            if any(one.recurrence.kind == kind for one in entry.each)
+            if any(part.recurrence.kind == kind for part in entry.each)
         ]
         if numbers:
             yield f"- {words}: {_several(numbers)}"
-    yield from (f"- {line}" for line in _labels(report, where.previous))
+    yield from (f"- {line}" for line in _labels(report, published.previous))
     if report.resolved:
         yield f"- No longer failing{_unless(report)}: {_several(map(_code, report.resolved))}"
     yield from _followed(report)
@@ -102,10 +102,10 @@ def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
 
 def _followed(report: Report) -> Iterator[str]:
     """Yield lines on the outcomes of actions that were taken after earlier reports on any model."""
-    for one in report.follow_ups[:SHOWN]:
-        unless = _unless(report) if one.outcome == "held" else ""
-        text = prose.prose(one.text, TEXT)
-        yield f"- {one.outcome.capitalize()}{unless}: “{text}” ({_several(map(_code, one.evals))})"
+    for follow_up in report.follow_ups[:MOST_LISTED]:
+        unless = _unless(report) if follow_up.outcome == "held" else ""
+        text = prose.prose(follow_up.text, TEXT)
+        yield f"- {follow_up.outcome.capitalize()}{unless}: “{text}” ({_several(map(_code, follow_up.evals))})"
 
 
 def _unless(report: Report) -> str:
@@ -148,18 +148,18 @@ def _eyes(report: Report) -> Iterator[str]:
         yield "**Nothing stands out**: every finding is judged, certain, and its quotations are verified."
         return
     yield "**Look first at**"
-    yield from lines[:SHOWN]
-    if len(lines) > SHOWN:
-        yield f"- and {len(lines) - SHOWN} more"
+    yield from lines[:MOST_LISTED]
+    if len(lines) > MOST_LISTED:
+        yield f"- and {len(lines) - MOST_LISTED} more"
 
 
-def _correcting(report: Report, where: PublishedReport) -> Iterator[str]:
+def _correcting(report: Report, published: PublishedReport) -> Iterator[str]:
     entry = next((entry for entry in report.entries if entry.classification), None)
     label = f"`**{entry.classification}**`" if entry else "its bold label"
     yield "**To correct it**, edit the page on this branch, or suggest a change to it here:"
     yield f"- another label: change it in the line under the finding's heading (such as {label});"
     yield "- why, or that you agree: a line `Reviewer: …` below it;"
-    yield f"- or on the command line: `evalscribe review label {_name(where.path)} N LABEL --note …`."
+    yield f"- or on the command line: `evalscribe review label {_name(published.path)} N LABEL --note …`."
     yield ""
     yield "Labels that people gave in merged reports are evidence for the next analysis of this model."
 
@@ -179,9 +179,9 @@ def _subject(entry: ReportEntry) -> str:
     return entry.paths[0] if len(entry.evals) == 1 else f"{len(entry.evals)} evals, first {entry.paths[0]}"
 
 
-def _link(where: PublishedReport) -> str:
+def _link(published: PublishedReport) -> str:
     """Return a link to the report's page, relative to the address of the pull request."""
-    return f"[{_code(posixpath.basename(where.path))}](../blob/{quote(where.branch)}/{quote(where.path)})"
+    return f"[{_code(posixpath.basename(published.path))}](../blob/{quote(published.branch)}/{quote(published.path)})"
 
 
 def _name(path: str) -> str:
@@ -192,11 +192,11 @@ def _name(path: str) -> str:
 
 def _code(text: str) -> str:
     """Return a text as a code span, with backticks replaced."""
-    shown = prose.cut(prose.one_line(text).replace("`", "'"), TEXT)
-    return f"`{shown}`"
+    line = prose.cut(prose.one_line(text).replace("`", "'"), TEXT)
+    return f"`{line}`"
 
 
 def _several(names: Iterable[str]) -> str:
     listed = list(names)
-    rest = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + rest
+    rest = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return ", ".join(listed[:MOST_LISTED]) + rest

@@ -25,7 +25,7 @@ from evalscribe.text import join_first
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
 
-OURS = "evalscribe-report/"
+KIND_PREFIX = "evalscribe-report/"
 MOST_NAMED = 5
 
 
@@ -150,11 +150,11 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
             report = read_page(redacted).report
             return ParsedReport(updated_analysis(analysis, report), report.date, (report.run.id,), ())
     kind = _kind(text)
-    if kind is not None and not kind.startswith(OURS):
+    if kind is not None and not kind.startswith(KIND_PREFIX):
         raise DataError(f"a document of kind {kind!r}, not a report")
     if kind is not None and not has_data(text):
         report = old_page.parse(text)
-        return ParsedReport(_ours(report), report.date, (report.run.id,), ())
+        return ParsedReport(_analysis_with_actions(report), report.date, (report.run.id,), ())
     analysis, header = read_freeform(split_blocks(text))
     if has_data(text):
         analysis = _with_labels(analysis, text)
@@ -167,18 +167,20 @@ def _with_labels(analysis: Analysis, text: str) -> Analysis:
         findings = parse_page(normalised(text)).findings
     except UnreadableReport:
         return analysis
-    known = {inline.uncode(one.subject): one.label for one in findings if one.label}
+    labels_by_eval = {inline.uncode(finding.subject): finding.label for finding in findings if finding.label}
     return analysis.model_copy(
         update={
             "findings": tuple(
-                one.model_copy(update={"classification": known[one.eval].classification}) if one.eval in known else one
-                for one in analysis.findings
+                finding.model_copy(update={"classification": labels_by_eval[finding.eval].classification})
+                if finding.eval in labels_by_eval
+                else finding
+                for finding in analysis.findings
             )
         }
     )
 
 
-def _ours(report: Report) -> Analysis:
+def _analysis_with_actions(report: Report) -> Analysis:
     analysis = analysis_from_report(report)
     return analysis.model_copy(update={"actions_taken": actions_in(report.actions_taken, analysis)})
 
@@ -240,21 +242,21 @@ def _file(path: Path, name: str) -> ReportFile:
 
 def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
     """Find a report like `find_report`, but only in the reports folder, for callers that may not read other files."""
-    there = list(workspace.reports.all())
-    files = [file for file in there if _means(name, file)]
-    files = files or list(_document(workspace.reports, name)) or _of_run(there, name)
+    reports = list(workspace.reports.all())
+    files = [file for file in reports if _means(name, file)]
+    files = files or list(_document(workspace.reports, name)) or _of_run(reports, name)
     if not files and workspace.has_store:
-        files = [file for run_id in workspace.store.analyses.run_ids(name) for file in _of_run(there, run_id)]
+        files = [file for run_id in workspace.store.analyses.run_ids(name) for file in _of_run(reports, run_id)]
     if len(files) > 1:
         raise NotFoundError(
-            f"{name[:80]!r} fits several reports: {join_first([one.name for one in files], MOST_NAMED)}"
+            f"{name[:80]!r} fits several reports: {join_first([file.name for file in files], MOST_NAMED)}"
         )
     if not files:
-        names = [file.name for file in there]
-        near = get_close_matches(name, [*names, *(one.rpartition("/")[2] for one in names)], n=3, cutoff=0.6)
-        near = near or [one for one in names if name in one][:MOST_NAMED]
-        known = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` lists all reports"
-        raise NotFoundError(f"report {name[:80]!r} not found; {known}")
+        names = [file.name for file in reports]
+        near = get_close_matches(name, [*names, *(path.rpartition("/")[2] for path in names)], n=3, cutoff=0.6)
+        near = near or [path for path in names if name in path][:MOST_NAMED]
+        hint = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` lists all reports"
+        raise NotFoundError(f"report {name[:80]!r} not found; {hint}")
     return files[0]
 
 
@@ -276,10 +278,10 @@ def _runs_of(file: ReportFile) -> tuple[str, ...]:
 
 def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
     """Yield the document of another kind, such as a comparison, that has this name in the reports folder."""
-    for whole in (name, f"{name}.md"):
+    for candidate in (name, f"{name}.md"):
         with suppress(DataError):
-            if is_report(whole) and (text := library.document(whole)) is not None:
-                yield ReportFile(path=library.root / whole, name=whole, text=text)
+            if is_report(candidate) and (text := library.document(candidate)) is not None:
+                yield ReportFile(path=library.root / candidate, name=candidate, text=text)
 
 
 def reload_report(file: ReportFile) -> ReportFile:
@@ -297,7 +299,7 @@ def _means(name: str, file: ReportFile) -> bool:
 
 def name_of(library: ReportsFolder, file: ReportFile) -> str:
     """Return the report's path in the reports folder. Raises `UsageError` for a report outside it."""
-    own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
+    own = (other.name for other in library.all() if other.path.resolve() == file.path.resolve())
     name = next(own, None)
     if name is None:
         raise UsageError(
@@ -341,5 +343,5 @@ def findings_of_run(library: ReportsFolder, run: Run) -> dict[str, FindingSummar
         except DataError:
             continue  # `reports check` reports the problem
         if report.run.id == printed(run.id):
-            return {one.eval: one for one in report.findings}
+            return {finding.eval: finding for finding in report.findings}
     return {}

@@ -103,17 +103,17 @@ class ModelReport:
     """Findings by eval path. A bare name is completed to a path from the model's other reports."""
 
     @property
-    def seen(self) -> ReportReference:
+    def reference(self) -> ReportReference:
         return ReportReference(report=self.report.name, date=self.report.date)
 
     @cached_property
-    def done(self) -> Mapping[str, Sequence[tuple[str, FindingSummary]]]:
+    def actions_by_eval(self) -> Mapping[str, Sequence[tuple[str, FindingSummary]]]:
         """Actions on the failures of this report, by eval path."""
         paths = {finding.eval: path for path, finding in self.failures.items()}
-        found: dict[str, list[tuple[str, FindingSummary]]] = {}
+        by_eval: dict[str, list[tuple[str, FindingSummary]]] = {}
         for text, finding in actions_done(self.report):
-            found.setdefault(paths.get(finding.eval, finding.eval), []).append((text, finding))
-        return found
+            by_eval.setdefault(paths.get(finding.eval, finding.eval), []).append((text, finding))
+        return by_eval
 
     def follows(self, other: "ModelReport") -> bool:
         """Return whether its run is later than another report's. Reports on two models from one day have no order."""
@@ -124,13 +124,13 @@ class ModelReport:
             return self.place < other.place
         return bool(self.report.date and other.report.date) and (self.report.date or "") > (other.report.date or "")
 
-    def now(self, eval: str, seen_in: FindRecord) -> LaterRun:
+    def now(self, eval: str, find_record: FindRecord) -> LaterRun:
         """Return the result of an eval in the report's run."""
         finding = self.failures.get(eval)
         run, failures = self.report.analysis.run, self.report.analysis.findings
         if finding is None:
             return LaterRun(self.report.date, None, ran=is_complete_run(run, len(failures)))
-        sighting = seen_in(self.report, finding.eval)
+        sighting = find_record(self.report, finding.eval)
         return LaterRun(self.report.date, describe_finding(finding), judged=has_cause(finding), sighting=sighting)
 
 
@@ -140,13 +140,13 @@ def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, 
     for file in files:
         folder = str(PurePosixPath(file.name).parent)
         folders.setdefault(_key(folder), {}).setdefault(folder, []).append(file)
-    kept: list[ModelReport] = []
+    model_reports: list[ModelReport] = []
     notes: list[str] = []
-    for model, of_model in sorted((min(found, key=_plainest), found) for found in folders.values()):
+    for model, of_model in sorted((min(by_folder, key=_plainest), by_folder) for by_folder in folders.values()):
         reports, unread = past_reports([file for files in of_model.values() for file in files])
-        kept.extend(_kept(model, reports))
+        model_reports.extend(_model_reports(model, reports))
         notes.extend(unread)
-    return tuple(kept), tuple(notes)
+    return tuple(model_reports), tuple(notes)
 
 
 def _key(folder: str) -> tuple[str, ...]:
@@ -160,36 +160,36 @@ def _plainest(folder: str) -> tuple[int, str]:
 
 
 def recurring_in_reports(
-    files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: FindRecord = lambda *_: None
+    files: Sequence[ReportFile], models: Sequence[str] = (), find_record: FindRecord = lambda *_: None
 ) -> RecurringEvals:
     """Return the recurring evals of the models in the given folders, or of all models. Unreadable files become notes.
 
     `files` are the reports on all models, because a later report on any model can show the outcome of an action.
     """
-    kept, notes = load_model_reports(files)
+    reports, notes = load_model_reports(files)
     keys = set(map(_key, models))
-    wanted = sorted({one.model for one in kept if not models or _key(one.model) in keys})
-    rows = [row for model in wanted for row in _rows(model, kept, seen_in)]
+    selected = sorted({report.model for report in reports if not models or _key(report.model) in keys})
+    rows = [row for model in selected for row in _rows(model, reports, find_record)]
     return RecurringEvals(rows=tuple(rows), notes=notes)
 
 
 def actions(
-    eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], seen_in: FindRecord
+    eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], find_record: FindRecord
 ) -> Iterator[RecordedAction]:
     """Yield the actions on an eval that the reports in `mine` record, with their outcome in later reports."""
-    for one in mine:
-        for text, finding in one.done.get(eval, ()):
-            later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
-            acted_on = seen_in(one.report, finding.eval) if later else None
-            held = combine_outcomes(action_outcome(text, describe_finding(finding), acted_on, now) for now in later)
-            yield RecordedAction(model=one.model, seen=one.seen, text=text, held=held)
+    for report in mine:
+        for text, finding in report.actions_by_eval.get(eval, ()):
+            later = [other.now(eval, find_record) for other in everywhere if other.follows(report)]
+            acted_on = find_record(report.report, finding.eval) if later else None
+            outcome = combine_outcomes(action_outcome(text, describe_finding(finding), acted_on, now) for now in later)
+            yield RecordedAction(model=report.model, seen=report.reference, text=text, held=outcome)
 
 
-def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
+def _model_reports(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
     """Convert the reports on one model, which are sorted, the newest first."""
-    whole = _whole_names(finding.eval for report in reports for finding in report.analysis.findings)
+    paths = _paths_by_bare_name(finding.eval for report in reports for finding in report.analysis.findings)
     for place, report in enumerate(map(_outline, reports)):
-        failures = {whole.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
+        failures = {paths.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
         yield ModelReport(model, place, report, failures)
 
 
@@ -197,39 +197,41 @@ def _outline(report: PastReport) -> PastReport:
     """Drop the parts of a report that are not needed here, to save memory."""
     unsaid = {"reasoning": None, "output_snippet": None, "expected_snippet": None, "citations": ()}
     findings = tuple(finding.model_copy(update=unsaid) for finding in report.analysis.findings)
-    told = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
-    return report.model_copy(update={"analysis": told})
+    analysis = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
+    return report.model_copy(update={"analysis": analysis})
 
 
-def _whole_names(evals: Iterable[str]) -> dict[str, str]:
+def _paths_by_bare_name(evals: Iterable[str]) -> dict[str, str]:
     """Map each bare name that only one path has to this path."""
     paths: dict[str, set[str]] = {}
     for path in evals:
         if "/" in path:
             paths.setdefault(bare_name(path), set()).add(path)
-    return {name: next(iter(known)) for name, known in paths.items() if len(known) == 1}
+    return {name: next(iter(matches)) for name, matches in paths.items() if len(matches) == 1}
 
 
-def _rows(model: str, kept: Sequence[ModelReport], seen_in: FindRecord) -> list[RecurringRow]:
-    mine = [one for one in kept if one.model == model]
-    evals = dict.fromkeys(eval for one in mine for eval in one.failures)
-    rows = [_row(eval, [one for one in mine if eval in one.failures], kept, seen_in) for eval in evals]
+def _rows(model: str, reports: Sequence[ModelReport], find_record: FindRecord) -> list[RecurringRow]:
+    mine = [report for report in reports if report.model == model]
+    evals = dict.fromkeys(eval for report in mine for eval in report.failures)
+    rows = [_row(eval, [report for report in mine if eval in report.failures], reports, find_record) for eval in evals]
     return sorted(rows, key=lambda row: (-row.times, row.eval))
 
 
-def _row(eval: str, failed_in: Sequence[ModelReport], kept: Sequence[ModelReport], seen_in: FindRecord) -> RecurringRow:
-    findings = [one.failures[eval] for one in failed_in]
+def _row(
+    eval: str, failed_in: Sequence[ModelReport], reports: Sequence[ModelReport], find_record: FindRecord
+) -> RecurringRow:
+    findings = [report.failures[eval] for report in failed_in]
     return RecurringRow(
         model=failed_in[0].model,
         eval=eval,
-        first=failed_in[-1].seen,
-        last=failed_in[0].seen,
-        times=len({one.report.run for one in failed_in}),
-        labels=tuple(dict.fromkeys(one.classification for one in findings if one.classification)),
-        causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause and not one.overruled)),
-        kinds=tuple(dict.fromkeys(one.cause_kind for one in findings if one.cause_kind)),
+        first=failed_in[-1].reference,
+        last=failed_in[0].reference,
+        times=len({report.report.run for report in failed_in}),
+        labels=tuple(dict.fromkeys(finding.classification for finding in findings if finding.classification)),
+        causes=tuple(dict.fromkeys(finding.cause for finding in findings if finding.cause and not finding.overruled)),
+        kinds=tuple(dict.fromkeys(finding.cause_kind for finding in findings if finding.cause_kind)),
         proved=findings[0].basis == "proved" and not findings[0].reviewer,
-        actions=tuple(actions(eval, failed_in, kept, seen_in)),
+        actions=tuple(actions(eval, failed_in, reports, find_record)),
     )
 
 
@@ -277,7 +279,7 @@ def find_shared_failures(
     labels: Sequence[HumanLabel] = (),
     *,
     least: int = 2,
-    seen_in: FindRecord = lambda *_: None,
+    find_record: FindRecord = lambda *_: None,
 ) -> SharedFailures:
     """Find evals that fail in the same way for at least `least` models.
 
@@ -286,35 +288,35 @@ def find_shared_failures(
         files: Reports on all models.
         labels: Human labels from git.
         least: Minimum number of models in a row.
-        seen_in: Looks up the failure of an eval in an earlier run.
+        find_record: Looks up the failure of an eval in an earlier run.
     """
     alike = [
-        (same, found)
+        (same, across)
         for failures, passing in experiments
-        for same, found in _alike(failures, passing)
-        if found.failing >= least
+        for same, across in _alike_failures(failures, passing)
+        if across.failing >= least
     ]
-    runs = {one.run for same, _ in alike for one in same}
-    kept, notes = _reports(files, runs)
-    told = {same[0].eval for same, _ in alike}
-    notes = (*notes, *(note for failures, _ in experiments for note in _unmatched(failures, told, least)))
-    of_run = {run: [one for one in kept if one.report.is_of(run)] for run in runs}
-    given = {(label.run, label.eval): label for label in labels if label.in_force}
-    rows = [_alike_row(same, found, kept, of_run, given, seen_in) for same, found in alike]
+    runs = {failure.run for same, _ in alike for failure in same}
+    reports, notes = _reports(files, runs)
+    reported_evals = {same[0].eval for same, _ in alike}
+    notes = (*notes, *(note for failures, _ in experiments for note in _unmatched(failures, reported_evals, least)))
+    of_run = {run: [report for report in reports if report.report.is_of(run)] for run in runs}
+    label_by_eval = {(label.run, label.eval): label for label in labels if label.in_force}
+    rows = [_alike_row(same, across, reports, of_run, label_by_eval, find_record) for same, across in alike]
     return SharedFailures(
         rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes
     )
 
 
-def _unmatched(failures: Sequence[CompactFailure], told: Set[str], least: int) -> Iterator[str]:
+def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: int) -> Iterator[str]:
     """Yield notes on evals of an experiment that fail for several models, but not in the same way."""
     models: dict[str, dict[str, bool]] = defaultdict(dict)
-    for one in failures:
-        if one.eval not in told:
-            models[one.eval][one.key] = models[one.eval].get(one.key, False) or one.look is not None
-    several = {eval: sum(known.values()) for eval, known in models.items() if len(known) >= least}
+    for failure in failures:
+        if failure.eval not in reported:
+            models[failure.eval][failure.key] = models[failure.eval].get(failure.key, False) or failure.look is not None
+    several = {eval: sum(by_model.values()) for eval, by_model in models.items() if len(by_model) >= least}
     for compared, why in ((True, "in different ways"), (False, "with logs that end before the reason: not compared")):
-        if names := sorted(eval for eval, known in several.items() if (known >= least) == compared):
+        if names := sorted(eval for eval, count in several.items() if (count >= least) == compared):
             evals = pluralise(len(names), "more eval")
             yield (
                 f"{evals} of experiment {failures[0].experiment} failed for several models, {why}: "
@@ -328,79 +330,81 @@ def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelRe
     Not all are loaded at once, because parsing a report with a thousand failures takes a second.
     """
     words = {run[:SHORTEST_PREFIX] for run in runs}
-    named = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
-    kept, notes = load_model_reports([file for file in files if _folder(file) in named])
-    if not any(one.report.analysis.actions_taken for one in kept):
-        return kept, notes
-    others, more = load_model_reports([file for file in files if _folder(file) not in named])
-    return (*kept, *others), (*notes, *more)
+    folders = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
+    reports, notes = load_model_reports([file for file in files if _folder(file) in folders])
+    if not any(report.report.analysis.actions_taken for report in reports):
+        return reports, notes
+    others, more = load_model_reports([file for file in files if _folder(file) not in folders])
+    return (*reports, *others), (*notes, *more)
 
 
 def _folder(file: ReportFile) -> str:
     return str(PurePosixPath(file.name).parent)
 
 
-def _alike(
+def _alike_failures(
     failures: Sequence[CompactFailure], passing: Sequence[CompleteRun]
 ) -> Iterator[tuple[list[CompactFailure], CrossModelFailures]]:
     """Yield groups of failures of one eval version with one error signature, each with the results of all models."""
     by_eval: dict[str, list[CompactFailure]] = defaultdict(list)
     alike: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
-    for one in failures:
-        by_eval[one.eval].append(one)
-        if one.version and one.look:
-            alike[one.eval, one.look, one.version].append(one)
+    for failure in failures:
+        by_eval[failure.eval].append(failure)
+        if failure.version and failure.look:
+            alike[failure.eval, failure.look, failure.version].append(failure)
     elsewhere = OtherRuns(by_eval, passing)
     for same in alike.values():
-        if len(same) > 1 and (found := elsewhere.across(same[0])):
-            yield same, found
+        if len(same) > 1 and (across := elsewhere.across(same[0])):
+            yield same, across
 
 
 def _alike_row(
     alike: Sequence[CompactFailure],
-    found: CrossModelFailures,
-    kept: Sequence[ModelReport],
+    across: CrossModelFailures,
+    everywhere: Sequence[ModelReport],
     of_run: Mapping[str, Sequence[ModelReport]],
-    given: Mapping[tuple[str, str], HumanLabel],
-    seen_in: FindRecord,
+    label_by_eval: Mapping[tuple[str, str], HumanLabel],
+    find_record: FindRecord,
 ) -> SharedFailure:
     first = alike[0]
     models: dict[str, list[CompactFailure]] = defaultdict(list)
-    for one in alike:
-        models[one.key].append(one)
-    runs = dict.fromkeys(one.run for one in alike)
-    reports = {(one.model, one.place): one for run in runs for one in of_run[run]}
-    seen = (_model(mine, of_run, given) for mine in models.values())
+    for failure in alike:
+        models[failure.key].append(failure)
+    runs = dict.fromkeys(failure.run for failure in alike)
+    reports = {(report.model, report.place): report for run in runs for report in of_run[run]}
+    affected = (_model(mine, of_run, label_by_eval) for mine in models.values())
     return SharedFailure(
         eval=first.eval,
         experiment=first.experiment,
         step=first.step,
         signature=first.look[0] if first.look else "",
-        failing=found.failing,
-        models=found.models,
-        seen=tuple(sorted(seen, key=lambda one: one.model)),
-        earlier=found.earlier,
-        actions=tuple(actions(first.eval, [reports[at] for at in sorted(reports)], kept, seen_in)),
+        failing=across.failing,
+        models=across.models,
+        seen=tuple(sorted(affected, key=lambda item: item.model)),
+        earlier=across.earlier,
+        actions=tuple(actions(first.eval, [reports[at] for at in sorted(reports)], everywhere, find_record)),
     )
 
 
 def _model(
     mine: Sequence[CompactFailure],
     of_run: Mapping[str, Sequence[ModelReport]],
-    given: Mapping[tuple[str, str], HumanLabel],
+    label_by_eval: Mapping[tuple[str, str], HumanLabel],
 ) -> AffectedModel:
-    runs = tuple(dict.fromkeys(one.run for one in mine))
-    named = AffectedModel(model=mine[0].model, runs=runs)
-    person = next((label for run in runs if (label := given.get((run, mine[0].eval)))), None)
+    runs = tuple(dict.fromkeys(failure.run for failure in mine))
+    affected = AffectedModel(model=mine[0].model, runs=runs)
+    person = next((label for run in runs if (label := label_by_eval.get((run, mine[0].eval)))), None)
     if person:
-        return named.model_copy(update={"label": person.label, "by_person": True})
-    newest_first = sorted({(one.model, one.place): one for run in runs for one in of_run[run]}.items())
-    told = (one.failures.get(mine[0].eval) for _, one in newest_first)
-    finding = next((one for one in told if one), None)
+        return affected.model_copy(update={"label": person.label, "by_person": True})
+    newest_first = sorted({(report.model, report.place): report for run in runs for report in of_run[run]}.items())
+    findings = (report.failures.get(mine[0].eval) for _, report in newest_first)
+    finding = next((item for item in findings if item), None)
     if finding is None:
-        return named
+        return affected
     proved = finding.basis == "proved" and not finding.by_person
-    return named.model_copy(update={"label": finding.classification, "by_person": finding.by_person, "proved": proved})
+    return affected.model_copy(
+        update={"label": finding.classification, "by_person": finding.by_person, "proved": proved}
+    )
 
 
 Key = tuple[str, ...]
@@ -416,7 +420,7 @@ def recurring_evals(
     of actions more precise. Raises `NotFoundError` if a model has no report.
     """
     folders = []
-    for provider, name in map(_named, models):
+    for provider, name in map(_split_model, models):
         files = library.of_model(provider, name)
         if not files:
             raise NotFoundError(f"there is no report of {provider}/{name}; see `evalscribe reports list`")
@@ -434,54 +438,58 @@ def alike_evals(
 
     Raises `NotFoundError` if a named model has neither a stored run nor a report.
     """
-    wanted = {model_key(*_named(model)): model for model in models}
-    gathered = _Gathered(store, frozenset(wanted))
-    for key, model in wanted.items():
-        if key not in gathered.known and not library.of_model(*_named(model)):
+    by_key = {model_key(*_split_model(model)): model for model in models}
+    gathered = _Gathered(store, frozenset(by_key))
+    for key, model in by_key.items():
+        if key not in gathered.stored_keys and not library.of_model(*_split_model(model)):
             raise NotFoundError(f"there is no stored run and no report of {model}; see `evalscribe reports list`")
     files = sorted(library.all(), key=lambda file: file.name)
-    told = find_shared_failures(gathered.experiments, files, store.labels(), least=least, seen_in=StoredRecords(store))
-    return told.model_copy(update={"notes": (*told.notes, *_uncounted(library, models, gathered.known))})
+    shared = find_shared_failures(
+        gathered.experiments, files, store.labels(), least=least, find_record=StoredRecords(store)
+    )
+    return shared.model_copy(update={"notes": (*shared.notes, *_uncounted(library, models, gathered.stored_keys))})
 
 
 class _Gathered:
     """The failures and the complete runs of each experiment. Runs are loaded one at a time."""
 
-    def __init__(self, store: "AnalysisStore", wanted: frozenset[Key]) -> None:
-        self.known: set[Key] = set()
+    def __init__(self, store: "AnalysisStore", keys: frozenset[Key]) -> None:
+        self.stored_keys: set[Key] = set()
         """Keys of all models with a stored run."""
-        self._found: list[tuple[str, list[CompactFailure], list[CompleteRun]]] = []
+        self._experiments: list[tuple[str, list[CompactFailure], list[CompleteRun]]] = []
         for run in stored_runs(store):
             key = model_key(run.provider, run.model)
-            self.known.add(key)
-            if run.experiment and (not wanted or key in wanted):
+            self.stored_keys.add(key)
+            if run.experiment and (not keys or key in keys):
                 _, failures, clean = self._experiment(run.experiment)
                 failures.extend(map(compact_failure, stored_records(store, run)))
                 clean.extend(complete_runs(run))
 
     def _experiment(self, name: str) -> tuple[str, list[CompactFailure], list[CompleteRun]]:
-        same = next((one for one in self._found if same_experiment(one[0], name)), None)
+        same = next((item for item in self._experiments if same_experiment(item[0], name)), None)
         if same is None:
-            self._found.append(same := (name, [], []))
+            self._experiments.append(same := (name, [], []))
         return same
 
     @property
     def experiments(self) -> list[tuple[list[CompactFailure], list[CompleteRun]]]:
-        return [(failures, clean) for _, failures, clean in self._found]
+        return [(failures, clean) for _, failures, clean in self._experiments]
 
 
-def _named(model: str) -> tuple[str, str]:
+def _split_model(model: str) -> tuple[str, str]:
     provider, _, name = model.partition("/")
     if not name:
         raise UsageError(f"{model!r} names no model: give provider/model")
     return provider, name
 
 
-def _uncounted(library: ReportsFolder, models: Sequence[str], known: Set[Key]) -> list[str]:
+def _uncounted(library: ReportsFolder, models: Sequence[str], stored_keys: Set[Key]) -> list[str]:
     """Return a note on each model that has reports but no stored run."""
-    files = [file for model in models for file in library.of_model(*_named(model))] if models else library.all()
+    files = [file for model in models for file in library.of_model(*_split_model(model))] if models else library.all()
     folders = {str(PurePosixPath(file.name).parent) for file in files}
-    missing = sorted(folder for folder in folders if "/" in folder and model_key(*_named(folder)) not in known)
+    missing = sorted(
+        folder for folder in folders if "/" in folder and model_key(*_split_model(folder)) not in stored_keys
+    )
     return [
         f"{folder} is not counted: no run of it is in the store; `evalscribe analyze RUN` stores one"
         for folder in missing

@@ -48,53 +48,53 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
     middle = anchors(old[head : len(old) - tail], new[head : len(new) - tail])
     equal = [(0, 0, head), *((x + head, y + head, 1) for x, y in middle), (len(old) - tail, len(new) - tail, tail)]
-    found: list[TextChange] = []
+    result: list[TextChange] = []
     i = j = 0
     for x, y, length in equal:
         between = SequenceMatcher(None, old[i:x], new[j:y], autojunk=False).get_opcodes() if i < x or j < y else []
         pieces = [TextChange(kind, i1 + i, i2 + i, j1 + j, j2 + j) for kind, i1, i2, j1, j2 in between]
         i, j = x + length, y + length
         for piece in (*pieces, TextChange("equal", x, i, y, j)):
-            if piece.kind == "equal" and found and found[-1].kind == "equal":
-                found[-1] = found[-1]._replace(last_old=piece.last_old, last=piece.last)
+            if piece.kind == "equal" and result and result[-1].kind == "equal":
+                result[-1] = result[-1]._replace(last_old=piece.last_old, last=piece.last)
             elif piece.last_old > piece.first_old or piece.last > piece.first:
-                found.append(piece)
-    return found
+                result.append(piece)
+    return result
 
 
 def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
     """Return the page with the base's blank lines, and the base's lines for those that differ only in formatting."""
-    mine, theirs = _forms(page.lines), _forms(base)
-    here = [at for at, form in enumerate(mine) if form is not None]
-    there = [at for at, form in enumerate(theirs) if form is not None]
-    found = NumberedLines([], [])
+    page_forms, base_forms = _forms(page.lines), _forms(base)
+    page_indexes = [at for at, form in enumerate(page_forms) if form is not None]
+    base_indexes = [at for at, form in enumerate(base_forms) if form is not None]
+    result = NumberedLines([], [])
 
     def add(lines: Sequence[str], numbers: Sequence[int]) -> None:
-        found.lines.extend(lines)
-        found.numbers.extend(numbers)
+        result.lines.extend(lines)
+        result.numbers.extend(numbers)
 
     def add_gap(at: int) -> None:
-        first = here[at - 1] + 1 if at else 0
-        add(page.lines[first : here[at]], page.numbers[first : here[at]])
+        first = page_indexes[at - 1] + 1 if at else 0
+        add(page.lines[first : page_indexes[at]], page.numbers[first : page_indexes[at]])
 
     last_pair = (-1, -1)
-    for change in changes([theirs[at] or "" for at in there], [mine[at] or "" for at in here]):
+    for change in changes([base_forms[at] or "" for at in base_indexes], [page_forms[at] or "" for at in page_indexes]):
         for offset, at in enumerate(range(change.first, change.last)):
-            number = page.numbers[here[at]]
+            number = page.numbers[page_indexes[at]]
             old = change.first_old + offset
             if change.kind != "equal":
                 add_gap(at)
-                add([page.lines[here[at]]], [number])
+                add([page.lines[page_indexes[at]]], [number])
                 continue
             if last_pair == (old - 1, at - 1):
-                gap = base[there[old - 1] + 1 if old else 0 : there[old]]
+                gap = base[base_indexes[old - 1] + 1 if old else 0 : base_indexes[old]]
                 add(gap, [number] * len(gap))
             else:
                 add_gap(at)
-            add([base[there[old]]], [number])
+            add([base[base_indexes[old]]], [number])
             last_pair = (old, at)
     add([""], [page.numbers[-1] if page.numbers else 1])
-    return found
+    return result
 
 
 def _forms(lines: Sequence[str]) -> list[str | None]:

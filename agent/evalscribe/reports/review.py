@@ -108,16 +108,16 @@ def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None 
     merged = library.merged(ref)
     before = store.labels()
     reader = _Reader(store)
-    held = _held(reader, library, merged)
-    labels = _named_apart([label for told in held.values() for label in told])
-    _put(store, labels, before)
+    by_report = _labels_by_report(reader, library, merged)
+    labels = _with_distinct_names([label for report_labels in by_report.values() for label in report_labels])
+    _store_labels(store, labels, before)
     new, changed, withdrawn = _difference(before, labels)
     return SyncResult(
         ref=merged.ref,
         commit=merged.commit,
         labels=len(labels),
         reviewers=tuple(sorted({label.reviewer for label in labels})),
-        reports=sum(map(bool, held.values())),
+        reports=sum(map(bool, by_report.values())),
         new=new,
         changed=changed,
         withdrawn=withdrawn,
@@ -134,31 +134,35 @@ def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[Huma
     Raises `NotFoundError` if there are none.
     """
     try:
-        held = _held(_Reader(store), library, library.merged(None))
+        by_report = _labels_by_report(_Reader(store), library, library.merged(None))
     except UsageError:
-        held = {}
-    return _named_apart([label for labels in held.values() for label in labels]) or _labels(store)
+        by_report = {}
+    return _with_distinct_names([label for labels in by_report.values() for label in labels]) or _labels(store)
 
 
-def _held(reader: "_Reader", library: ReportsFolder, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
+def _labels_by_report(
+    reader: "_Reader", library: ReportsFolder, merged: MergedReports
+) -> dict[str, tuple[HumanLabel, ...]]:
     """Return the labels in every merged report, by the report's name."""
     versions = library.versions_of(merged.reports, merged.commit)
-    held = {name: reader.labels(name, own) for name, own in versions}
+    by_report = {name: reader.labels(name, own) for name, own in versions}
     for copy in reader.copies():
-        held.pop(copy)
-    return held
+        by_report.pop(copy)
+    return by_report
 
 
 def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
     """Export labels in force on stored runs as a dataset for `judge-eval`. Raises `NotFoundError` if there are none."""
     labels = _labels(store)
     agreed = labels_in_force(labels)
-    here = {run: store.get_run(run) for run in {label.run for label in agreed}}
-    stored = [one for one in agreed if (run := here[one.run]) and any(eval.path == one.eval for eval in run.failures)]
+    runs = {run: store.get_run(run) for run in {label.run for label in agreed}}
+    stored = [
+        label for label in agreed if (run := runs[label.run]) and any(eval.path == label.eval for eval in run.failures)
+    ]
     chosen = verdicts(stored)
     if not chosen:
         raise NotFoundError("no labelled failure is in the store; analyze the runs first: evalscribe analyze RUN")
-    lines = (json.dumps({"subject": {"run": one.run, "eval": one.eval}, "label": one.label}) for one in chosen)
+    lines = (json.dumps({"subject": {"run": label.run, "eval": label.eval}, "label": label.label}) for label in chosen)
     try:
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     except OSError as error:
@@ -197,17 +201,19 @@ class _Reader:
         if pages and is_of_another_kind(pages[-1].text):
             return ()
         problems = [reading(page) for page in pages[-1:]]
-        self.unread.extend(UnreadableVersion(report=name, problem=one) for one in problems if isinstance(one, str))
-        said = next((found for page in reversed(pages) if (found := _readable(reading(page)))), None)
-        if said is None:
+        self.unread.extend(
+            UnreadableVersion(report=name, problem=problem) for problem in problems if isinstance(problem, str)
+        )
+        analysis = next((candidate for page in reversed(pages) if (candidate := _readable(reading(page)))), None)
+        if analysis is None:
             return ()
-        self.newest[name] = said
+        self.newest[name] = analysis
         if not isinstance(problems[0], str):
             self._since[name] = versions[0].age
-        if not any(finding.by_person for finding in said.findings):
+        if not any(finding.by_person for finding in analysis.findings):
             return ()
-        about = self._about(said, name)
-        return self._placed(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
+        about = self._about(analysis, name)
+        return self._with_full_paths(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
 
     def copies(self) -> Iterator[str]:
         """Yield judges' reports on runs that also have an older report, and add each to `unread`.
@@ -231,24 +237,24 @@ class _Reader:
         except DataError as error:
             return str(error).removeprefix(f"{PurePosixPath(page.name).name}: ")
 
-    def _about(self, said: Analysis, name: str) -> LabelOrigin:
+    def _about(self, analysis: Analysis, name: str) -> LabelOrigin:
         folders = PurePosixPath(name).parts[:-1]
         return LabelOrigin(
             report=name,
-            run=self._run(run_of(said, name)),
-            provider=said.run.provider or next(iter(folders), ""),
-            model=said.run.model or "/".join(folders[1:]),
-            experiment=said.run.experiment or "default",
+            run=self._run(run_of(analysis, name)),
+            provider=analysis.run.provider or next(iter(folders), ""),
+            model=analysis.run.model or "/".join(folders[1:]),
+            experiment=analysis.run.experiment or "default",
         )
 
-    def _run(self, said: str) -> str:
+    def _run(self, run_id: str) -> str:
         """Return the id of the stored run that an abbreviated id refers to; without one, the abbreviated id."""
-        if self._store.get_run(said) or len(said) < SHORTEST_PREFIX:
-            return said
-        known = self._store.run_ids(said)
-        return known[0] if len(known) == 1 else said
+        if self._store.get_run(run_id) or len(run_id) < SHORTEST_PREFIX:
+            return run_id
+        matches = self._store.run_ids(run_id)
+        return matches[0] if len(matches) == 1 else run_id
 
-    def _placed(self, labels: tuple[HumanLabel, ...]) -> tuple[HumanLabel, ...]:
+    def _with_full_paths(self, labels: tuple[HumanLabel, ...]) -> tuple[HumanLabel, ...]:
         """Replace bare names of evals by their paths in the stored run."""
         run = self._store.get_run(labels[0].run) if labels else None
         if run is None:
@@ -257,11 +263,11 @@ class _Reader:
         return tuple(label.model_copy(update={"eval": path}) for label in labels for path in paths.of(label.eval))
 
 
-def _readable(said: Analysis | str) -> Analysis | None:
-    return said if isinstance(said, Analysis) else None
+def _readable(content: Analysis | str) -> Analysis | None:
+    return content if isinstance(content, Analysis) else None
 
 
-def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
+def _with_distinct_names(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
     """Add the e-mail address to the names of people who have the same name."""
     emails: dict[str, set[str]] = {}
     for label in labels:
@@ -274,7 +280,7 @@ def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
     )
 
 
-def _put(store: "AnalysisStore", labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
+def _store_labels(store: "AnalysisStore", labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
     by_run: dict[str, list[HumanLabel]] = {label.run: [] for label in before}
     for label in labels:
         by_run.setdefault(label.run, []).append(label)
@@ -284,42 +290,47 @@ def _put(store: "AnalysisStore", labels: Iterable[HumanLabel], before: Iterable[
 def _difference(before: Iterable[HumanLabel], after: Iterable[HumanLabel]) -> tuple[int, int, int]:
     """Count new, changed and withdrawn labels."""
     old, new = _by_giver(before), _by_giver(after)
-    changed = sum(key in old and old[key] != said for key, said in new.items())
+    changed = sum(key in old and old[key] != facts for key, facts in new.items())
     return len(new.keys() - old.keys()), changed, len(old.keys() - new.keys())
 
 
 def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[object, ...]]:
     return {
-        (one.run, one.eval, one.email, one.report): (one.label, one.cause_kind, one.note, one.in_force)
-        for one in labels
+        (label.run, label.eval, label.email, label.report): (label.label, label.cause_kind, label.note, label.in_force)
+        for label in labels
     }
 
 
 def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
     """Yield the failures that people labelled differently, one for each group."""
     alike: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
-    for told in disagreements(labels):
+    for conflicting in disagreements(labels):
         opinions = tuple(
-            ReviewerLabel(**{name: getattr(one, name) for name in ReviewerLabel.model_fields}) for one in told
+            ReviewerLabel(**{name: getattr(label, name) for name in ReviewerLabel.model_fields})
+            for label in conflicting
         )
-        alike.setdefault((told[0].run, told[0].group or told[0].eval, opinions), []).append(told[0])
+        alike.setdefault((conflicting[0].run, conflicting[0].group or conflicting[0].eval, opinions), []).append(
+            conflicting[0]
+        )
     for (run, _, opinions), (first, *others) in alike.items():
         yield Disagreement(run=run, eval=first.eval, more=len(others), report=first.report, opinions=opinions)
 
 
 def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[PendingLabel]:
     """Yield the numbers of unmerged corrections by report and branch. A correction on several branches counts once."""
-    told: set[object] = set()
-    for one in unmerged:
-        said = reader.read(PageSource(name=one.name, text=one.text, data=one.data))
-        base = reader.read(PageSource(name=one.name, text=one.base, data=one.base_data)) if one.base else ""
-        known = [
-            corrections_by_eval(state) for state in (base, reader.newest.get(one.name)) if isinstance(state, Analysis)
+    reported: set[object] = set()
+    for report in unmerged:
+        content = reader.read(PageSource(name=report.name, text=report.text, data=report.data))
+        base = reader.read(PageSource(name=report.name, text=report.base, data=report.base_data)) if report.base else ""
+        earlier = [
+            corrections_by_eval(state)
+            for state in (base, reader.newest.get(report.name))
+            if isinstance(state, Analysis)
         ]
-        fresh = corrections_by_eval(said) if isinstance(said, Analysis) else {}
-        own = {(one.name, eval, word) for eval, word in fresh.items() if all(k.get(eval) != word for k in known)}
-        if own - told and isinstance(said, Analysis):
-            group = {finding.eval: finding.group or finding.eval for finding in said.findings}
-            fresh_groups = {group[eval] for _, eval, _ in own - told}
-            yield PendingLabel(report=one.name, branch=one.branch, corrections=len(fresh_groups))
-        told |= own
+        fresh = corrections_by_eval(content) if isinstance(content, Analysis) else {}
+        own = {(report.name, eval, word) for eval, word in fresh.items() if all(k.get(eval) != word for k in earlier)}
+        if own - reported and isinstance(content, Analysis):
+            group = {finding.eval: finding.group or finding.eval for finding in content.findings}
+            fresh_groups = {group[eval] for _, eval, _ in own - reported}
+            yield PendingLabel(report=report.name, branch=report.branch, corrections=len(fresh_groups))
+        reported |= own

@@ -94,9 +94,9 @@ def _joined(text: str) -> str:
         return lines[0]
     bare = [_STRING.sub("", line) for line in lines]
     depths = list(accumulate(len(re.findall(r"[(\[{]", line)) - len(re.findall(r"[)\]}]", line)) for line in bare))
-    whole = _INSIDE.sub("", " ".join(lines))
+    joined = _INSIDE.sub("", " ".join(lines))
     comment = any(mark in line for line in bare for mark in ("//", "#", "/*", "`"))
-    return text if comment or len(whole) > JOINED or any(depth <= 0 for depth in depths[:-1]) else whole
+    return text if comment or len(joined) > JOINED or any(depth <= 0 for depth in depths[:-1]) else joined
 
 
 def parse(block: PageBlock) -> list[Quoted]:
@@ -148,7 +148,7 @@ def _language(snippets: Sequence[Snippet]) -> str:
     return next((LANGUAGE_OF[ending] for ending in endings if ending in LANGUAGE_OF), "text")
 
 
-def is_ours(block: PageBlock) -> bool:
+def is_generated(block: PageBlock) -> bool:
     """Return whether evalscribe generated the fence: its first line ends with a place, unlike in people's fences."""
     first = block.text.partition("\n")[0]
     return len(first) <= LONGEST and PLACE.fullmatch(first) is not None

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Snippet, replaced
 from evalscribe.reports.page import page_digest, render
-from evalscribe.reports.page_checks import check_page, is_ours, quotations
+from evalscribe.reports.page_checks import check_page, is_generated, quotations
 from evalscribe.reports.reading import PageSource
 from support.generated_reports import reports
 from support.report_labels import written
@@ -46,7 +46,7 @@ def page(report: Report) -> PageSource:
 
 def test_a_written_page_has_no_problems(page: PageSource) -> None:
     assert problems(page) == []
-    assert is_ours(page.text)
+    assert is_generated(page.text)
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
@@ -161,7 +161,7 @@ def test_each_marker_of_a_conflict_is_named(page: PageSource) -> None:
         ours, theirs = old, old.replace("2", "3").replace("8", "9")
         broken = edited(page, (old, f"<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> other\n"))
         first = line_of(broken, "<<<<<<<")
-        assert is_ours(broken.text)
+        assert is_generated(broken.text)
         assert problems(broken) == [(first, "error"), (first + 2, "error"), (first + 4, "error")]
 
 

@@ -233,7 +233,7 @@ async def test_what_was_planted_stays_data(dossier_of: Callable[..., ReportEvide
             outside.append(line)
     assert not any("free now" in line or "ignore your" in line or "KNOWN_GAP" in line for line in outside), outside
     assert answer.citations[0].citation.status == "unverified", "an output is no gap note, whatever its name"
-    assert dossier.said.findings[0].classification == "MODEL_FAULT"
+    assert dossier.analysis.findings[0].classification == "MODEL_FAULT"
 
 
 def test_what_a_question_takes_is_estimated(one: ReportEvidence) -> None:

@@ -17,7 +17,7 @@ TEXTS = {
     "empty.py": "",
 }
 FILES = (*TEXTS, "data.bin")
-SCOPE = PatchScope(files=FILES, folders=("new",), there=frozenset(FILES))
+SCOPE = PatchScope(files=FILES, folders=("new",), existing=frozenset(FILES))
 
 
 def edit(path: str, old: str, new: str) -> Edit:
@@ -119,7 +119,7 @@ include = ["a"]
 """
 TOX = "[testenv]\ncommands = pytest\n[flake8]\nignore = E1\n"
 TABLES = {"pyproject.toml": PYPROJECT, "tox.ini": TOX, "evals/a/b/pyproject.toml": PYPROJECT, "ruff.toml": "x = 1\n"}
-SHARED = PatchScope(files=tuple(TABLES), folders=("evals/a/b",), there=frozenset(TABLES))
+SHARED = PatchScope(files=tuple(TABLES), folders=("evals/a/b",), existing=frozenset(TABLES))
 
 
 @pytest.mark.parametrize(

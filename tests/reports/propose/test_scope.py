@@ -65,7 +65,7 @@ def test_settings_of_tools_come_first_and_a_large_repository_is_no_burden() -> N
 
 
 def test_below_a_folder_nothing_outside_it() -> None:
-    found = patch_scope(FILES, "lint", EVAL, within="evals")
+    found = patch_scope(FILES, "lint", EVAL, subfolder="evals")
     assert "ruff.toml" not in found.files
     assert "evals/mypy.ini" in found.files
     assert found.refusal("ruff.toml") == "outside evals"

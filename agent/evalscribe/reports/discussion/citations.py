@@ -74,8 +74,8 @@ def is_forged(words: str, at: int = 0) -> bool:
         return False
     latin = unicodedata.normalize("NFKC", begun[1:]).lower().translate(_LATIN)
     folded = "[" + "".join(map(_digit, latin))
-    found = START.match(folded)
-    return found is not None and (found[1] is not None or folded.startswith(REPORT, found.end()))
+    match = START.match(folded)
+    return match is not None and (match[1] is not None or folded.startswith(REPORT, match.end()))
 
 
 def _digit(character: str) -> str:
@@ -113,7 +113,7 @@ nothing out, and leave out line numbers and delimiters. One finding, one documen
 """Instructions on citations for the model."""
 LONGEST = 6_000
 """Maximum characters of a citation; longer text is not read as a citation."""
-SHOWN = 160
+LONGEST_QUOTE = 160
 """Maximum displayed characters of a quotation."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
@@ -134,100 +134,100 @@ class AnswerResolver:
         self.citations: list[AnswerCitation] = []
         self._dossier = dossier
         self._at_hand = at_hand
-        self._shown = StringIO()
-        self._held = ""
+        self._output = StringIO()
+        self._pending = ""
 
     @property
     def text(self) -> str:
         """All text that was returned so far."""
-        return self._shown.getvalue()
+        return self._output.getvalue()
 
     def feed(self, piece: str) -> str:
         """Add a piece of the answer, and return the text that can now be displayed."""
-        self._held += visible_text(piece)
-        return self._given(self._settled(last=False))
+        self._pending += visible_text(piece)
+        return self._emit(self._settled(last=False))
 
     def end(self) -> str:
         """Return the remaining text, in which an incomplete citation is plain text."""
-        return self._given(self._settled(last=True))
+        return self._emit(self._settled(last=True))
 
     def say(self, words: str) -> str:
         """Insert words of evalscribe into the answer."""
-        return self._given(words)
+        return self._emit(words)
 
-    def _given(self, shown: str) -> str:
-        self._shown.write(shown)
-        return shown
+    def _emit(self, text: str) -> str:
+        self._output.write(text)
+        return text
 
     def _settled(self, *, last: bool) -> str:
-        shown = ""
-        while opening := OPENING.search(self._held):
-            shown, self._held = shown + self._held[: opening.start()], self._held[opening.start() :]
-            if not last and UNDECIDED.match(self._held, 1):
-                return shown
-            if is_forged(self._held):
-                shown, self._held = f"{shown}(", self._held[1:]
+        text = ""
+        while opening := OPENING.search(self._pending):
+            text, self._pending = text + self._pending[: opening.start()], self._pending[opening.start() :]
+            if not last and UNDECIDED.match(self._pending, 1):
+                return text
+            if is_forged(self._pending):
+                text, self._pending = f"{text}(", self._pending[1:]
                 continue
-            start = START.match(self._held)
+            start = START.match(self._pending)
             end = self._end(start, last=last) if start else 1
-            if end is None and not last and len(self._held) <= LONGEST:
-                return shown
+            if end is None and not last and len(self._pending) <= LONGEST:
+                return text
             end = end if end and end <= LONGEST else self._cut_off()
-            whole, self._held = self._held[:end], self._held[end:]
-            shown += self._resolved(whole, self._shown.tell() + len(shown)) if start else whole
-        shown, self._held = shown + self._held, ""
-        return shown
+            bracket, self._pending = self._pending[:end], self._pending[end:]
+            text += self._resolved(bracket, self._output.tell() + len(text)) if start else bracket
+        text, self._pending = text + self._pending, ""
+        return text
 
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
         """Return the offset of the citation's end; None if the text so far does not contain it."""
-        names, rest = self._names(start), self._held[start.end() :]
+        names, rest = self._names(start), self._pending[start.end() :]
         if not last and any(name.startswith(rest) for name in names):
             return None
         at = start.end() + max((len(name) for name in names if rest.startswith(name)), default=0)
-        while stop := _STOP.search(self._held, at):
+        while stop := _STOP.search(self._pending, at):
             if stop[0] in "]\n":
                 return stop.end() if stop[0] == "]" else stop.start()
             if stop[0] == "<RANGE>":
-                close = self._held.find("</RANGE>", stop.end())
-                at = close + len("</RANGE>") if close >= 0 else len(self._held)
+                close = self._pending.find("</RANGE>", stop.end())
+                at = close + len("</RANGE>") if close >= 0 else len(self._pending)
             else:
-                quote = _QUOTE_ENDS.search(self._held, stop.end())
-                at = quote.end() if quote else len(self._held)
+                quote = _QUOTE_ENDS.search(self._pending, stop.end())
+                at = quote.end() if quote else len(self._pending)
         return None
 
     def _cut_off(self) -> int:
         """Return the offset at which to end an unclosed citation, so that it takes up little of the answer."""
-        end = _BREAKS.search(self._held)
-        return end.start() if end else len(self._held)
+        end = _BREAKS.search(self._pending)
+        return end.start() if end else len(self._pending)
 
     def _names(self, start: re.Match[str]) -> list[str]:
         """Return the item names that a citation may have. Needed because a document's path may contain brackets."""
-        subject = self._subject(start[1], self._held[start.end() :])
+        subject = self._subject(start[1], self._pending[start.end() :])
         return [item.mark for item in subject.items] if subject else []
 
     def _subject(self, number: str | None, rest: str) -> Subject | None:
         n = self._number(number, rest)
         about_report = rest.startswith(REPORT)
-        known = about_report or (n is not None and n in self._dossier.topics)
-        return self._dossier.subject(n) if known else None
+        exists = about_report or (n is not None and n in self._dossier.topics)
+        return self._dossier.subject(n) if exists else None
 
     def _number(self, number: str | None, rest: str) -> int | None:
         if rest.startswith(REPORT):
             return None
         return int(number) if number else self._at_hand()
 
-    def _resolved(self, whole: str, at: int) -> str:
+    def _resolved(self, bracket: str, at: int) -> str:
         """Render a bracket at offset `at` of the answer as a separate bracket for each citation."""
-        inner = whole.removeprefix("[")
-        if not whole.endswith("]"):
-            return self._one(inner, at, closed=False)
-        shown = ""
+        inner = bracket.removeprefix("[")
+        if not bracket.endswith("]"):
+            return self._resolve_part(inner, at, closed=False)
+        text = ""
         for part in _parts(inner.removesuffix("]")):
-            shown += " " if shown else ""
-            shown += self._one(part, at + len(shown), closed=True)
-        return shown
+            text += " " if text else ""
+            text += self._resolve_part(part, at + len(text), closed=True)
+        return text
 
-    def _one(self, part: str, at: int, *, closed: bool) -> str:
+    def _resolve_part(self, part: str, at: int, *, closed: bool) -> str:
         begins = _NUMBER.match(part)
         number, rest = (begins[1], part[begins.end() :]) if begins else (None, part)
         n, subject = self._number(number, rest), self._subject(number, rest) or _NOTHING
@@ -235,19 +235,23 @@ class AnswerResolver:
         citations = resolve_citations(bracket, subject).citations
         if not citations and number is None and "<RANGE>" not in bracket:
             return f"[{escape_citations(part)}{']' if closed else ''}"
-        if not closed or not citations or _left(bracket, citations):
+        if not closed or not citations or _has_other_text(bracket, citations):
             return self._unverified(n, rest, at, closed=closed)
-        shown = ""
+        text = ""
         for citation in citations:
-            shown += " " if shown else ""
-            words = _shown(n, citation, subject, rest)
-            here = at + len(shown)
-            self._add(n, citation.model_copy(update={"start_idx": here, "end_idx": here + len(words)}))
-            shown += words
-        return shown
+            text += " " if text else ""
+            words = _citation_text(n, citation, subject, rest)
+            start = at + len(text)
+            self._add(n, citation.model_copy(update={"start_idx": start, "end_idx": start + len(words)}))
+            text += words
+        return text
 
     def _unverified(self, n: int | None, rest: str, at: int, *, closed: bool) -> str:
-        words = _written(n, rest) if closed else f"[{_numbered(n)}{escape_citations(_TAGS.sub(' ', rest))} (unverified)"
+        words = (
+            _unverified_text(n, rest)
+            if closed
+            else f"[{_numbered(n)}{escape_citations(_TAGS.sub(' ', rest))} (unverified)"
+        )
         self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(rest), status="unverified"))
         return words
 
@@ -271,17 +275,17 @@ def _with_range(rest: str) -> str:
     return f"[{rest[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{rest}]"
 
 
-def _left(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
+def _has_other_text(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
     """Return whether a bracket contains text other than its citations, which would not be checked."""
     for citation in reversed(citations):
         bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
     return bool(bracket.strip(" ,;[]\n"))
 
 
-def _shown(n: int | None, citation: ResolvedCitation, subject: Subject, rest: str) -> str:
+def _citation_text(n: int | None, citation: ResolvedCitation, subject: Subject, rest: str) -> str:
     target = citation.target
     if citation.status == "unverified" or target is None:
-        return _written(n, rest)
+        return _unverified_text(n, rest)
     quote = f" {_in_marks(_really(target, subject))}" if citation.quote is not None else ""
     moved = " (relocated)" if citation.status == "relocated" else ""
     return f"[{_place(n, target)}{quote}]{moved}"
@@ -299,7 +303,7 @@ def _place(n: int | None, target: CitationTarget) -> str:
 
 def _really(target: CitationTarget, subject: Subject) -> str:
     """Return the cited text as it is in the document, on one line."""
-    return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
+    return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), LONGEST_QUOTE)
 
 
 def _in_marks(words: str) -> str:
@@ -307,9 +311,9 @@ def _in_marks(words: str) -> str:
     return code(escape_citations(words)) if '"' in words else f'"{escape_citations(words)}"'
 
 
-def _written(n: int | None, rest: str) -> str:
+def _unverified_text(n: int | None, rest: str) -> str:
     """Render an unverified citation as the model wrote it."""
-    words = escape_citations(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
+    words = escape_citations(cut(one_line(_TAGS.sub(" ", rest)), LONGEST_QUOTE))
     return f"[{_numbered(n)}{words}] (unverified)"
 
 

@@ -63,10 +63,10 @@ class Exchange:
         """Turns after the question; empty when only the answer is kept."""
 
     def messages(self) -> list[Message]:
-        asked = Message(role="user", text=self.question)
+        question = Message(role="user", text=self.question)
         if self.turns or not self.answer:
-            return [asked, *self.turns]
-        return [asked, Message(role="assistant", text=self.answer)]
+            return [question, *self.turns]
+        return [question, Message(role="assistant", text=self.answer)]
 
     @property
     def tokens(self) -> int:
@@ -93,22 +93,22 @@ class DiscussionHistory:
         for exchange in self._past:
             exchange.turns = []
 
-    def end(self, exchange: Exchange, answer: str, *, whole: bool) -> None:
+    def end(self, exchange: Exchange, answer: str, *, complete: bool) -> None:
         """Finish an exchange.
 
         An exchange without any text is dropped; the text of an interrupted exchange is kept.
         """
         if not answer.strip():
             return
-        if not whole:
+        if not complete:
             exchange.turns = []
-        exchange.answer = answer.strip() if whole else f"{answer.strip()} {BROKEN_OFF}"
+        exchange.answer = answer.strip() if complete else f"{answer.strip()} {BROKEN_OFF}"
         self._past.append(exchange)
 
     def messages(self, exchange: Exchange) -> tuple[Message, ...]:
         """Return the messages of earlier exchanges and of the current one, limited to `room`."""
         self._make_room(exchange.tokens)
-        first, *others = [message for one in (*self._past, exchange) for message in one.messages()]
+        first, *others = [message for past in (*self._past, exchange) for message in past.messages()]
         return (first.model_copy(update={"text": f"{self._opening}\n\n{first.text}"}), *others)
 
     def _make_room(self, needed: int) -> None:
@@ -145,8 +145,8 @@ def _of_finding(tool: Tool) -> Tool:
     return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
 
 
-OWN: dict[str, type[BaseModel]] = {"read_report": ReadReport, "find": Find}
-TOOLS = (*(tool_of(name, fields) for name, fields in OWN.items()), *map(_of_finding, READING_TOOLS))
+REPORT_TOOLS: dict[str, type[BaseModel]] = {"read_report": ReadReport, "find": Find}
+TOOLS = (*(tool_of(name, fields) for name, fields in REPORT_TOOLS.items()), *map(_of_finding, READING_TOOLS))
 _EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
 
 
@@ -162,14 +162,14 @@ class DiscussionTools:
         """Return the result of a tool call. Never raises: the result of an invalid call is an error."""
         if call.name in _EVIDENCE:
             return self._of_evidence(call)
-        if call.name not in OWN:
-            known = ", ".join(tool.name for tool in TOOLS)
-            return _refused(call, f"There is no tool {quote_json(call.name[:80])}; there are {known}.")
+        if call.name not in REPORT_TOOLS:
+            names = ", ".join(tool.name for tool in TOOLS)
+            return _refused(call, f"There is no tool {quote_json(call.name[:80])}; there are {names}.")
         try:
-            asked = OWN[call.name].model_validate(call.input)
+            arguments = REPORT_TOOLS[call.name].model_validate(call.input)
         except ValidationError as error:
             return _refused(call, describe_misuse(error))
-        about, lines = self._report(asked) if isinstance(asked, ReadReport) else self._found(asked)
+        about, lines = self._report(arguments) if isinstance(arguments, ReadReport) else self._find(arguments)
         return ToolResult(call_id=call.id, text=self._dossier.fence.block(about, "\n".join(lines)))
 
     def _of_evidence(self, call: ToolCall) -> ToolResult:
@@ -185,22 +185,22 @@ class DiscussionTools:
         result = toolbox.answer(call.model_copy(update={"input": fields}))
         return result.model_copy(update={"text": f"Finding {number}:\n{result.text}"})
 
-    def _report(self, asked: ReadReport) -> tuple[str, Iterable[str]]:
+    def _report(self, arguments: ReadReport) -> tuple[str, Iterable[str]]:
         lines = self._dossier.text.split("\n")
-        first = min(asked.first, len(lines))
-        last = min(max(first, asked.last), len(lines), first + MOST_LINES - 1)
+        first = min(arguments.first, len(lines))
+        last = min(max(first, arguments.last), len(lines), first + MOST_LINES - 1)
         about = f"the report, lines {first} to {last} of {len(lines)}"
         return about, [number_lines(first, "\n".join(lines[first - 1 : last]))]
 
-    def _found(self, asked: BaseModel) -> tuple[str, Iterable[str]]:
-        words = asked.words.split() if isinstance(asked, Find) else []
+    def _find(self, arguments: BaseModel) -> tuple[str, Iterable[str]]:
+        words = arguments.words.split() if isinstance(arguments, Find) else []
         hits = search_report(self._dossier, words, MOST_HITS)
-        told = [
+        texts = [
             f"{'report' if hit.finding is None else f'finding {hit.finding}, {one_line(hit.place)}'}\n"
             f"{number_lines(hit.first, chr(10).join(hit.lines))}"
             for hit in hits
         ]
-        return "found", told or ["nothing holds all of these words"]
+        return "found", texts or ["nothing holds all of these words"]
 
 
 def _range(numbers: Iterable[int]) -> str:
@@ -281,24 +281,24 @@ class ModelDiscussion:
         A problem with this question is stated in the answer. Raises `EvalscribeError` if no question can be answered.
         If the call is cancelled, the text displayed so far stays part of the conversation.
         """
-        asked = _AskedQuestion(
+        pending = _PendingQuestion(
             self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text
         )
         reason: str | None = "stopped"
         try:
             async with asyncio.timeout(self._bounds.seconds):
-                reason = await asked.run(self._request)
+                reason = await pending.run(self._request)
         except TimeoutError:
             reason = f"no complete answer within {self._bounds.seconds:g} s"
         finally:
-            asked.flush()
-            self._history.end(asked.exchange, asked.written, whole=reason is None)
-        resolved = asked.resolver
+            pending.flush()
+            self._history.end(pending.exchange, pending.answer_text, complete=reason is None)
+        resolved = pending.resolver
         return DiscussionAnswer(
             question=question,
             text=resolved.text,
             citations=tuple(resolved.citations),
-            usage=asked.usage,
+            usage=pending.usage,
             broken_off=reason,
         )
 
@@ -314,23 +314,23 @@ class ModelDiscussion:
         """Render the beginning of the conversation: the report as data, and the findings without evidence."""
         lines = self._dossier.text.split("\n")
         room = self._model.context_tokens // REPORT_SHARE
-        shown, used = 0, 0
-        while shown < len(lines) and used <= room:
-            used += estimate_tokens(lines[shown]) + 2
-            shown += 1
+        count, used = 0, 0
+        while count < len(lines) and used <= room:
+            used += estimate_tokens(lines[count]) + 2
+            count += 1
         fence = self._dossier.fence
         missing = "\n".join(f"{n}: {reason}" for n, reason in self._dossier.missing())
         return self._prompts.render(
             f"{FOLDER}/opening.md.j2",
             tag=fence.tag,
             report=fence.block(
-                f"the report, lines 1 to {shown} of {len(lines)}", number_lines(1, "\n".join(lines[:shown]))
+                f"the report, lines 1 to {count} of {len(lines)}", number_lines(1, "\n".join(lines[:count]))
             ),
             missing=fence.block("findings without evidence here", missing) if missing else "",
         ).strip()
 
 
-class _AskedQuestion:
+class _PendingQuestion:
     """A question that is being answered."""
 
     def __init__(
@@ -344,16 +344,16 @@ class _AskedQuestion:
     ) -> None:
         self.exchange = exchange
         self.resolver = AnswerResolver(dossier, lambda: tools.at_hand)
-        self._written = StringIO()
+        self._answer_text = StringIO()
         self._turns = Turns(model, bounds, LAST)
         self._tools = tools
         self._bounds = bounds
         self._on_text = on_text
 
     @property
-    def written(self) -> str:
+    def answer_text(self) -> str:
         """The answer so far, as the model wrote it."""
-        return self._written.getvalue()
+        return self._answer_text.getvalue()
 
     async def run(self, request: Callable[[Exchange], Request]) -> str | None:
         """Ask the question. Return the reason if the answer is incomplete, else None."""
@@ -378,7 +378,7 @@ class _AskedQuestion:
         self._show(self.resolver.end())
 
     def _hear(self, piece: str) -> None:
-        self._written.write(piece)
+        self._answer_text.write(piece)
         self._show(self.resolver.feed(piece))
 
     def _show(self, words: str) -> None:
@@ -387,8 +387,8 @@ class _AskedQuestion:
 
     def _part(self) -> None:
         """Start a new paragraph if the answer already has text, because text after a tool call follows."""
-        if self.written and not self.written.endswith("\n\n"):
-            self._written.write("\n\n")
+        if self.answer_text and not self.answer_text.endswith("\n\n"):
+            self._answer_text.write("\n\n")
             self._show(self.resolver.say("\n\n"))
 
     def _take(self, reply: Reply) -> tuple[bool, str | None]:
@@ -403,7 +403,7 @@ class _AskedQuestion:
         if reply.tool_calls:
             self.exchange.turns.append(answer_calls(reply, self._tools.answer))
             return False, None
-        return True, None if self.written.strip() else "the model gave no answer"
+        return True, None if self.answer_text.strip() else "the model gave no answer"
 
 
 NO_MODEL = (
@@ -536,8 +536,9 @@ class Discussion:
         return f"{self._model.id} answers, {self._conversation.estimate().summary} a question{bound}."
 
     def _prompts_note(self) -> list[str]:
-        asked = self._own and self._conversation
-        return ["The workspace's own prompts are used in place of the shipped ones."] if asked else []
+        if not (self._own and self._conversation):
+            return []
+        return ["The workspace's own prompts are used in place of the shipped ones."]
 
     def _missing(self) -> list[str]:
         missing = self._dossier.missing()

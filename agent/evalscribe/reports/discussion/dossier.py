@@ -48,7 +48,7 @@ class DiscussionAnswer(Frozen):
 
 REPORT = "report"
 """Word by which citations refer to the report."""
-MOST_KEPT = 64
+MOST_CACHED = 64
 """Maximum findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
 """Maximum findings for which missing evidence is reported."""
@@ -81,13 +81,13 @@ class NumberedFinding(Frozen):
 class ReportEvidence:
     """A report with its evidence, which is loaded from the store on first use."""
 
-    def __init__(self, name: str, text: str, said: Analysis, store: "AnalysisStore") -> None:
+    def __init__(self, name: str, text: str, analysis: Analysis, store: "AnalysisStore") -> None:
         """Store the report's name, text and parsed content."""
         self.name = name
         self.text = text
-        self.said = said
-        self.topics = {topic.n: topic for topic in _topics(said)}
-        # The evidence is older than the report, so it should not contain a hash of it; `_found` checks.
+        self.analysis = analysis
+        self.topics = {topic.n: topic for topic in _topics(analysis)}
+        # The evidence is older than the report, so it should not contain a hash of it; `_load_evidence` checks.
         self.fence = Delimiter(content_id(["discussion", text]), (text,))
         self._store = store
         self._evidence: dict[int, Evidence | EvidenceMissing] = {}
@@ -97,13 +97,13 @@ class ReportEvidence:
         """Return a finding's evidence. Raises `EvidenceMissing`."""
         if n not in self._evidence:
             self._forget()
-            self._evidence[n] = self._found(n)
-        found = self._evidence[n]
-        if isinstance(found, EvidenceMissing):
-            raise found
-        return found
+            self._evidence[n] = self._load_evidence(n)
+        result = self._evidence[n]
+        if isinstance(result, EvidenceMissing):
+            raise result
+        return result
 
-    def known(self) -> Iterator[tuple[int, Evidence]]:
+    def available_evidence(self) -> Iterator[tuple[int, Evidence]]:
         """Yield the available evidence of every finding, by number."""
         for n in self.topics:
             try:
@@ -128,20 +128,20 @@ class ReportEvidence:
         except EvidenceMissing:
             return None
         if n not in self._subjects:
-            self._subjects[n] = failure_subject(self.said.run.id or "", evidence)
+            self._subjects[n] = failure_subject(self.analysis.run.id or "", evidence)
         return self._subjects[n]
 
     def recommendation(self, id: str) -> RecommendationSummary | None:
-        return next((item for item in self.said.recommendations if item.id == id), None)
+        return next((item for item in self.analysis.recommendations if item.id == id), None)
 
     @cached_property
     def run(self) -> Run | None:
         """The stored run of the report. In reports that people wrote, the run's id may be abbreviated."""
-        named = self.said.run.id
-        if not named:
+        run_id = self.analysis.run.id
+        if not run_id:
             return None
-        ids = self._store.run_ids(named)
-        exact = named if named in ids else ids[0] if len(ids) == 1 else None
+        ids = self._store.run_ids(run_id)
+        exact = run_id if run_id in ids else ids[0] if len(ids) == 1 else None
         return self._store.get_run(exact) if exact else None
 
     @cached_property
@@ -159,7 +159,7 @@ class ReportEvidence:
 
     def _forget(self) -> None:
         """Drop the evidence that was loaded first if the maximum is reached."""
-        if len(self._evidence) >= MOST_KEPT:
+        if len(self._evidence) >= MOST_CACHED:
             oldest = next(iter(self._evidence))
             self._evidence.pop(oldest)
             self._subjects.pop(oldest, None)
@@ -171,43 +171,43 @@ class ReportEvidence:
             return str(absent)
         return None
 
-    def _found(self, n: int) -> Evidence | EvidenceMissing:
+    def _load_evidence(self, n: int) -> Evidence | EvidenceMissing:
         run = self.run
         if run is None:
             return EvidenceMissing(
-                f"the store has nothing of run {self.said.run.id or 'without an id'}; {how_to_get(self)}"
+                f"the store has nothing of run {self.analysis.run.id or 'without an id'}; {how_to_get(self)}"
             )
         eval = next((self._evals[path] for path in self.topics[n].paths if path in self._evals), None)
-        found = self._store.get_evidence(run.id, eval.id) if eval else None
-        if isinstance(found, UnreadableEvidence):
-            return EvidenceMissing(f"it could not be read: {one_line(found.reason)}")
-        if found is None:
+        evidence = self._store.get_evidence(run.id, eval.id) if eval else None
+        if isinstance(evidence, UnreadableEvidence):
+            return EvidenceMissing(f"it could not be read: {one_line(evidence.reason)}")
+        if evidence is None:
             return EvidenceMissing(f"the store has none of this eval; {how_to_get(self)}")
-        if self.fence.tag in canonical_json(found):
+        if self.fence.tag in canonical_json(evidence):
             return EvidenceMissing("it holds the delimiter of this very discussion")
-        logs = proof_documents(self.said.proofs, self.topics[n].paths)
-        return found.model_copy(update={"documents": (*found.documents, *logs)}) if logs else found
+        logs = proof_documents(self.analysis.proofs, self.topics[n].paths)
+        return evidence.model_copy(update={"documents": (*evidence.documents, *logs)}) if logs else evidence
 
 
 def how_to_get(dossier: ReportEvidence) -> str:
     """Return the command that loads the run's evidence into the store. It has the run's URL, if known, or the id."""
-    named = dossier.said.run.url or dossier.said.run.id or "RUN"
-    return f"`evalscribe analyze {one_line(named)}` reads the evidence (RUN may be its URL, id or snapshot folder)"
+    run = dossier.analysis.run.url or dossier.analysis.run.id or "RUN"
+    return f"`evalscribe analyze {one_line(run)}` reads the evidence (RUN may be its URL, id or snapshot folder)"
 
 
-def _topics(said: Analysis) -> Iterator[NumberedFinding]:
+def _topics(analysis: Analysis) -> Iterator[NumberedFinding]:
     """Yield findings by number, or by position in reports of people that have no numbers or use one twice."""
     groups: dict[int, list[FindingSummary]] = {}
-    numbered = all(finding.n is not None for finding in said.findings) and _unambiguous(said)
-    for position, finding in enumerate(said.findings, 1):
+    numbered = all(finding.n is not None for finding in analysis.findings) and _unambiguous(analysis)
+    for position, finding in enumerate(analysis.findings, 1):
         groups.setdefault(finding.n if numbered and finding.n else position, []).append(finding)
     return (NumberedFinding(n=n, findings=tuple(members)) for n, members in groups.items())
 
 
-def _unambiguous(said: Analysis) -> bool:
+def _unambiguous(analysis: Analysis) -> bool:
     """Return whether all findings with the same number belong to one group."""
     groups: dict[int | None, set[str | None]] = {}
-    for finding in said.findings:
+    for finding in analysis.findings:
         groups.setdefault(finding.n, set()).add(finding.group or finding.eval)
     return all(len(members) == 1 for members in groups.values())
 
@@ -237,10 +237,10 @@ class SearchHit(Frozen):
 
 def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
     """Return the best hits whose lines contain all words, ignoring case. Hits in one text never overlap."""
-    wanted = tuple(dict.fromkeys(word.casefold() for word in words if word))
-    found = list(islice(_hits(dossier, wanted), MAX_HITS)) if wanted else []
+    folded_words = tuple(dict.fromkeys(word.casefold() for word in words if word))
+    hits = list(islice(_hits(dossier, folded_words), MAX_HITS)) if folded_words else []
     best: list[SearchHit] = []
-    for hit in sorted(found, key=lambda hit: not hit.together):
+    for hit in sorted(hits, key=lambda hit: not hit.together):
         if len(best) < most and not any(_overlap(hit, other) for other in best):
             best.append(hit)
     return tuple(best)
@@ -248,18 +248,18 @@ def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> t
 
 def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
     """Return hits that contain some of the words. Hits with more and rarer words come first."""
-    wanted = tuple(dict.fromkeys(word.casefold() for word in words if word))
+    folded_words = tuple(dict.fromkeys(word.casefold() for word in words if word))
     lines: list[tuple[frozenset[str], SearchHit]] = []
     for n, place, text in _texts(dossier):
         for at, line in enumerate(text):
             folded = line.casefold()
-            if len(lines) < MAX_HITS and (held := frozenset(word for word in wanted if word in folded)):
+            if len(lines) < MAX_HITS and (matched := frozenset(word for word in folded_words if word in folded)):
                 begin = max(0, at - AROUND)
-                shown = tuple(text[begin : at + AROUND + 1])
-                hit = SearchHit(finding=n, place=place, line=at + 1, first=begin + 1, lines=shown, together=False)
-                lines.append((held, hit))
-    lines_with = Counter(word for held, _ in lines for word in held)
-    lines.sort(key=lambda one: -sum(1 / lines_with[word] + 1 for word in one[0]))
+                excerpt = tuple(text[begin : at + AROUND + 1])
+                hit = SearchHit(finding=n, place=place, line=at + 1, first=begin + 1, lines=excerpt, together=False)
+                lines.append((matched, hit))
+    lines_with = Counter(word for matched, _ in lines for word in matched)
+    lines.sort(key=lambda entry: -sum(1 / lines_with[word] + 1 for word in entry[0]))
     best: list[SearchHit] = []
     for _, hit in lines:
         if len(best) < most and not any(_overlap(hit, other) for other in best):
@@ -270,26 +270,26 @@ def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tup
 def _texts(dossier: ReportEvidence) -> Iterator[tuple[int | None, str, Sequence[str]]]:
     """Yield the finding's number, the name and the lines of the report and of every available document."""
     yield None, dossier.name, dossier.text.split("\n")
-    for n, evidence in dossier.known():
+    for n, evidence in dossier.available_evidence():
         for document in evidence.documents:
             yield n, document_mark(document), document.lines
 
 
-def _hits(dossier: ReportEvidence, wanted: tuple[str, ...]) -> Iterator[SearchHit]:
+def _hits(dossier: ReportEvidence, words: tuple[str, ...]) -> Iterator[SearchHit]:
     for n, place, lines in _texts(dossier):
-        yield from _in_text(n, place, lines, wanted)
+        yield from _in_text(n, place, lines, words)
 
 
-def _in_text(n: int | None, place: str, lines: Sequence[str], wanted: tuple[str, ...]) -> Iterator[SearchHit]:
+def _in_text(n: int | None, place: str, lines: Sequence[str], words: tuple[str, ...]) -> Iterator[SearchHit]:
     folded = [line.casefold() for line in lines]
     for at, line in enumerate(folded):
-        if not any(word in line for word in wanted):
+        if not any(word in line for word in words):
             continue
         begin = max(0, at - AROUND)
-        if all(_anywhere(word, folded[begin : at + AROUND + 1]) for word in wanted):
-            shown = tuple(lines[begin : at + AROUND + 1])
-            together = all(word in line for word in wanted)
-            yield SearchHit(finding=n, place=place, line=at + 1, first=begin + 1, lines=shown, together=together)
+        if all(_anywhere(word, folded[begin : at + AROUND + 1]) for word in words):
+            excerpt = tuple(lines[begin : at + AROUND + 1])
+            together = all(word in line for word in words)
+            yield SearchHit(finding=n, place=place, line=at + 1, first=begin + 1, lines=excerpt, together=together)
 
 
 def _anywhere(word: str, lines: Iterable[str]) -> bool:

@@ -66,35 +66,39 @@ class LookupDiscussion:
         if question.strip().casefold() in ("help", "?", "h"):
             yield from HELP.split("\n")
             return
-        yield from _apart(self._answers(question)) or self._nothing()
+        yield from _separated(self._answers(question)) or self._nothing()
 
     def _answers(self, question: str) -> list[Iterable[str]]:
         """Return what the question names, else hits with all words, else findings of single words, else near hits."""
-        asked = _SHOW.fullmatch(question.strip())
+        match = _SHOW.fullmatch(question.strip())
         tokens = _TOKEN.findall(question)
         return (
-            self._shown([asked[1]] if asked else [])
-            or self._alike(tokens, all)
-            or self._found(question)
-            or self._shown(tokens)
-            or self._alike(tokens, any)
+            self._details([match[1]] if match else [])
+            or self._findings_with(tokens, all)
+            or self._search_hits(question)
+            or self._details(tokens)
+            or self._findings_with(tokens, any)
             or self._near(tokens)
         )
 
-    def _shown(self, names: Sequence[str]) -> list[Iterable[str]]:
+    def _details(self, names: Sequence[str]) -> list[Iterable[str]]:
         return [
-            self._topic(one) if isinstance(one, NumberedFinding) else self._recommendation(one)
-            for one in self._named(names)
+            self._topic(item) if isinstance(item, NumberedFinding) else self._recommendation(item)
+            for item in self._items_named(names)
         ]
 
-    def _alike(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
+    def _findings_with(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
         """Return one line for each finding whose step, label or kind of cause is among the words."""
-        wanted = [word.casefold() for word in words]
-        alike = [topic for topic in self._dossier.topics.values() if which(word in _kinds(topic) for word in wanted)]
-        lines = [f"{topic.n}. {topic.title}: {_label(topic.first)}, {topic.first.step or 'no step'}" for topic in alike]
-        return [lines] if wanted and lines else []
+        folded_words = [word.casefold() for word in words]
+        topics = [
+            topic for topic in self._dossier.topics.values() if which(word in _kinds(topic) for word in folded_words)
+        ]
+        lines = [
+            f"{topic.n}. {topic.title}: {_label(topic.first)}, {topic.first.step or 'no step'}" for topic in topics
+        ]
+        return [lines] if folded_words and lines else []
 
-    def _found(self, question: str) -> list[Iterable[str]]:
+    def _search_hits(self, question: str) -> list[Iterable[str]]:
         words = [] if _PUNCTUATION.fullmatch(question) else question.split()
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
 
@@ -107,14 +111,14 @@ class LookupDiscussion:
         missing = [[NOT_SEARCHED]] if self._dossier.missing() else []
         return [["No place has all of these words. The best matches:"], *map(_hit, hits), *missing] if hits else []
 
-    def _named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
+    def _items_named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
         """Yield findings and recommendations by number, id, eval path, or last part of the path."""
-        seen = set()
+        seen_ids = set()
         for name in names:
-            found = self._recommendation_called(name) or self._topic_called(name)
-            if found and id(found) not in seen:
-                seen.add(id(found))
-                yield found
+            item = self._recommendation_called(name) or self._topic_called(name)
+            if item and id(item) not in seen_ids:
+                seen_ids.add(id(item))
+                yield item
 
     def _recommendation_called(self, name: str) -> RecommendationSummary | None:
         return self._dossier.recommendation(name.upper())
@@ -123,10 +127,10 @@ class LookupDiscussion:
         topics = self._dossier.topics
         if name.removeprefix("#").isdecimal():
             return topics.get(int(name.removeprefix("#")))
-        whole = [topic for topic in topics.values() if name in topic.paths]
+        exact = [topic for topic in topics.values() if name in topic.paths]
         bare = [topic for topic in topics.values() if any(path.rpartition("/")[2] == name for path in topic.paths)]
-        found = whole or bare
-        return found[0] if len(found) == 1 else None
+        matches = exact or bare
+        return matches[0] if len(matches) == 1 else None
 
     def _nothing(self) -> Iterator[str]:
         yield "Nothing in the report or in the evidence has any of these words."
@@ -139,16 +143,16 @@ class LookupDiscussion:
         topics = list(self._dossier.topics.values())
         uncertain = [topic for topic in topics if topic.first.uncertain]
         steps = Counter(topic.first.step for topic in topics if topic.first.step)
-        ids = [one.id for one in self._dossier.said.recommendations][:1]
-        asked = [
+        ids = [item.id for item in self._dossier.analysis.recommendations][:1]
+        examples = [
             *(f"`{topic.n}` ({topic.title})" for topic in (uncertain or topics)[:1]),
             *(f"`{id}`" for id in ids),
             *(f"`{step}`" for step, _ in steps.most_common(1)),
         ]
-        yield f"Try {', '.join([*asked, 'a word of an error'])}, or `help`."
+        yield f"Try {', '.join([*examples, 'a word of an error'])}, or `help`."
 
     def _topic(self, topic: NumberedFinding) -> Iterator[str]:
-        yield from _told(topic)
+        yield from _finding_lines(topic)
         try:
             evidence = self._dossier.evidence(topic.n)
         except EvidenceMissing as absent:
@@ -171,7 +175,7 @@ class LookupDiscussion:
         yield f"{item.id} ({RECOMMENDATION_GROUPS[item.group]}{passes}): {item.text}"
         for topic in self._dossier.topics.values():
             if set(topic.paths) & set(item.evals):
-                yield from ("", *_told(topic))
+                yield from ("", *_finding_lines(topic))
 
 
 def _content(words: Iterable[str]) -> list[str]:
@@ -180,17 +184,17 @@ def _content(words: Iterable[str]) -> list[str]:
     return [word for word in bare if word and word.casefold() not in STOP_WORDS]
 
 
-def _apart(answers: Iterable[Iterable[str]]) -> list[str]:
+def _separated(answers: Iterable[Iterable[str]]) -> list[str]:
     """Return the lines of all answers, with an empty line between answers."""
     return [line for n, answer in enumerate(answers) for line in (*[""] * bool(n), *answer)]
 
 
 def _kinds(topic: NumberedFinding) -> set[str]:
-    said = topic.first
-    return {kind.casefold() for kind in (said.step, said.classification, said.cause_kind) if kind}
+    finding = topic.first
+    return {kind.casefold() for kind in (finding.step, finding.classification, finding.cause_kind) if kind}
 
 
-def _told(topic: NumberedFinding) -> Iterator[str]:
+def _finding_lines(topic: NumberedFinding) -> Iterator[str]:
     """Yield the report's lines on a finding."""
     first = topic.first
     yield f"{topic.n}. {topic.title}: {_label(first)}"
@@ -200,9 +204,9 @@ def _told(topic: NumberedFinding) -> Iterator[str]:
         yield f"{'Review':<8}{first.reviewer.note}"
     if reasoning := first.reasoning or first.unclassified:
         yield from ("", *reasoning.split("\n"))
-    for one in topic.findings[1:]:
-        if (one.error, one.reasoning) != (first.error, first.reasoning):
-            yield from ("", f"{one.eval}: {one.error}", *(one.reasoning or "").split("\n"))
+    for finding in topic.findings[1:]:
+        if (finding.error, finding.reasoning) != (first.error, first.reasoning):
+            yield from ("", f"{finding.eval}: {finding.error}", *(finding.reasoning or "").split("\n"))
 
 
 def _label(finding: FindingSummary) -> str:
@@ -261,8 +265,8 @@ def recommendations_to_apply(line: str, *, bare: bool = False) -> tuple[str, ...
     A line with any other words is a question, for which the result is empty. With `bare`, a line with only ids is a
     request, too: it answers the question which recommendations to implement.
     """
-    found = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
-    return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", found[1], re.IGNORECASE))) if found else ()
+    match = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
+    return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", match[1], re.IGNORECASE))) if match else ()
 
 
 def ends_discussion(line: str) -> bool:

@@ -168,14 +168,14 @@ def _summary(html: str) -> str:
     """Return the summary of a `<details>` block; empty for other HTML."""
     reader = _Summary()
     reader.feed(html[:MAX_INLINE])
-    return " ".join("".join(reader.said).split())
+    return " ".join("".join(reader.parts).split())
 
 
 class _Summary(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.inside = False
-        self.said: list[str] = []
+        self.parts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
         self.inside = self.inside or tag == "summary"
@@ -185,4 +185,4 @@ class _Summary(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.inside:
-            self.said.append(data)
+            self.parts.append(data)

@@ -28,9 +28,11 @@ from evalscribe.reports.freeform.sections import SectionContext, speaks_of_all
 
 Origin = Literal["heading", "field", "table", "list"]
 NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
-_THEIRS = ("model", "output", "actual", "wrong", "bad", "got")
-_OURS = ("expected", "reference", "correct", "good", "right")
-_SIDE = re.compile(rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_THEIRS + _OURS)})\b", re.IGNORECASE)
+_OUTPUT_WORDS = ("model", "output", "actual", "wrong", "bad", "got")
+_EXPECTED_WORDS = ("expected", "reference", "correct", "good", "right")
+_SIDE = re.compile(
+    rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_OUTPUT_WORDS + _EXPECTED_WORDS)})\b", re.IGNORECASE
+)
 """Matches a comment in a fence that says whether the lines below are from the model or from the reference answer."""
 
 
@@ -76,8 +78,8 @@ class DraftFinding:
 
     @property
     def explicit(self) -> WrittenLabel | None:
-        said = [label for text in self.values.get("classification", ()) if (label := _label_of_field(text))]
-        return said[-1] if said else self.label
+        labels = [label for text in self.values.get("classification", ()) if (label := _label_of_field(text))]
+        return labels[-1] if labels else self.label
 
     @property
     def step(self) -> str | None:
@@ -93,16 +95,16 @@ class DraftFinding:
 
     def snippet(self, key: Literal["output", "expected"]) -> str | None:
         """Return the field's text, else the lines in a fence below a comment that says which side they are from."""
-        said = self.text(key)
-        if said and not NOTHING.match(said):
-            return said
+        text = self.text(key)
+        if text and not NOTHING.match(text):
+            return text
         return next((part for fence in self.fences if (part := _sides(fence).get(key))), None)
 
 
-def start_drafts(origin: Origin, line: Line, found: LineStart) -> DraftFinding:
+def start_drafts(origin: Origin, line: Line, start: LineStart) -> DraftFinding:
     number = NUMBER.match(plain(line))
     return DraftFinding(
-        origin, found.evals, found.label, number=int(number.group(1)) if number else None, unsure=found.unsure
+        origin, start.evals, start.label, number=int(number.group(1)) if number else None, unsure=start.unsure
     )
 
 
@@ -120,7 +122,7 @@ def _sides(fence: str) -> dict[str, str]:
     side, sides = "", dict[str, list[str]]()
     for line in fence.split("\n"):
         if match := _SIDE.match(line):
-            side = "expected" if match.group(1).lower() in _OURS else "output"
+            side = "expected" if match.group(1).lower() in _EXPECTED_WORDS else "output"
         elif side:
             sides.setdefault(side, []).append(line)
     return {side: "\n".join(lines).strip("\n") for side, lines in sides.items()}
@@ -152,9 +154,9 @@ def _columns(rows: Rows) -> dict[Key, int]:
         key = _meaning(title, plain(rows[0][number]), _column(rows, number))
         if key is not None:
             columns.setdefault(key, number)
-    left = [n for n in range(len(header)) if n not in columns.values() and _names_evals(rows, n)]
-    if left:
-        columns.setdefault("eval", left[0])
+    unused = [n for n in range(len(header)) if n not in columns.values() and _names_evals(rows, n)]
+    if unused:
+        columns.setdefault("eval", unused[0])
     return columns
 
 
@@ -186,15 +188,15 @@ def _is_path(cell: str) -> bool:
 
 def _row(cells: dict[Key, Line]) -> DraftFinding | None:
     evals = _evals(cells["eval"])
-    said = plain(cells.get("classification", ()))
+    label_text = plain(cells.get("classification", ()))
     if (
         not evals
-        or PASSED.match(said)
-        or ("classification" in cells and said.lower() in NO_VALUE and not _value(cells, "step"))
+        or PASSED.match(label_text)
+        or ("classification" in cells and label_text.lower() in NO_VALUE and not _value(cells, "step"))
     ):
         return None
-    label = label_in(said)
-    if not all(is_marked_name(named.name) for named in evals) and label is None:
+    label = label_in(label_text)
+    if not all(is_marked_name(item.name) for item in evals) and label is None:
         return None
     category = _value(cells, "category")
     draft = DraftFinding("table", evals, label, category=category if category and is_name(category) else None)
@@ -206,9 +208,9 @@ def _row(cells: dict[Key, Line]) -> DraftFinding | None:
 
 def _evals(cell: Line) -> tuple[NamedEval, ...]:
     """Return the evals that a cell in a column of evals names. Every single word in such a cell is a name."""
-    found = parse_line_start(cell, whole=True).evals
-    if found:
-        return found
+    evals = parse_line_start(cell, whole_line=True).evals
+    if evals:
+        return evals
     words = [word.strip() for word in JOINER.split(plain(cell))]
     return tuple(NamedEval(word) for word in words) if words and all(is_name(word) for word in words) else ()
 
@@ -218,7 +220,7 @@ def _value(cells: dict[Key, Line], key: Key) -> str | None:
     return None if text.lower() in NO_VALUE else text
 
 
-TELLING = ("none", "failures")
+FAILURE_TOPICS = ("none", "failures")
 """Topics of sections that may describe failures of the report's run."""
 
 
@@ -261,24 +263,24 @@ class Entries:
 
     def _heading(self, block: FreeformBlock) -> None:
         line = block.lines[0]
-        found = parse_line_start(line, whole=True)
+        start = parse_line_start(line, whole_line=True)
         current = self._current
         if current is not None and current.origin == "heading" and block.level > current.level:
-            if not found.evals or (found.unsure and not found.label):
+            if not start.evals or (start.unsure and not start.label):
                 self._part(line)
                 return
-            entry = bool(found.label or found.step or NUMBER.match(plain(line)))
-            if not current.for_all and not self._was_category(found, whole=entry) and not entry:
+            entry = bool(start.label or start.step or NUMBER.match(plain(line)))
+            if not current.for_all and not self._was_category(start, is_entry=entry) and not entry:
                 return
         self._close()
         self._pending = []
         self._around.enter_heading(block.level, plain(line))
-        if self._around.sections.around not in TELLING:
+        if self._around.sections.around not in FAILURE_TOPICS:
             return
-        if found.evals or speaks_of_all(plain(line)):
-            self._open(start_drafts("heading", line, found), block, found)
-        elif found.label:
-            self._around.label_heading(block.level, found.label)
+        if start.evals or speaks_of_all(plain(line)):
+            self._open(start_drafts("heading", line, start), block, start)
+        elif start.label:
+            self._around.label_heading(block.level, start.label)
 
     def _part(self, line: Line) -> None:
         """Open the field that a heading within a finding names, such as `#### Error`."""
@@ -296,17 +298,17 @@ class Entries:
                 self._line(line, block)
 
     def _line(self, line: Line, block: FreeformBlock) -> None:
-        told = parse_fields(line)
-        if not told or told[0].means(header=False) == "other" or _numbered_eval(told[0]):
-            found = parse_line_start(line, whole=False)
-            if found.evals and not self._lists_runs(block) and self._may_open(found, block):
-                self._list_entry(line, found, block)
+        fields = parse_fields(line)
+        if not fields or fields[0].means(header=False) == "other" or _numbered_eval(fields[0]):
+            start = parse_line_start(line, whole_line=False)
+            if start.evals and not self._lists_runs(block) and self._may_open(start, block):
+                self._list_entry(line, start, block)
                 return
-            if found.label and not found.evals and block.kind == "item" and self._current is None:
-                self._around.label_item(block.depth, found.label)
-        if told:
-            for one in told:
-                self._tell(one, block)
+            if start.label and not start.evals and block.kind == "item" and self._current is None:
+                self._around.label_item(block.depth, start.label)
+        if fields:
+            for item in fields:
+                self._tell(item, block)
         else:
             self._text(line, block)
 
@@ -315,42 +317,42 @@ class Entries:
         above = self._pending[-1] if self._pending and self._current is None else None
         return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
 
-    def _may_open(self, found: LineStart, block: FreeformBlock) -> bool:
+    def _may_open(self, start: LineStart, block: FreeformBlock) -> bool:
         current = self._current
-        if self._around.topic not in TELLING and not (current and current.for_all):
+        if self._around.topic not in FAILURE_TOPICS and not (current and current.for_all):
             return False
         if current is None or current.for_all:
             return True
         if current.origin == "list" and block.depth <= current.depth:
             return True
-        return self._was_category(found)
+        return self._was_category(start)
 
-    def _list_entry(self, line: Line, found: LineStart, block: FreeformBlock) -> None:
+    def _list_entry(self, line: Line, start: LineStart, block: FreeformBlock) -> None:
         self._close()
-        draft = start_drafts("list", line, found)
-        self._open(draft, block, found)
-        if found.segments:
-            draft.add("reasoning", _behind(line, found))
+        draft = start_drafts("list", line, start)
+        self._open(draft, block, start)
+        if start.segments:
+            draft.add("reasoning", _text_after(line, start))
 
-    def _open(self, draft: DraftFinding, block: FreeformBlock, found: LineStart) -> None:
+    def _open(self, draft: DraftFinding, block: FreeformBlock, start: LineStart) -> None:
         draft.level, draft.depth = block.level, block.depth
         draft.category, draft.inherited = self._around.category, self._around.label
         draft.failing = self._around.topic == "failures"
-        if found.step and draft.evals:
-            draft.add("step", found.step)
+        if start.step and draft.evals:
+            draft.add("step", start.step)
         self._current, self._field = draft, None
         if self.first is None:
             self.first = self._block
 
-    def _was_category(self, found: LineStart, whole: bool = False) -> bool:
+    def _was_category(self, start: LineStart, is_entry: bool = False) -> bool:
         """If the open heading or item consists of a name, make it the category of the evals below, and return True.
 
-        `whole`: `found` is certainly an entry, so the name may also have a remark or fields.
+        `is_entry`: `start` is certainly an entry, so the name may also have a remark or fields.
         """
         current = self._current
-        if current is None or any("/" in named.name for named in found.evals):
+        if current is None or any("/" in item.name for item in start.evals):
             return False
-        if not current.only_named and not (whole and current.may_be_category):
+        if not current.only_named and not (is_entry and current.may_be_category):
             return False
         self._around.categorise(current.evals[0].name, current.level, current.depth)
         self._current = None
@@ -363,55 +365,55 @@ class Entries:
         if block.depth < current.depth or (block.kind == "item" and block.depth == current.depth):
             self._close()
 
-    def _tell(self, told: Field, block: FreeformBlock) -> None:
-        key = told.means(header=False)
-        if key == "eval" and self._field_entry(told, block):
+    def _tell(self, item: Field, block: FreeformBlock) -> None:
+        key = item.means(header=False)
+        if key == "eval" and self._field_entry(item, block):
             return
         current = self._current
         if current is not None and current.origin == "field" and current.first_key == key:
             self._close()
             current = None
         if current is None:
-            self._pending.append(told)
-            self._statement(told)
+            self._pending.append(item)
+            self._statement(item)
         elif key == "other":
-            self._text(told.value, block, f"{told.key}: ")
+            self._text(item.value, block, f"{item.key}: ")
         else:
-            current.add(key, told.said)
-            self._field = _OpenField(key, block.depth, self._block, empty=not told.text)
+            current.add(key, item.marked_text)
+            self._field = _OpenField(key, block.depth, self._block, empty=not item.text)
 
-    def _field_entry(self, told: Field, block: FreeformBlock) -> bool:
+    def _field_entry(self, item: Field, block: FreeformBlock) -> bool:
         """Begin a finding at a field such as `Eval: basics/003-schedule`. It includes the block's earlier fields."""
-        found = parse_line_start(told.value, whole=True)
+        start = parse_line_start(item.value, whole_line=True)
         current = self._current
-        if not found.evals or self._around.topic not in TELLING:
+        if not start.evals or self._around.topic not in FAILURE_TOPICS:
             return False
         if current is not None and current.origin == "heading" and not current.for_all:
             return True
         self._close()
-        draft = start_drafts("field", told.value, found)
-        self._open(draft, block, found)
+        draft = start_drafts("field", item.value, start)
+        self._open(draft, block, start)
         draft.first_key = self._pending[0].means(header=False) if self._pending else "eval"
         for earlier in self._pending:
-            draft.add(earlier.means(header=False), earlier.said)
+            draft.add(earlier.means(header=False), earlier.marked_text)
         self._pending = []
         return True
 
-    def _statement(self, told: Field) -> None:
+    def _statement(self, item: Field) -> None:
         """Apply a field outside findings, such as `Classification (all failures): KNOWN_GAP`, to all failures."""
-        if told.means(header=False) == "classification" and speaks_of_all(told.key) and label_in(told.text):
-            self.everyone = DraftFinding("field", label=label_in(told.text))
+        if item.means(header=False) == "classification" and speaks_of_all(item.key) and label_in(item.text):
+            self.everyone = DraftFinding("field", label=label_in(item.text))
 
     def _text(self, line: Line, block: FreeformBlock, key: str = "") -> None:
-        said, current, open_field = key + marked(line), self._current, self._field
+        text, current, open_field = key + marked(line), self._current, self._field
         if current is None:
             self._sentence(plain(line), block)
             return
         if open_field and self._continues(open_field, block):
-            current.add(open_field.key, said)
+            current.add(open_field.key, text)
             self._field = _OpenField(open_field.key, open_field.depth, self._block, empty=False)
-        elif said:
-            current.add("reasoning", said)
+        elif text:
+            current.add("reasoning", text)
 
     def _continues(self, open_field: _OpenField, block: FreeformBlock) -> bool:
         if open_field.empty or block.depth > open_field.depth:
@@ -420,7 +422,7 @@ class Entries:
 
     def _sentence(self, text: str, block: FreeformBlock) -> None:
         """Apply a sentence such as `All 5 failures are MODEL_FAULT.` to all failures."""
-        if block.quoted or self._around.topic not in TELLING or len(text) > 200:
+        if block.quoted or self._around.topic not in FAILURE_TOPICS or len(text) > 200:
             return
         label = label_in(text)
         if label and text.lower().startswith(("all ", "every ", "each ")) and speaks_of_all(text):
@@ -437,11 +439,11 @@ class Entries:
             current.fences.append(block.text)
 
     def _table(self, block: FreeformBlock) -> None:
-        drafts = list(rows_of(block.rows)) if self._around.topic in TELLING else []
+        drafts = list(rows_of(block.rows)) if self._around.topic in FAILURE_TOPICS else []
         current = self._current
         if current is not None and not current.for_all:
-            named = LineStart(tuple(named for draft in drafts for named in draft.evals))
-            if not drafts or not self._was_category(named):
+            start = LineStart(tuple(item for draft in drafts for item in draft.evals))
+            if not drafts or not self._was_category(start):
                 self._facts(block)
                 return
         for draft in drafts:
@@ -454,9 +456,9 @@ class Entries:
         """Read the fields of a finding from a table with two columns."""
         for row in block.rows:
             if len(row) == 2 and self._current is not None:
-                told = Field(plain(row[0]), row[1])
-                if (key := told.means(header=False)) not in ("other", "eval"):
-                    self._current.add(key, told.said)
+                item = Field(plain(row[0]), row[1])
+                if (key := item.means(header=False)) not in ("other", "eval"):
+                    self._current.add(key, item.marked_text)
 
     def _close(self) -> None:
         draft, self._current, self._field = self._current, None, None
@@ -468,12 +470,12 @@ class Entries:
             self.everyone = draft
 
 
-def _numbered_eval(told: Field) -> bool:
-    return any(character.isdigit() for character in told.key)
+def _numbered_eval(item: Field) -> bool:
+    return any(character.isdigit() for character in item.key)
 
 
-def _behind(line: Line, found: LineStart) -> str:
+def _text_after(line: Line, line_start: LineStart) -> str:
     """Return the text of a list item after its evals and label."""
     text = marked(line)
-    start = text.find(found.segments[0][:40])
-    return text[start:] if start >= 0 else text
+    begin = text.find(line_start.segments[0][:40])
+    return text[begin:] if begin >= 0 else text

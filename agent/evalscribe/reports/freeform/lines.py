@@ -68,9 +68,9 @@ class WrittenLabel(NamedTuple):
 
 def label_in(text: str) -> WrittenLabel | None:
     """Return the label in force that a short text states; None if it states none."""
-    text, said = SUPERSEDED.sub("", text), 0
+    text, last_end = SUPERSEDED.sub("", text), 0
     for match in LABEL.finditer(text):
-        before, said = text[said : match.start()], match.end()
+        before, last_end = text[last_end : match.start()], match.end()
         if not NOT_IN_FORCE.search(before):
             return WrittenLabel(_classification(match.group()), kind_in(text[match.end() :]))
     foreign = FOREIGN_LABEL.search(text)
@@ -79,11 +79,11 @@ def label_in(text: str) -> WrittenLabel | None:
     return _mapped(foreign.group(), kind_in(text[foreign.end() :]))
 
 
-def _mapped(foreign: str, said: CauseKind | None) -> WrittenLabel:
-    """Map a label other than the four to one of them. `said` is the kind of cause written beside the label."""
+def _mapped(foreign: str, written_kind: CauseKind | None) -> WrittenLabel:
+    """Map a label other than the four to one of them. `written_kind` is the kind of cause written beside the label."""
     words = set(foreign.lower().split("_"))
-    classification, kind = next(((one, kind) for known, one, kind in _MAPPED if words & known), (None, None))
-    return WrittenLabel(classification, said or kind or _kind_of_words(foreign), foreign)
+    classification, kind = next(((label, kind) for keywords, label, kind in _MAPPED if words & keywords), (None, None))
+    return WrittenLabel(classification, written_kind or kind or _kind_of_words(foreign), foreign)
 
 
 def is_label(text: str) -> bool:
@@ -112,11 +112,11 @@ def _classification(text: str) -> Classification:
 def _kind_of_words(text: str) -> CauseKind | None:
     """Return the kind of cause that a remark names. With other words, only `NOT_THE_MODEL` kinds are recognised."""
     words = re.split(r"[\s_,/-]+", text.lower())
-    said = [KINDS[word] for word in words if word in KINDS]
+    kinds = [KINDS[word] for word in words if word in KINDS]
     if not set(words) <= {"simulated", "user"}:
-        said = [kind for kind in said if kind != "user"]  # most remarks with this word are about other users
-    broken = next((kind for kind in said if kind in NOT_THE_MODEL), None)
-    return broken or (said[0] if len(words) == 1 and said else None)
+        kinds = [kind for kind in kinds if kind != "user"]  # most remarks with this word are about other users
+    broken = next((kind for kind in kinds if kind in NOT_THE_MODEL), None)
+    return broken or (kinds[0] if len(words) == 1 and kinds else None)
 
 
 def is_name(text: str) -> bool:
@@ -152,10 +152,10 @@ class MentionedEvals:
     """Finds evals of a report that a text mentions by path, by bare name, or by number (`#11`)."""
 
     def __init__(self, findings: Sequence[FindingSummary]) -> None:
-        self.paths = {one.eval for one in findings}
+        self.paths = {finding.eval for finding in findings}
         self.numbered: dict[str, list[str]] = {}
-        for one in findings:
-            self.numbered.setdefault(f"#{one.n}", []).append(one.eval)
+        for finding in findings:
+            self.numbered.setdefault(f"#{finding.n}", []).append(finding.eval)
         times = Counter(bare_name(path) for path in self.paths)
         self.bare = {name: path for path in self.paths if times[name := bare_name(path)] == 1 and is_marked_name(name)}
 
@@ -171,8 +171,8 @@ class MentionedEvals:
             return self.numbered[token]
         parts = token.split("/")
         ends = ("/".join(parts[n : n + 2]) for n in range(len(parts) - 1))
-        within = [path for path in ends if path in self.paths]
-        return within or ([self.bare[token]] if token in self.bare else [])
+        matches = [path for path in ends if path in self.paths]
+        return matches or ([self.bare[token]] if token in self.bare else [])
 
 
 Key = Literal[
@@ -228,7 +228,7 @@ class Field(NamedTuple):
         return plain(self.value).strip(" |·•;")
 
     @property
-    def said(self) -> str:
+    def marked_text(self) -> str:
         return marked(self.value).strip(" |·•")
 
     def means(self, header: bool) -> Key:
@@ -248,7 +248,7 @@ def parse_fields(line: Line) -> tuple[Field, ...]:
     if not marks or plain(line[: marks[0].span])[:1].isalnum() or plain([marks[0].before])[:1].isalnum():
         return ()
     ends = [*marks[1:], None]
-    return tuple(Field(mark.key, _between(line, mark, end)) for mark, end in zip(marks, ends, strict=True))
+    return tuple(Field(mark.key, _value_spans(line, mark, end)) for mark, end in zip(marks, ends, strict=True))
 
 
 class _Mark(NamedTuple):
@@ -273,23 +273,23 @@ def _marks(line: Line) -> Iterator[_Mark]:
         elif span.style == "plain":
             for match in PLAIN_KEY.finditer(span.text):
                 at_start = match.start() == 0
-                if _known(match.group(1)) and (number == 0 or not at_start):
+                if _is_field_key(match.group(1)) and (number == 0 or not at_start):
                     yield _Mark(
                         match.group(1), number, StyledSpan(span.text[: match.start()]), match.start(), match.end()
                     )
 
 
 def _is_key(text: str, following: str) -> bool:
-    return bool(COLON.match(following)) or (_known(text) and following[:1].isspace())
+    return bool(COLON.match(following)) or (_is_field_key(text) and following[:1].isspace())
 
 
-def _known(text: str) -> bool:
+def _is_field_key(text: str) -> bool:
     """Return whether a text is the key of a field. A text with a number is not: `Failure 3: …` numbers an entry."""
     key = key_of(text)
     return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
 
 
-def _between(line: Line, mark: _Mark, end: _Mark | None) -> Line:
+def _value_spans(line: Line, mark: _Mark, end: _Mark | None) -> Line:
     """Return the spans of a field's value, which ends before the next key."""
     value: list[StyledSpan] = []
     last = end.span if end else len(line) - 1
@@ -340,27 +340,31 @@ class _Segment:
     styled: bool
 
 
-def parse_line_start(line: Line, whole: bool) -> LineStart:
-    """Parse the beginning of a line. With `whole`, parse all of a heading, whose end may have the label."""
-    told = _Segments(whole)
+def parse_line_start(line: Line, whole_line: bool) -> LineStart:
+    """Parse the beginning of a line. With `whole_line`, parse all of a heading, whose end may have the label."""
+    segments = _Segments(whole_line)
     for segment in _segments(line):
-        told.take(segment)
-        if told.rest and not whole:
+        segments.take(segment)
+        if segments.rest and not whole_line:
             break
-    if told.is_plain_word and (told.label or ORDINAL.match(plain(line))):
-        word, *others = told.rest
+    if segments.is_plain_word and (segments.label or ORDINAL.match(plain(line))):
+        word, *others = segments.rest
         return LineStart(
-            (NamedEval(word, told.remark),), told.label, next(iter(others), None), tuple(others[1:]), unsure=True
+            (NamedEval(word, segments.remark),),
+            segments.label,
+            next(iter(others), None),
+            tuple(others[1:]),
+            unsure=True,
         )
-    label = told.label or _closing_label(line, bool(told.evals))
-    return LineStart(tuple(told.evals), label, told.step, tuple(told.rest))
+    label = segments.label or _closing_label(line, bool(segments.evals))
+    return LineStart(tuple(segments.evals), label, segments.step, tuple(segments.rest))
 
 
 @dataclass(slots=True)
 class _Segments:
     """Collects what the segments of a line say, one segment at a time."""
 
-    whole: bool
+    whole_line: bool
     evals: list[NamedEval] = field(default_factory=list)
     label: WrittenLabel | None = None
     step: str | None = None
@@ -369,15 +373,15 @@ class _Segments:
     rest: list[str] = field(default_factory=list)
 
     def take(self, segment: _Segment) -> None:
-        words, said = _label_and_rest(segment)
+        words, label = _label_and_rest(segment)
         names = () if self.rest else _names(words, segment)
-        if said and (names or (not words and (self.whole or not self.rest))):
-            self.label = self.label or said
+        if label and (names or (not words and (self.whole_line or not self.rest))):
+            self.label = self.label or label
         if names:
             self.evals.extend(names)
-        elif self.evals and not self.rest and not words and not said:
+        elif self.evals and not self.rest and not words and not label:
             self._add_remark(segment)
-        elif self.evals and not self.rest and self.step is None and _is_step(words, self.whole):
+        elif self.evals and not self.rest and self.step is None and _is_step(words, self.whole_line):
             self.step = words
         elif words and not LEAD_WORD.match(words):
             self.remark = self.remark if self.rest else next(iter(segment.remarks), None)
@@ -391,12 +395,14 @@ class _Segments:
     @property
     def is_plain_word(self) -> bool:
         """Whether a heading begins with a lower-case word that may be an eval's name but does not look like one."""
-        return bool(self.whole and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower())
+        return bool(
+            self.whole_line and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower()
+        )
 
 
-def _is_step(words: str, whole: bool) -> bool:
+def _is_step(words: str, whole_line: bool) -> bool:
     """Return whether the words name a step: a known step or, in a heading, any one to three words."""
-    return words.lower() in STEPS or (whole and 0 < len(words.split()) <= 3)
+    return words.lower() in STEPS or (whole_line and 0 < len(words.split()) <= 3)
 
 
 def _segments(line: Line) -> Iterator[_Segment]:
@@ -421,9 +427,9 @@ def _undecorated(text: str) -> str:
 
 
 def _plain_segments(text: str, strong: bool) -> Iterator[_Segment]:
-    hidden, kept = _hide_remarks(text)
+    hidden, hidden_remarks = _hide_remarks(text)
     for part in SEPARATOR.split(hidden):
-        remarks = tuple(kept[int(n)] for n in re.findall(r"\x00(\d+)\x00", part))
+        remarks = tuple(hidden_remarks[int(n)] for n in re.findall(r"\x00(\d+)\x00", part))
         bare = _undecorated(re.sub(r"\x00\d+\x00", " ", part).strip())
         if bare or remarks:
             yield _Segment(bare, remarks, strong)
@@ -431,13 +437,13 @@ def _plain_segments(text: str, strong: bool) -> Iterator[_Segment]:
 
 def _hide_remarks(text: str) -> tuple[str, list[str]]:
     """Replace texts in parentheses by placeholders, so that separators within them are ignored."""
-    kept: list[str] = []
+    remarks: list[str] = []
 
     def hide(match: re.Match[str]) -> str:
-        kept.append(match.group(1) or match.group(2) or "")
-        return f"\x00{len(kept) - 1}\x00"
+        remarks.append(match.group(1) or match.group(2) or "")
+        return f"\x00{len(remarks) - 1}\x00"
 
-    return REMARK.sub(hide, text.replace("\x00", "")), kept
+    return REMARK.sub(hide, text.replace("\x00", "")), remarks
 
 
 def _label_and_rest(segment: _Segment) -> tuple[str, WrittenLabel | None]:
@@ -465,10 +471,10 @@ def _names(words: str, segment: _Segment) -> tuple[NamedEval, ...]:
     return tuple(NamedEval(word, remark) for word in candidates)
 
 
-def _closing_label(line: Iterable[StyledSpan], named: bool) -> WrittenLabel | None:
+def _closing_label(line: Iterable[StyledSpan], has_evals: bool) -> WrittenLabel | None:
     """Return the label that ends the line after a dash or in parentheses."""
     text = plain(line)
-    if not named or len(LABEL.findall(text)) != 1:
+    if not has_evals or len(LABEL.findall(text)) != 1:
         return None
     end = re.search(r"(?:\s[—–-]{1,2}\s+|\s[(\[])([^—–()\[\]]{1,80}(?:\([^()]*\))?)[)\]]?\.?$", text)
     return label_in(end.group(1)) if end and is_label(end.group(1)) else None

@@ -47,22 +47,22 @@ def merge_drafts(
 ) -> tuple[tuple[FindingSummary, ...], tuple[ActionTaken, ...]]:
     """Return one finding per eval, in the order of the report, and the actions taken on them."""
     names = _Names(drafts)
-    told: dict[str, _Account] = {}
+    accounts: dict[str, _Account] = {}
     for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
-        for named in draft.evals:
-            path = names.path(draft, named)
-            if path is not None and (draft.stated or not names.may_count(path, named)):
-                told.setdefault(path, _Account(path)).drafts.append(draft)
+        for item in draft.evals:
+            path = names.path(draft, item)
+            if path is not None and (draft.stated or not names.may_count(path, item)):
+                accounts.setdefault(path, _Account(path)).drafts.append(draft)
     order = {id(draft): number for number, draft in enumerate(drafts)}
-    ordered = sorted(told.values(), key=lambda one: min(order[id(draft)] for draft in one.drafts))
-    return tuple(_finding(one, everyone) for one in ordered), tuple(_actions(ordered))
+    ordered = sorted(accounts.values(), key=lambda account: min(order[id(draft)] for draft in account.drafts))
+    return tuple(_finding(account, everyone) for account in ordered), tuple(_actions(ordered))
 
 
-def _actions(told: Iterable[_Account]) -> Iterator[ActionTaken]:
-    for one in told:
-        text = _first(draft.text("action") for draft in one.drafts)
+def _actions(accounts: Iterable[_Account]) -> Iterator[ActionTaken]:
+    for account in accounts:
+        text = _first(draft.text("action") for draft in account.drafts)
         if text and not NOTHING.match(text):
-            yield ActionTaken(text=text, evals=(one.eval,))
+            yield ActionTaken(text=text, evals=(account.eval,))
 
 
 def _tells_of_failure(draft: DraftFinding, everyone: DraftFinding | None) -> bool:
@@ -75,21 +75,21 @@ class _Names:
     """Resolves names to paths of evals, by the categories and paths that the report uses."""
 
     def __init__(self, drafts: Sequence[DraftFinding]) -> None:
-        named = [(draft, one) for draft in drafts for one in draft.evals]
-        self.categories = {one.name.rpartition("/")[0] for _, one in named if "/" in one.name}
+        pairs = [(draft, item) for draft in drafts for item in draft.evals]
+        self.categories = {item.name.rpartition("/")[0] for _, item in pairs if "/" in item.name}
         self.categories |= {draft.category for draft in drafts if draft.category}
-        self.categories |= {one.remark for _, one in named if one.remark and NUMBERED.match(one.remark)}
+        self.categories |= {item.remark for _, item in pairs if item.remark and NUMBERED.match(item.remark)}
         self.categories |= _remarked(drafts)
         self.paths: dict[str, set[str]] = {}
         """The paths of evals by bare name."""
-        for path in (self._full(draft, one) for draft, one in named):
+        for path in (self._full(draft, item) for draft, item in pairs):
             if "/" in path:
                 self.paths.setdefault(bare_name(path), set()).add(path)
-        self.shape = _shape([bare_name(one.name) for draft, one in named if draft.origin != "list" and draft.stated])
+        self.shape = _shape([bare_name(item.name) for draft, item in pairs if draft.origin != "list" and draft.stated])
 
-    def path(self, draft: DraftFinding, named: NamedEval) -> str | None:
+    def path(self, draft: DraftFinding, item: NamedEval) -> str | None:
         """Return the eval's path for a name; None if the name is ambiguous or not that of an eval."""
-        path = self._full(draft, named)
+        path = self._full(draft, item)
         if path in self.categories or not self._fits(draft, path):
             return None
         if "/" in path:
@@ -97,15 +97,15 @@ class _Names:
         longer = self.paths.get(path, {path})
         return next(iter(longer)) if len(longer) == 1 else None
 
-    def may_count(self, path: str, named: NamedEval) -> bool:
+    def may_count(self, path: str, item: NamedEval) -> bool:
         """Return whether a name may be a category: it has a count (`queries (24/24)`), or some names are paths."""
-        return "/" not in path and bool(self.paths or COUNT.match(named.remark or ""))
+        return "/" not in path and bool(self.paths or COUNT.match(item.remark or ""))
 
-    def _full(self, draft: DraftFinding, named: NamedEval) -> str:
-        if "/" in named.name:
-            return named.name
-        category = named.remark if named.remark in self.categories else draft.category
-        return f"{category}/{named.name}" if category else named.name
+    def _full(self, draft: DraftFinding, item: NamedEval) -> str:
+        if "/" in item.name:
+            return item.name
+        category = item.remark if item.remark in self.categories else draft.category
+        return f"{category}/{item.name}" if category else item.name
 
     def _fits(self, draft: DraftFinding, path: str) -> bool:
         """Return whether a path can be an eval's. In lists, which also name files, it must look like others."""
@@ -114,10 +114,10 @@ class _Names:
 
 def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
     """Return the categories in a report that adds one to every eval (`001-hello (basics)`); empty for other reports."""
-    named = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
-    remarks = {one.remark or "" for one, step in named if step}
-    steps = {step for _, step in named} | set(STEPS)
-    if len(named) < 2 or len(remarks) < 2 or not all(step for _, step in named):
+    pairs = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
+    remarks = {item.remark or "" for item, step in pairs if step}
+    steps = {step for _, step in pairs} | set(STEPS)
+    if len(pairs) < 2 or len(remarks) < 2 or not all(step for _, step in pairs):
         return set()
     fit = all(
         is_name(word) and not is_label(word) and word not in KINDS and not VARIANT.match(word) for word in remarks
@@ -130,15 +130,15 @@ def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
     return NUMBERED if names and all(NUMBERED.match(name) for name in names) else None
 
 
-def _finding(told: _Account, everyone: DraftFinding | None) -> FindingSummary:
-    sources = [*told.drafts, *([everyone] if everyone else [])]
+def _finding(account: _Account, everyone: DraftFinding | None) -> FindingSummary:
+    sources = [*account.drafts, *([everyone] if everyone else [])]
     label = next((label for source in sources if (label := source.stated)), None)
     return FindingSummary(
-        n=_first(draft.number for draft in told.drafts),
-        eval=told.eval,
-        category=told.eval.rpartition("/")[0] or None,
-        step=_first(source.step for source in sources) or _remarked_step(told.drafts),
-        group=_group(told, everyone),
+        n=_first(draft.number for draft in account.drafts),
+        eval=account.eval,
+        category=account.eval.rpartition("/")[0] or None,
+        step=_first(source.step for source in sources) or _remarked_step(account.drafts),
+        group=_group(account, everyone),
         classification=label.classification if label else None,
         cause_kind=label.kind if label else None,
         error=_first(source.text("error") for source in sources),
@@ -157,16 +157,16 @@ def _reasoning(label: WrittenLabel | None, text: str | None) -> str | None:
 
 def _remarked_step(drafts: Sequence[DraftFinding]) -> str | None:
     """Return the step in parentheses after an eval's name, as in `001-hello (deploy)`."""
-    remarks = (named.remark for draft in drafts for named in draft.evals if named.remark)
+    remarks = (item.remark for draft in drafts for item in draft.evals if item.remark)
     return next((word for remark in remarks if (word := remark.split()[0].lower()) in STEPS), None)
 
 
-def _group(told: _Account, everyone: DraftFinding | None) -> str | None:
+def _group(account: _Account, everyone: DraftFinding | None) -> str | None:
     """Return an id shared by all failures that the report describes in one entry; None for a single failure."""
-    shared = next((draft for draft in told.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
+    shared = next((draft for draft in account.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
     if shared is not None:
-        return content_id(sorted(named.name for named in shared.evals))
-    alone = all(draft.explicit is None for draft in told.drafts)
+        return content_id(sorted(item.name for item in shared.evals))
+    alone = all(draft.explicit is None for draft in account.drafts)
     return content_id("all") if everyone is not None and alone else None
 
 
@@ -194,45 +194,45 @@ class FreeformMetadata:
 
 def read_metadata(blocks: Sequence[FreeformBlock], first: int | None) -> FreeformMetadata:
     """Read the header: the blocks before `first`, which is the index of the block with the first finding."""
-    told: dict[Key, list[Field]] = {}
-    for one in (*_front(blocks), *_told(blocks[:first])):
-        key = one.means(header=True)
-        if key in HEADER_KEYS and one.text:
-            told.setdefault(key, []).append(one)
-    passed, total = _rate(told, blocks[:first])
-    model, provider = _model(told, blocks)
-    run_ids = _run_ids(told)
+    fields: dict[Key, list[Field]] = {}
+    for item in (*_front(blocks), *_header_fields(blocks[:first])):
+        key = item.means(header=True)
+        if key in HEADER_KEYS and item.text:
+            fields.setdefault(key, []).append(item)
+    passed, total = _rate(fields, blocks[:first])
+    model, provider = _model(fields, blocks)
+    run_ids = _run_ids(fields)
     return FreeformMetadata(
         AnalyzedRun(
             id=next(iter(run_ids), None),
-            provider=_word(told, "provider") or provider,
+            provider=_word(fields, "provider") or provider,
             model=model,
-            experiment=_experiment(told),
-            status=_word(told, "status"),
-            passed=passed if passed is not None else _count(told, "passed"),
-            failed=_count(told, "failed"),
-            total=total if total is not None else _count(told, "total"),
-            url=_word(told, "url"),
+            experiment=_experiment(fields),
+            status=_word(fields, "status"),
+            passed=passed if passed is not None else _count(fields, "passed"),
+            failed=_count(fields, "failed"),
+            total=total if total is not None else _count(fields, "total"),
+            url=_word(fields, "url"),
         ),
-        _date(told),
+        _date(fields),
         run_ids,
-        _remarks(told)[1:],
+        _remarks(fields)[1:],
     )
 
 
-def _told(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
+def _header_fields(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
     heading: Field | None = None
     depth = 0
     for block in blocks:
         if block.quoted:
             continue
         for line in block.lines:
-            found = parse_fields(line)
-            if not found and heading and block.kind == "item" and block.depth > depth:
+            fields = parse_fields(line)
+            if not fields and heading and block.kind == "item" and block.depth > depth:
                 yield Field(heading.key, line)  # `Run IDs:` with a nested list
                 continue
-            yield from found
-            heading, depth = (found[-1], block.depth) if found and not found[-1].text else (None, 0)
+            yield from fields
+            heading, depth = (fields[-1], block.depth) if fields and not fields[-1].text else (None, 0)
         for row in block.rows:
             if len(row) == 2:
                 yield Field(plain(row[0]), row[1])
@@ -246,23 +246,23 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
             yield Field(str(name), (StyledSpan(str(value)),))
 
 
-def _run_ids(told: dict[Key, list[Field]]) -> tuple[str, ...]:
+def _run_ids(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
     """Return texts that look like run ids; without any, the first word of the first field, as ids have any form."""
-    found = dict.fromkeys(run_id for one in told.get("run", ()) for run_id in RUN_ID.findall(one.text))
-    return tuple(found) or tuple(word for word in [_word(told, "run")] if word)
+    run_ids = dict.fromkeys(run_id for item in fields.get("run", ()) for run_id in RUN_ID.findall(item.text))
+    return tuple(run_ids) or tuple(word for word in [_word(fields, "run")] if word)
 
 
-def _word(told: dict[Key, list[Field]], key: Key) -> str | None:
-    for one in told.get(key, ()):
-        if word := re.match(r"[^\s,;(]+", one.text.strip("` ")):
+def _word(fields: dict[Key, list[Field]], key: Key) -> str | None:
+    for item in fields.get(key, ()):
+        if word := re.match(r"[^\s,;(]+", item.text.strip("` ")):
             return word.group()
     return None
 
 
-def _model(told: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tuple[str | None, str | None]:
+def _model(fields: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tuple[str | None, str | None]:
     """Return model and provider from `opus-4-6 (anthropic)`, `google/gemini-3.1-pro` or a title `Run Analysis: x`."""
-    model = _word(told, "model") or _titled_model(blocks)
-    remark = next((re.search(r"\(([a-z][a-z-]*)\)", one.text) for one in told.get("model", ())), None)
+    model = _word(fields, "model") or _titled_model(blocks)
+    remark = next((re.search(r"\(([a-z][a-z-]*)\)", item.text) for item in fields.get("model", ())), None)
     if remark:
         return model, remark.group(1)
     return model, model.partition("/")[0] if model and "/" in model else None
@@ -270,43 +270,43 @@ def _model(told: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tup
 
 def _titled_model(blocks: Sequence[FreeformBlock]) -> str | None:
     title = next((plain(block.lines[0]) for block in blocks if block.kind == "heading"), "")
-    said = re.search(r":\s+([\w.-]+(?:/[\w.-]+)*)\s*(?:\([^()]*\))?$", title)
-    return said.group(1) if said and re.search(r"[\d-]", said.group(1)) else None
+    match = re.search(r":\s+([\w.-]+(?:/[\w.-]+)*)\s*(?:\([^()]*\))?$", title)
+    return match.group(1) if match and re.search(r"[\d-]", match.group(1)) else None
 
 
-def _experiment(told: dict[Key, list[Field]]) -> str | None:
-    return next((one.text.strip("` ") for one in told.get("experiment", ())), None)
+def _experiment(fields: dict[Key, list[Field]]) -> str | None:
+    return next((item.text.strip("` ") for item in fields.get("experiment", ())), None)
 
 
-def _remarks(told: dict[Key, list[Field]]) -> tuple[str, ...]:
+def _remarks(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
     """Return the variants that a report on several runs names in keys such as `Run IDs (variant): …`."""
-    remarks = (re.search(r"\(([A-Za-z][\w-]*)\)", one.key) for one in told.get("run", ()))
+    remarks = (re.search(r"\(([A-Za-z][\w-]*)\)", item.key) for item in fields.get("run", ()))
     return tuple(dict.fromkeys(remark.group(1) for remark in remarks if remark))
 
 
-def _rate(told: dict[Key, list[Field]], header: Sequence[FreeformBlock]) -> tuple[int | None, int | None]:
+def _rate(fields: dict[Key, list[Field]], header: Sequence[FreeformBlock]) -> tuple[int | None, int | None]:
     """Return passed and total from a rate such as `54/66 (81.8%)`, in a field or else in a table cell."""
     cells = (plain(cell) for block in header for row in block.rows for cell in row)
-    for text in (*(one.text for one in told.get("rate", ())), *(c for c in cells if PERCENT_RATE.match(c))):
+    for text in (*(item.text for item in fields.get("rate", ())), *(c for c in cells if PERCENT_RATE.match(c))):
         if (rate := RATE.match(text)) and int(rate.group(1)) <= int(rate.group(2)):
             return int(rate.group(1)), int(rate.group(2))
     return None, None
 
 
-def _count(told: dict[Key, list[Field]], key: Key) -> int | None:
-    numbers = (re.match(r"\W*(\d{1,7})\b(?!\s*/)", one.text) for one in told.get(key, ()))
+def _count(fields: dict[Key, list[Field]], key: Key) -> int | None:
+    numbers = (re.match(r"\W*(\d{1,7})\b(?!\s*/)", item.text) for item in fields.get(key, ()))
     return next((int(number.group(1)) for number in numbers if number), None)
 
 
-def _date(told: dict[Key, list[Field]]) -> str | None:
-    return next((day for one in told.get("date", ()) if (day := iso_date(one.text))), None)
+def _date(fields: dict[Key, list[Field]]) -> str | None:
+    return next((day for item in fields.get("date", ()) if (day := iso_date(item.text))), None)
 
 
 def iso_date(text: str) -> str | None:
     """Return the first valid date in a text in ISO format; None without one."""
-    for found in ISO_DATE.findall(text):
+    for candidate in ISO_DATE.findall(text):
         try:
-            return date.fromisoformat(found).isoformat()
+            return date.fromisoformat(candidate).isoformat()
         except ValueError:
             continue
     for form in DATE_FORMATS:
@@ -321,22 +321,22 @@ def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMe
     """Return the content of the report, and the run and date that it states."""
     entries = Entries().read(blocks)
     header = read_metadata(blocks, entries.first)
-    found, done = merge_drafts(entries.drafts, entries.everyone)
-    told = read_conclusions(blocks, found)
+    findings, actions = merge_drafts(entries.drafts, entries.everyone)
+    conclusions = read_conclusions(blocks, findings)
     analysis = Analysis(
         run=header.run,
-        findings=found,
-        patterns=told.patterns,
-        recommendations=told.recommendations,
-        actions_taken=(*done, *_told_once(told.actions, done)),
+        findings=findings,
+        patterns=conclusions.patterns,
+        recommendations=conclusions.recommendations,
+        actions_taken=(*actions, *_new_actions(conclusions.actions, actions)),
     )
     return analysis, header
 
 
-def _told_once(listed: Iterable[ActionTaken], done: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
+def _new_actions(listed: Iterable[ActionTaken], stated: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
     """Yield the listed actions, without evals whose finding already states one: most are repetitions."""
-    known = {eval for action in done for eval in action.evals}
+    evals = {eval for action in stated for eval in action.evals}
     for action in listed:
-        others = tuple(eval for eval in action.evals if eval not in known)
+        others = tuple(eval for eval in action.evals if eval not in evals)
         if others or not action.evals:
             yield action.model_copy(update={"evals": others})

@@ -52,12 +52,12 @@ class Sections:
     """The headings of the sections that contain the current block."""
 
     above: list[Heading] = field(default_factory=list)
-    seen: int = 0
+    heading_count: int = 0
 
     def enter(self, level: int, title: str) -> None:
         self.above = [heading for heading in self.above if heading.level < level]
-        self.above.append(Heading(level, title, first=self.seen == 0 and level == 1))
-        self.seen += 1
+        self.above.append(Heading(level, title, first=self.heading_count == 0 and level == 1))
+        self.heading_count += 1
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class _Point:
 
     @property
     def text(self) -> str:
-        return "\n".join(said for line in self.lines if (said := marked(line)))
+        return "\n".join(text for line in self.lines if (text := marked(line)))
 
 
 def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSummary]) -> ReportConclusions:
@@ -205,13 +205,15 @@ def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSu
 def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
     """Return the actions that people wrote into a report of evalscribe. They may name recommendations by id."""
     mentions = MentionedEvals(report.findings)
-    meant = {one.id: one.evals for one in report.recommendations if one.id}
+    evals_by_id = {
+        recommendation.id: recommendation.evals for recommendation in report.recommendations if recommendation.id
+    }
     points = _points(split_blocks(f"# Report\n## Actions taken\n{markdown}"))
-    return tuple(_action(point, mentions, meant) for point in points if not NOTHING.match(plain(point.lines[0])))
+    return tuple(_action(point, mentions, evals_by_id) for point in points if not NOTHING.match(plain(point.lines[0])))
 
 
-def _action(point: _Point, mentions: MentionedEvals, meant: Mapping[str, Sequence[str]]) -> ActionTaken:
-    by_id = (path for token in TOKEN.findall(point.text) for path in meant.get(token, ()))
+def _action(point: _Point, mentions: MentionedEvals, evals_by_id: Mapping[str, Sequence[str]]) -> ActionTaken:
+    by_id = (path for token in TOKEN.findall(point.text) for path in evals_by_id.get(token, ()))
     return ActionTaken(text=point.text, evals=tuple(dict.fromkeys([*mentions.in_text(point.text), *by_id])))
 
 
@@ -232,7 +234,7 @@ def _points(read: Sequence[FreeformBlock]) -> Iterator[_Point]:
 
 
 def _copy(sections: Sections) -> Sections:
-    return Sections(list(sections.above), sections.seen)
+    return Sections(list(sections.above), sections.heading_count)
 
 
 def _pattern(point: _Point, mentions: MentionedEvals) -> PatternSummary:
