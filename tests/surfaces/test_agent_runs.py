@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from support.command import InProcessCommand
+from support.messages_server import Answer, Call, MessagesServer, submit
 
 POLICY = "# Library policy\nObtain explicit confirmation (yes) before you change anything.\n"
 TASK = "You are eva_moss_41. Renew the loan LN4410 for another week."
@@ -88,6 +89,33 @@ def test_a_dry_run_says_that_trials_may_be_judged_again(inside: InProcessCommand
     out = inside.run("analyze", runs, *MODEL, "--dry-run").out
     assert "for 5: up to about " in out
     assert "with up to 1 trial judged again" in out
+
+
+def test_a_model_looks_once_more_at_the_trial_that_it_labelled_otherwise(inside: InProcessCommand, runs: Path) -> None:
+    """The question shows what it said of the other trials, the answer is stored, and the report has the second one."""
+
+    def answers(call: Call) -> Answer:
+        text = json.dumps(call.body["messages"])
+        early, again = "###STOP###" in text, "What you concluded about other trials" in text
+        return (
+            submit(classification="OVERLY_STRICT", cause_kind="grader")
+            if early and not again
+            else submit(cause="no-call")
+        )
+
+    with MessagesServer(answers) as server:
+        access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+        report = json.loads(inside.run("analyze", runs, *MODEL, "--json", **access).out)
+        assert len(server.calls) == 6, "five failures, and one of them twice"
+        again = [text for call in server.calls if "about other trials" in (text := json.dumps(call.body["messages"]))]
+        assert len(again) == 1
+        assert "MODEL_FAULT" in again[0]
+        assert "no-call" in again[0]
+        inside.run("analyze", runs, *MODEL, "--json", **access)
+        assert len(server.calls) == 6, "the second verdict is stored"
+    found = {one["eval"].rpartition("/")[2]: one for one in report["findings"]}
+    assert (found["task-1#3"]["classification"], found["task-1#3"]["cause"]) == ("MODEL_FAULT", "no-call")
+    assert "OVERLY_STRICT" not in Path(report["report_path"]).read_text().partition("## Net impact")[0]
 
 
 def test_a_failed_score_is_shown_with_the_threshold(inside: InProcessCommand, tmp_path: Path) -> None:
