@@ -258,7 +258,7 @@ def _show(found: JudgeEval) -> None:
 
 
 def _table(found: JudgeEval) -> list[str]:
-    """Render the agreement in a field that is no choice, and in each field of an object."""
+    """Render the agreement in a field that is not a choice, and in each field of an object."""
     rows = [["", *(one.name for one in found.judges)], *_field(found.judges)]
     for fields in zip(*(one.fields for one in found.judges), strict=True):
         rows += [["", *("" for _ in fields)], [f"`{printable(fields[0].field)}`", *("" for _ in fields)]]
