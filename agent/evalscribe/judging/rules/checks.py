@@ -33,7 +33,7 @@ DEFECTS = frozenset(
 DEFECT_CODES = re.compile(
     r"F(?!401|541|811|841|842)\d{3}|E9\d\d|PLE\d{4}|[EF]\d{4}|SA\d{4}|B0(?:06|12|15|23)|Lint/Syntax"
 )
-"""Codes of Pyflakes (without unused names), syntax errors, Pylint's errors, staticcheck, and bugbear's certain bugs."""
+"""Codes of Pyflakes (without unused names), syntax errors, Pylint's errors, staticcheck, bugbear's certain bugs."""
 OF_TYPES = re.compile(r"(?:[\w@-]+/)*(?:no-explicit-any|no-unsafe-\w[\w-]*|ban-ts-comment|ANN401)")
 """Lint rules that guard type safety."""
 WRITES_ANY = re.compile(r"\bany\b|@ts-(?:ignore|nocheck|expect-error)|\bAny\b", re.ASCII)
@@ -337,7 +337,7 @@ LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
-    """The failed checks require what the task does not: a structure, an unusual input, a text, an order, a range end."""
+    """The failed checks require what the task does not: a structure, unusual input, a text, an order, a range end."""
     return (
         _refuses_what_is_left_open(facts)
         or _compares_structure(facts)

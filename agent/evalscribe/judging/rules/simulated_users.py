@@ -152,8 +152,8 @@ def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
     if declined := declines_a_change(spoken):
         number = declined.turn.number
         return Suspicion(
-            f"In message {number} the user declines the model's proposal: if the user's instructions do not say so, the "
-            "user is at fault.",
+            f"In message {number} the user declines the model's proposal: if the user's instructions do not say so, "
+            "the user is at fault.",
             number,
         )
     last = _last_word(spoken)
