@@ -451,7 +451,7 @@ def step_table(judges: Judges) -> str:
             near = (percent(rate(scored, partial(_is_near, most))) for most in TOLERANCES)
             rows.append((name, str(len(scored)), str(sum(one.verdict.step is not None for one in scored)), *near))
     if not rows:
-        return "No verdict here names a message, so nothing can be said about it.\n"
+        return "No verdict on these runs names a message, so its distance cannot be measured.\n"
     within = ("the same message" if most == 0 else f"at most {most} away" for most in TOLERANCES)
     return table(("judge", "n", "names a message", *within), rows)
 
@@ -462,7 +462,7 @@ def _is_near(most: int, one: Scored) -> bool:
 
 
 def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVerdict]) -> str:
-    """Render means per failure, and the recordings behind them."""
+    """Render the mean cost per failure, and the judge and prompts of each recording."""
     if not recorded:
         nothing = "No verdicts of a model are recorded yet, so this page has no figures for models and cascades."
         return f"The rules cost nothing. {nothing}\n"
@@ -471,11 +471,12 @@ def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVe
     sets = sorted({(one.name, one.dataset, one.judge, _code(one.prompt)) for one in recorded})
     return "\n".join(
         (
-            "Means per failure, in US dollars at list prices. The rules cost nothing. In recordings without a price, a "
-            "local server stood in for the provider. It counts four characters of a request as one token, and 300 "
-            "tokens for each answer.\n",
+            "The table shows means per failure; costs are in US dollars at list prices. The rules cost nothing. In "
+            "recordings without a price, a local server stood in for the provider. It counts four characters of a "
+            "request as one token, and 300 tokens for each answer.
+",
             table(head, rows),
-            "Who answered, and a content id of the prompts and the rubric:\n",
+            "The judge of each recording, and a content id of its prompts and rubric:\n",
             table(("recording", "data set", "judge", "prompts"), sets, numbers=False),
         )
     )

@@ -328,7 +328,7 @@ def test_an_invalid_label_is_named_with_its_line_and_field(
     ("options", "said"),
     [
         (("--label", "root.stop"), "has no field 'root.stop': it has broken, tags, root.step, root.agent"),
-        (("--label", "tags", "--tolerance", "1"), "--tolerance needs a number, and tags has none"),
+        (("--label", "tags", "--tolerance", "1"), "--tolerance needs a number, but tags has none"),
         (("--label", "root.step", "--tolerance", "-1"), "--tolerance is negative"),
     ],
 )

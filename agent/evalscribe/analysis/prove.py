@@ -164,7 +164,7 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
 
 
 def _beside_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:
-    """Let the rules decide the trials again that they label otherwise than the other trials of the task."""
+    """Let the rules judge again each trial whose label from them differs from that of the task's other trials."""
     outliers, of_group = find_outliers(findings), {group.id: group for group in prepared.groups}
     again = []
     for one in findings:

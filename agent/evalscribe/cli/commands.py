@@ -143,7 +143,7 @@ COMMANDS: CommandTable = {
         {
             "label": CommandEntry("review", "label", "Correct or confirm the label of a finding."),
             "sync": CommandEntry("review", "sync", "Read the corrections in merged reports."),
-            "accuracy": CommandEntry("review", "accuracy", "Measure judges on people's corrections."),
+            "accuracy": CommandEntry("review", "accuracy", "Measure judges against people's corrections."),
             "export": CommandEntry("review", "export", "Write the labels as a dataset for `judge-eval`."),
         },
         REVIEW,

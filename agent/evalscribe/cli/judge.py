@@ -258,7 +258,7 @@ def _show(result: JudgeEval) -> None:
 
 
 def _table(result: JudgeEval) -> list[str]:
-    """Render the agreement in a field that is no choice, and in each field of an object."""
+    """Render the agreement in a field that is not a choice, and in each field of an object."""
     rows = [["", *(item.name for item in result.judges)], *_field(result.judges)]
     for fields in zip(*(item.fields for item in result.judges), strict=True):
         rows += [["", *("" for _ in fields)], [f"`{printable(fields[0].field)}`", *("" for _ in fields)]]

@@ -129,7 +129,7 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
 
 
 def accuracy(reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Measure judges on people's corrections, and reviewers on each other.
+    """Measure judges against people's corrections, and reviewers against each other.
 
     Uses the corrections that `review sync` has read, and those on pages in the reports folder.
     """

@@ -311,7 +311,7 @@ class LabelledSubjects:
 
 
 def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
-    """Parse one line. Raises `DataError` if it is invalid, or if its label is no value of the field."""
+    """Parse one line. Raises `DataError` if it is invalid, or if its label is not a value of the field."""
     try:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
     except ValidationError as error:
@@ -356,7 +356,7 @@ class LabelField:
     """Names from the answer to the field; empty for the whole answer."""
     schema: dict[str, Any]
     tolerance: float | None = None
-    """Maximum difference at which numbers agree; None to compare integers with an enum as labels, others exactly."""
+    """Maximum difference at which numbers agree. None: numbers must be equal, and integers with an enum are labels."""
 
     @property
     def path(self) -> str:
@@ -380,8 +380,10 @@ class LabelField:
 
     @property
     def leaves(self) -> tuple["LabelField", ...]:
-        """The fields of an object that are compared one by one, in the order of the schema; text with citations is not
-        compared. For another field, the field itself."""
+        """For an object, the fields that are compared one by one, in the order of the schema; else the field itself.
+
+        Text with citations is not compared.
+        """
         if self.kind != "object":
             return () if self.schema.get("citations") else (self,)
         fields = (
@@ -396,12 +398,12 @@ class LabelField:
         return answer
 
     def judged_value(self, answer: JsonValue) -> JsonValue:
-        """Return the field's value in a judge's answer, of an object only what is compared; None if it has none."""
+        """Return the field's value in a judge's answer, with only the compared fields of an object; None if invalid."""
         value = _comparable_value(self.of(answer), self.schema)
         return value if self.valid(value) else None
 
     def parse(self, label: JsonValue) -> JsonValue:
-        """Return a label as a value of the field. Raises `DataError` if it is none.
+        """Return a label as a value of the field. Raises `DataError` if it is invalid.
 
         An object may hold the field at its path. A label of an object may lack fields, which are then not compared.
         """
@@ -572,7 +574,7 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
         problem = f"has no field {path!r}" if field is None else f"has nothing in {path!r} that can be compared"
         raise UsageError(f"{rubric.id} {problem}: it has {known_fields or 'none'}", fields=("label",))
     if tolerance is not None and (tolerance < 0 or not any(leaf.kind == "number" for leaf in field.leaves)):
-        problem = "is negative" if tolerance < 0 else f"needs a number, and {field.path} has none"
+        problem = "is negative" if tolerance < 0 else f"needs a number, but {field.path} has none"
         raise UsageError(f"`tolerance` {problem}", fields=("tolerance",))
     return field
 

@@ -76,7 +76,7 @@ MIN_AGREEING = 2
 
 
 def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdict, ...]]:
-    """Find the trials that are labelled otherwise than all other failed trials of their task, which agree.
+    """Find the trials whose label differs from that of all other failed trials of their task, if those agree.
 
     Returns:
         The other trials' verdicts by the group of the outlier. A task has at most one outlier. Proved verdicts, guesses

@@ -212,9 +212,9 @@ def manifest_excerpts(both: Sequence[DocumentPair]) -> Iterator[Excerpt]:
 
 
 def configuration_excerpts(evidence: Evidence, located: Sequence[LocatedError]) -> Iterator[Excerpt]:
-    """Yield the lines that decide what is checked, of the configurations nearest to the files with errors.
+    """Yield the lines that decide what is checked, from the configurations nearest to the files with errors.
 
-    A reference's configuration counts only where the output has none of its path.
+    A reference's configuration counts only if the output has none at the same path.
     """
     output = {document.path for document in evidence.of("output")}
     documents = [
@@ -270,9 +270,9 @@ def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tupl
 
 
 def _worth_printing(hunk: DiffHunk, manifest: bool) -> Iterator[str]:
-    """Yield the lines of a hunk without blank ones, whose numbers are missing then; each moved import only once.
+    """Yield the lines of a hunk, without blank lines and repeated moved imports.
 
-    Of a manifest, lines that decide neither what is installed nor what is checked are left out too.
+    For a manifest, omit lines that decide neither what is installed nor what is checked.
     """
     gone = {text: (change.expected_first + n) for change in hunk.changes for n, text in enumerate(change.expected)}
     come = {text: (change.output_first + n) for change in hunk.changes for n, text in enumerate(change.output)}
@@ -413,7 +413,7 @@ def _indent(line: str) -> int:
 TAIL = 8
 """Number of lines shown from the end of the failed step's log if no error is located in the log."""
 TAIL_OF_OTHERS = 4
-"""The same for each other step that failed."""
+"""Number of lines shown from the end of the log of each other failed step without a located error."""
 ALIKE = 2
 """Maximum errors shown that differ only in numbers and ids."""
 ERRORS = 12
@@ -465,7 +465,7 @@ def _too_long(lines: Sequence[str]) -> bool:
 
 
 def _parts(log: Document, first: int, last: int) -> Iterator[Range]:
-    """Yield the lines of an error; of a long one, its first line and the end of its explanation."""
+    """Yield the lines of an error; if it is long, only its first line and the end of its explanation."""
     if not _too_long(log.lines[first - 1 : last]):
         yield first, last
         return

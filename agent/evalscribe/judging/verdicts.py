@@ -36,7 +36,7 @@ CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
 If the cause was proved, the function returns the verdict instead, so that no judge is asked.
 """
 FindOutliers = Callable[[Sequence[Finding]], Mapping[str, tuple[TrialVerdict, ...]]]
-"""Finds the trials that disagree with the others of their task: the others' verdicts by the outlier's group."""
+"""Finds the trials whose label differs from the others of their task. Returns the others' verdicts by its group."""
 WORKERS = 4
 TIMEOUT_S = 660.0
 """Seconds for one failure.

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 CASCADE = "cascade"
 """Name under which the verdicts of all stages of cascades are measured."""
 NOT_MERGED = ""
-"""In place of the reviewer of a correction that only a page in the reports folder has: its author is not known."""
+"""Stands for the unknown reviewer of a correction that is only on a page in the reports folder."""
 _WRITTEN = re.compile(r"^written: (.*)$", re.MULTILINE)
 _REVIEWED = re.compile(r'"reviewer":\s*\{')
 """Matches the data of a report that was written again after a correction."""
 _CORRECTED = re.compile(r"^Reviewer:| · judge said ", re.MULTILINE)
-"""Matches such a page. A kill between the two writes leaves a page with older data, or data with an older page."""
+"""Matches the page of such a report. If a process is killed between the two writes, only one of both is new."""
 
 
 class JudgedFailure(NamedTuple):

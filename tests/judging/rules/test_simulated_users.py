@@ -117,17 +117,17 @@ def test_an_id_that_the_user_invents_is_its_fault() -> None:
     [
         pytest.param(
             [HELLO, *LOOKED_UP, model("Shall I renew LN4410? Please confirm."), user("No, don’t change it.")],
-            "the user declines what the model proposed",
+            "the user declines the model's proposal",
             id="the user declines, with a typographic apostrophe",
         ),
         pytest.param(
             [HELLO, *LOOKED_UP, model("Which loan do you mean?"), user("###STOP###")],
-            "ended the conversation in message 6, when the model had asked",
+            "ended the conversation in message 6 instead of answering",
             id="the user leaves a question unanswered",
         ),
         pytest.param(
             [HELLO, *LOOKED_UP, model("I cannot do that: reference books cannot be borrowed by visiting members.")],
-            "refuses with its instructions",
+            "refuses because its instructions say",
             id="the model repeats its instructions",
         ),
         pytest.param(

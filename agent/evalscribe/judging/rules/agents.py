@@ -50,7 +50,7 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def _first_wrong_call(spoken: Transcripts, found: tuple[ToolCallDifference, ...]) -> int | None:
-    """Return the message of the first call that differs, or of the proposal of that call to which the user agreed."""
+    """Return the message with the first call that differs, or with its proposal if the user agreed to that."""
     wrong = [spoken.made[one.made] for one in found if one.made is not None]
     if not wrong:
         return None
@@ -165,7 +165,7 @@ MIN_SHARED_WORDS = 4
 
 
 def _refused_by_instructions(spoken: Transcripts, first: ToolCallDifference) -> Suspicion | None:
-    """Return where the model refused with a sentence of its instructions; None if it did not.
+    """Return where the model refused by repeating a sentence of its instructions; None if it did not.
 
     Either the model applied its instructions wrongly, or the expected call contradicts them.
     """
@@ -180,7 +180,7 @@ def _refused_by_instructions(spoken: Transcripts, first: ToolCallDifference) -> 
             source = max(forbidden, key=lambda one: len(one[1] & words), default=None)
             if source and len(source[1] & words) >= MIN_SHARED_WORDS:
                 return Suspicion(
-                    f"In message {said.turn.number} the model refuses with its instructions, which say "
+                    f"In message {said.turn.number} the model refuses because its instructions say "
                     f"{_short(source[0])}: the expected call may contradict them.",
                     said.turn.number,
                 )
@@ -464,8 +464,8 @@ def never_says(facts: Facts) -> RuleDecision | None:
         confidence=0.7,
         error=quote.cut(f"never says {_short(unsaid[0])}{more}", 200),
         why=quote.cut(f"never says {_short(unsaid[0])}{more}"),
-        reasoning=f"The reference wants {_short(unsaid[0])}{more} to be said; none of the model's "
-        f"{len(facts.spoken.words)} answers has it.{also}",
+        reasoning=f"The reference requires {_short(unsaid[0])}{more}; none of the model's "
+        f"{len(facts.spoken.words)} answers contains it.{also}",
         citations=(cite_lines(document, line, line), (instead[0] if instead else facts.spoken.words[-1]).quoted(2)),
         message=instead[0].turn.number if instead else None,
     )
@@ -520,7 +520,7 @@ NOBODY_PASSED = "No known trial of this task passed, so what it expects may be w
 BY_EXPECTATION = frozenset(rule.__name__.replace("_", "-") for rule in (does_otherwise, never_says))
 """Rules that blame a model because it did not do what the benchmark expected."""
 OF_AGENT_RUNS = BY_EXPECTATION | {"answers-otherwise", "cut-off", "goes-round-in-circles", "refuses"}
-"""Rules that blame a model for its part in a conversation, which only a right expectation makes a fault."""
+"""Rules that blame a model for its part in a conversation. They are right only if the expectation is right."""
 
 
 def beside_other_trials(verdict: Verdict, others: Sequence[TrialVerdict]) -> Verdict:

@@ -33,7 +33,7 @@ DEFECTS = frozenset(
 DEFECT_CODES = re.compile(
     r"F(?!401|541|811|841|842)\d{3}|E9\d\d|PLE\d{4}|[EF]\d{4}|SA\d{4}|B0(?:06|12|15|23)|Lint/Syntax"
 )
-"""Pyflakes without what is unused, syntax errors, Pylint's errors, staticcheck, and bugbear's certain bugs."""
+"""Codes of Pyflakes (without unused names), syntax errors, Pylint's errors, staticcheck, bugbear's certain bugs."""
 OF_TYPES = re.compile(r"(?:[\w@-]+/)*(?:no-explicit-any|no-unsafe-\w[\w-]*|ban-ts-comment|ANN401)")
 """Lint rules that guard type safety."""
 WRITES_ANY = re.compile(r"\bany\b|@ts-(?:ignore|nocheck|expect-error)|\bAny\b", re.ASCII)
@@ -52,7 +52,7 @@ TASTE = re.compile(
     r"|class-methods-use|class-literal|too-(?:many|few)-|trailing-|wrong-import|gofmt$|gofumpt$|goimports$|revive$|lll$"
     r"|stylecheck$|misspell$|godot$|wsl$|unused$|clippy::(?:style|needless_|redundant_|too_many|module_name))",
 )
-"""Lint rules of style, of unused names, and of what another form of the same code would satisfy."""
+"""Lint rules about style, unused names, and anything that another form of the same code would satisfy."""
 TASTE_CODES = re.compile(
     r"(?:F(?:401|541|811|841|842)|[CRW]\d{4}|(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF"
     r"|PTH|EM|TRY|FBT|ISC|ICN|INP|FIX|TD|DOC|CPY|SLF|ARG|RUF|ANN|T|G|PT|YTT|EXE|PYI|AIR|LOG|DTZ|FA)\d{1,3}|PL[RCW]\d{4})"
@@ -64,7 +64,7 @@ LINTERS = re.compile(
     r"(?<![-@/\w])(?:(?:es|py|s?css|golangci-|ts)?lint(?:er|ers|ing|ed|s)?|ruff|flake8|biome|clippy|rubocop)(?![-/\w])",
     re.IGNORECASE,
 )
-"""Matches a linter that a task names; a directive or the name of a plugin's rule is none."""
+"""Matches a linter that a task names. A directive or the name of a plugin's rule does not match."""
 TYPE_SAFETY = re.compile(
     r"\btype[- ]?saf|\b(?:strongly|strictly|fully|properly)[- ]typed|\bstrict types?\b|\b(?:no|avoid|without|not use)\b"
     r"[^.\n]{0,30}\bany\b[`\"']?(?: type|s\b|[.,;)\n]|$)|\btype (?:hints|annotations)\b",
@@ -103,7 +103,7 @@ SUPPRESSED = re.compile(
 
 
 def taste_only(facts: Facts) -> RuleDecision | None:
-    """The lint violations are none of correctness or type safety, and the task asks for none of them."""
+    """The violated lint rules concern neither correctness nor type safety, and the task asks for none of them."""
     codes = _codes(facts)
     if facts.check != "lint" or not codes or facts.outcome.failures or facts.outcome.failed:
         return None
@@ -183,7 +183,7 @@ def _in_typescript(error: evidence.LocatedError) -> bool:
 
 
 def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
-    """A lint violation is a defect, gives up a type, or breaks what the task asks for; without these, uncertain."""
+    """A lint violation is a defect, gives up a type, or breaks what the task asks for. Else the label is uncertain."""
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
         return None
@@ -337,7 +337,7 @@ LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
-    """The failed checks require something that the task does not require: a structure, an odd case, a form, an end."""
+    """The failed checks require what the task does not: a structure, unusual input, a text, an order, a range end."""
     return (
         _refuses_what_is_left_open(facts)
         or _compares_structure(facts)
@@ -379,7 +379,7 @@ def _reference_has_the_statement(facts: Facts) -> RuleDecision | None:
 
 
 def _compares_structure(facts: Facts) -> RuleDecision | None:
-    """Only a structural comparison fails, and the task never names what is missing, or what is there besides."""
+    """Only a structural comparison fails, and the task never names what is missing or superfluous."""
     failures = facts.outcome.failures
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
         return None
@@ -558,7 +558,7 @@ EDGES = (
     (r"fraction|decimal|float|non-?integer", r"fraction|decimal|float|integer|whole number|round"),
     (r"leap|timezone|time zone|\bdst\b", r"leap|time ?zone|utc|\bdst\b|local"),
 )
-"""Words for an odd input in the title of a test, and words of a task that touch this input."""
+"""Words for an unusual input in the title of a test, and words with which a task mentions this input."""
 WORDS = re.compile(r"[_\W]+")
 REFUSED = re.compile(
     r"expected 4\d\d to (?:be|equal) [23]\d\d|assert 4\d\d == [23]\d\d|promise rejected .{0,300}instead of resolving"
@@ -590,7 +590,7 @@ ORDERED = re.compile(
 
 
 def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
-    """Every failed test has an input, a text, or an order that no words of the task touch."""
+    """Every failed test requires an input, a text or an order that the task does not mention."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or (facts.outcome.passed or 0) < len(failures) or not facts.task.strip():
         return None
@@ -607,7 +607,7 @@ def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
         why=quote.whole_or(
             f"`{title}` needs {what}, which the task leaves open", f"needs {what}, left open by the task"
         ),
-        reasoning=f"`{quote.cut(title, 80)}` needs {what}. No words of the task touch that; "
+        reasoning=f"`{quote.cut(title, 80)}` needs {what}. The task does not mention that; "
         f"{facts.outcome.passed} other tests pass. {_what_is_said(failures[0])}",
         citations=(
             *(quote.blamed(facts) or quote.suspects(facts, 1)),
@@ -620,7 +620,7 @@ def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
 
 
 def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None:
-    """Return what a failed test demands that no words of the task touch, and the name of that cause."""
+    """Return what a failed test demands although the task does not mention it, and the name of that cause."""
     task, title = facts.task, WORDS.sub(" ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", test.title))
     for words, touched in EDGES:
         edge = re.search(words, title, re.IGNORECASE)

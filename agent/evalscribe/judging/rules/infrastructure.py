@@ -305,7 +305,7 @@ def outside_service_failed(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=quote.whole_or(why, f"an outside service {what}"),
-        reasoning=f"{quote.sentence(why)} The reference asks it too.",
+        reasoning=f"{quote.sentence(why)} The reference uses it too.",
         fix="let the test use its own service",
         citations=(*quote.log(facts), *quote.both(facts, shared[0])[:1]),
     )

@@ -20,7 +20,7 @@ from evalscribe.model.finding import (
 from evalscribe.text import join_first
 
 UNNAMED = "a reviewer"
-"""In place of the name of a reviewer whose correction is not merged."""
+"""Stands for the name of a reviewer whose correction is not merged."""
 MOST_NAMED = 3
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
@@ -59,7 +59,7 @@ def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
 
 
 def describe_disagreement(precedents: Sequence[Precedent]) -> str:
-    """Say in a sentence who gave the same failure which label how often; empty if people agree."""
+    """Return a sentence that says who gave the same failure which label how often; empty if people agree."""
     return _described(_known_same(precedents))
 
 
@@ -121,7 +121,7 @@ def _as_before(facts: Facts, same: Sequence[tuple[Precedent, Classification]]) -
 
 
 def _who(same: Sequence[tuple[Precedent, Classification]]) -> str:
-    """Return who gave the label, without others whose newest label it is not."""
+    """Return the reviewers whose newest label this is."""
     names = [who for who, label in _opinions(same).items() if label == same[0][1] and who != UNNAMED]
     return join_first(sorted(names), MOST_NAMED) if names else "people"
 

@@ -186,7 +186,7 @@ def error(facts: Facts, located: LocatedError) -> tuple[Citation, ...]:
 
 
 def _reason(facts: Facts, located: LocatedError, citation: Citation) -> Citation:
-    """Shorten the quotation of an error: a failed test first says what is wrong, a tool explains itself to the end."""
+    """Shorten the quotation of an error to the start of a failed test's message, or to the end of a tool's message."""
     document = facts.evidence.document(citation.role, citation.path)
     if located.test is not None or document is None:
         return short(facts, citation)

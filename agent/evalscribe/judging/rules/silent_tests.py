@@ -155,7 +155,7 @@ QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
 
 
 def asked_for_by_name(facts: Facts) -> RuleDecision | None:
-    """The task names a function, field or file, or the tests a package, and the output has nothing of that name."""
+    """The output lacks a function, field or file that the task names, or a package that the tests name."""
     return _misses_a_name(facts) or _misses_a_file(facts) or _lacks_what_was_to_be_chosen(facts)
 
 

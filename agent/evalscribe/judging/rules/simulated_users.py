@@ -38,7 +38,7 @@ WANTS_CONFIRMATION = re.compile(r"[^.\n]*\b(?:confirm\w*|consent|approv\w+|autho
 
 
 def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
-    """The model asks the simulated user who it is; its instructions say it, and it never answers."""
+    """The model asks the simulated user who it is, and the user never gives the identity from its instructions."""
     spoken, unsaid = facts.spoken, unsaid_identity(facts)
     if not unsaid or not _changes_missing(spoken) or any(_works(made) for made in spoken.made):
         return None
@@ -53,12 +53,12 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         error=_missing_call(spoken),
-        why=quote.cut(f"asked who it is, the simulated user never says `{unsaid[0]}`"),
-        reasoning=f"In message {asked.turn.number} the model asks for what identifies the user. The task gives "
+        why=quote.cut(f"the simulated user never says `{unsaid[0]}` when asked"),
+        reasoning=f"In message {asked.turn.number} the model asks who the user is. The task gives "
         f"`{unsaid[0]}`, but the user never says it, so no tool could be used: the simulated user may be at fault. "
         "The model might have asked more plainly.",
         citations=(asked.quoted(2), replied.quoted(2)),
-        fix="tell the simulated user to give what identifies it when it is asked",
+        fix="tell the simulated user to identify itself when it is asked",
         message=replied.turn.number,
     )
 
@@ -79,8 +79,8 @@ def ends_too_early(facts: Facts) -> RuleDecision | None:
         uncertain=True,
         error=_missing_call(spoken),
         why=quote.cut("the simulated user agrees and ends the conversation before the model can act"),
-        reasoning=f"In message {last.turn.number} the user agrees to what the model proposes, and ends the "
-        "conversation with it. The model could not make the call that was expected after that.",
+        reasoning=f"In message {last.turn.number} the user agrees to the model's proposal and ends the conversation, "
+        "so the model could not make the expected call.",
         citations=(proposal.quoted(2), last.quoted(2)),
         fix="let the simulated user end the conversation only after the model has answered",
         message=last.turn.number,
@@ -116,8 +116,8 @@ def _invented(spoken: Transcripts, said: LocatedTurn, value: str, used: Answered
         uncertain=True,
         error=_missing_call(spoken),
         why=quote.cut(f"the simulated user gives `{value}`, which its instructions do not contain"),
-        reasoning=f"In message {said.turn.number} the user gives `{value}`. Neither its instructions nor an earlier "
-        f"message contains that, and `{used.action.tool}` refused it.",
+        reasoning=f"In message {said.turn.number} the user gives `{value}`. Neither its instructions nor earlier "
+        f"messages contain it, and `{used.action.tool}` refused it.",
         citations=(said.quoted(2), *((used.answer.quoted(1),) if used.answer else ())),
         fix="tell the simulated user to give no ids that its instructions do not contain",
         message=said.turn.number,
@@ -152,17 +152,15 @@ def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
     if declined := declines_a_change(spoken):
         number = declined.turn.number
         return Suspicion(
-            f"In message {number} the user declines what the model proposed: if its instructions do not say so, the "
-            "simulated user is at fault.",
+            f"In message {number} the user declines the model's proposal: if the user's instructions do not say so, "
+            "the user is at fault.",
             number,
         )
     last = _last_word(spoken)
     asked = last and _before(spoken.words, last.turn.number)
     if last and asked and _asks(asked.turn.text) and not _only_offers_more(asked.turn.text):
         number = last.turn.number
-        return Suspicion(
-            f"The user ended the conversation in message {number}, when the model had asked something.", number
-        )
+        return Suspicion(f"The user ended the conversation in message {number} instead of answering the model.", number)
     return None
 
 
