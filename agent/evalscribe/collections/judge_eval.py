@@ -376,7 +376,7 @@ class LabelField:
 
     @property
     def leaves(self) -> tuple["LabelField", ...]:
-        """For an object, the fields that are compared one by one, in the order of the schema; text with citations is not
+        """For an object, the fields that are compared one by one, in schema order; text with citations is not
         compared. For any other field, the field itself."""
         if self.kind != "object":
             return () if self.schema.get("citations") else (self,)
