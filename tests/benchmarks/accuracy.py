@@ -473,8 +473,7 @@ def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVe
         (
             "The table shows means per failure; costs are in US dollars at list prices. The rules cost nothing. In "
             "recordings without a price, a local server stood in for the provider. It counts four characters of a "
-            "request as one token, and 300 tokens for each answer.
-",
+            "request as one token, and 300 tokens for each answer.\n",
             table(head, rows),
             "The judge of each recording, and a content id of its prompts and rubric:\n",
             table(("recording", "data set", "judge", "prompts"), sets, numbers=False),
