@@ -253,7 +253,9 @@ def _authors(found: Accuracy) -> str:
     by = f"by {', '.join(found.reviewers)}" if found.reviewers else ""
     if not found.not_merged:
         return by
-    return f"{by}, {found.not_merged} of them not merged" if by else "that are not merged"
+    if by:
+        return f"{by}, {found.not_merged} of them not merged"
+    return f"that {'is' if found.labels == 1 else 'are'} not merged"
 
 
 def _certain(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
