@@ -302,6 +302,9 @@ def test_a_boolean_is_the_default_and_keeps_its_confusion_table(judging: InProce
     ("options", "label", "said"),
     [
         pytest.param(("--label", "root.step"), 0, "label: 0 breaks minimum 1", id="below the minimum"),
+        pytest.param(("--label", "root.step"), 10**400, "is too large", id="beyond the range of floats"),
+        pytest.param(("--label", "root.step"), float("inf"), "label: inf is not a JSON number", id="infinite"),
+        pytest.param(("--label", "broken"), "[" * 100_000, "is unknown; use one of", id="nested too deeply"),
         pytest.param(("--label", "root.step"), "seven", "label: must be of type integer", id="not a number"),
         pytest.param(
             ("--label", "root.step"), {"root": {"agent": "x"}}, "label: lacks root.step", id="lacks the field"
@@ -330,6 +333,8 @@ def test_an_invalid_label_is_named_with_its_line_and_field(
         (("--label", "root.stop"), "has no field 'root.stop': it has broken, tags, root.step, root.agent"),
         (("--label", "tags", "--tolerance", "1"), "--tolerance needs a number, but tags has none"),
         (("--label", "root.step", "--tolerance", "-1"), "--tolerance is negative"),
+        (("--label", "root.step", "--tolerance", "nan"), "--tolerance must be finite, not nan"),
+        (("--label", "root.step", "--tolerance", "inf"), "--tolerance must be finite, not inf"),
     ],
 )
 def test_a_field_that_cannot_be_compared_is_refused(

@@ -253,7 +253,9 @@ def _authors(result: Accuracy) -> str:
     by = f"by {', '.join(result.reviewers)}" if result.reviewers else ""
     if not result.not_merged:
         return by
-    return f"{by}, {result.not_merged} of them not merged" if by else "that are not merged"
+    if by:
+        return f"{by}, {result.not_merged} of them not merged"
+    return f"that {'is' if result.labels == 1 else 'are'} not merged"
 
 
 def _certain(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -413,7 +414,7 @@ class LabelField:
                 raise DataError(f"label: lacks {self.path}")
             label = value
         if isinstance(label, str) and self.schema["type"] in ("boolean", "integer", "number"):
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 label = json.loads(label)
         if self.kind == "choice" and label_text(label) not in self.choices:
             raise DataError(f"label {label_text(label)!r} is unknown; use one of {', '.join(self.choices)}")
@@ -573,6 +574,8 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
     if field is None or not field.leaves:
         problem = f"has no field {path!r}" if field is None else f"has nothing in {path!r} that can be compared"
         raise UsageError(f"{rubric.id} {problem}: it has {known_fields or 'none'}", fields=("label",))
+    if tolerance is not None and not isfinite(tolerance):
+        raise UsageError(f"`tolerance` must be finite, not {tolerance}", fields=("tolerance",))
     if tolerance is not None and (tolerance < 0 or not any(leaf.kind == "number" for leaf in field.leaves)):
         problem = "is negative" if tolerance < 0 else f"needs a number, but {field.path} has none"
         raise UsageError(f"`tolerance` {problem}", fields=("tolerance",))

@@ -69,15 +69,37 @@ _FRAME = re.compile(r"\s*(?:\d+\s|[|~^]|$)")
 
 
 def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield every diagnostic in the lines, in order."""
-    eslint_file = ""
+    """Return every diagnostic in the lines, in order."""
+    eslint_file, latest = "", -1
+    found: list[ParsedError] = []
     for at, line in enumerate(lines):
         if not line.text.strip():
             continue
         if _ESLINT_FILE.fullmatch(line.text.strip()) and not line.text[0].isspace():
             eslint_file = line.text.strip()
-        elif found := _eslint(line, eslint_file) or _one_line(lines, at) or _headed(lines, at):
-            yield found
+        elif by_eslint := _eslint(line, eslint_file):
+            latest = len(found)
+            found.append(by_eslint)
+        elif latest >= 0 and (rule := _ends_in_rule(line.text)):
+            found[latest] = _with_rule(found[latest], rule)
+        elif other := _one_line(lines, at) or _headed(lines, at):
+            found.append(other)
+    return iter(found)
+
+
+def _ends_in_rule(text: str) -> str:
+    """Return the rule at the end of the last line of a message that spans lines; empty if the line has none.
+
+    ESLint quotes types, and a template literal type is printed with its line breaks. Such a type can make the first
+    line of the message end like the violation of another rule.
+    """
+    _, _, rule = text.rpartition("  ")
+    return rule if re.search(r"\w[-/]\w", rule) and _RULE.fullmatch(rule) else ""
+
+
+def _with_rule(error: ParsedError, rule: str) -> ParsedError:
+    code = rule.rpartition("/")[2] if rule.startswith("@") else rule
+    return error._replace(code=code, error=_with_code(error.error.removesuffix(f"({error.code})").strip(), code))
 
 
 def _eslint(line: LogLine, path: str) -> ParsedError | None:

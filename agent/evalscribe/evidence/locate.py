@@ -61,7 +61,8 @@ MAX_BELOW = 4
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
     """Return all errors of the failed step, errors before warnings, at most fifty.
 
-    If the log has no error, return the source's recorded reason without a citation, unless it is a stock message.
+    Of more errors, the first of each rule or error code is kept, so that many style violations hide no defect. If the
+    log has no error, return the source's recorded reason without a citation, unless it is a stock message.
     """
     log = first_log(evidence)
     named = names_failed_step(evidence)
@@ -69,11 +70,20 @@ def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
     if found:
         log = None
     elif not _graded_afterwards(evidence):
-        found = list(_parsed_errors(failed_sections(evidence)))[: 20 * MAX_LOCATED]
+        found = list(_parsed_errors(failed_sections(evidence)))
     if not found and named:
         log, found = None, list(_parsed_reason(evidence))
     found.sort(key=lambda one: one.severity == "warning")
-    return tuple(_located(one, log, evidence) for one in found[:MAX_LOCATED])
+    return tuple(_located(one, log, evidence) for one in _limited(found))
+
+
+def _limited(found: Sequence[ParsedError]) -> Iterator[ParsedError]:
+    """Yield at most `MAX_LOCATED` errors in their order: the first of each code before others."""
+    if len(found) <= MAX_LOCATED:
+        return iter(found)
+    first = {one.code: at for at, one in reversed(list(enumerate(found)))}
+    chosen = sorted(range(len(found)), key=lambda at: (first[found[at].code] != at, at))[:MAX_LOCATED]
+    return (found[at] for at in sorted(chosen))
 
 
 def locate(evidence: Evidence) -> LocatedError | None:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, reduce
 from typing import TYPE_CHECKING, Any
@@ -366,9 +367,14 @@ def _validator(schema: str) -> "Validator":
 
 
 def _not_finite(output: object, path: str) -> Iterator[str]:
-    """Yield an error for NaN and Infinity: JSON does not have them, and range checks accept them."""
+    """Yield an error for NaN and Infinity: JSON does not have them, and range checks accept them.
+
+    Also for integers beyond the range of floats, with which nothing can be computed.
+    """
     if isinstance(output, float) and not math.isfinite(output):
         yield f"{path or 'answer'}: {output} is not a JSON number"
+    if isinstance(output, int) and abs(output) > sys.float_info.max:
+        yield f"{path or 'answer'}: the number {preview(output)} is too large"
     parts = output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, list) else ()
     for part, value in parts:
         yield from _not_finite(value, join_path(path, part))

@@ -186,7 +186,7 @@ def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | 
     """Compare numbers by people with the judge's; None without pairs."""
     if not pairs:
         return None
-    error = fsum(abs(truth - said) for truth, said in pairs) / len(pairs)
+    error = fsum(abs(float(truth) - float(said)) / len(pairs) for truth, said in pairs)
     return NumberAgreement(mean_absolute_error=error, rank_correlation=rank_correlation(pairs))
 
 

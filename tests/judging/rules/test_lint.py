@@ -132,3 +132,33 @@ def test_a_directive_concerns_only_the_rules_behind_it() -> None:
     documents = tuple(d.model_copy(update={"text": task}) if d.role == "task" else d for d in case.evidence.documents)
     case = case.model_copy(update={"evidence": case.evidence.model_copy(update={"documents": documents})})
     assert decide(case).classification == "OVERLY_STRICT"
+
+
+@pytest.mark.parametrize("styles", [49, 50, 300, 1500])
+@pytest.mark.parametrize("gaps", [None, "Linting: models break `PLW2901` in loops."])
+def test_many_style_violations_hide_no_defect(styles: int, gaps: str | None) -> None:
+    code = "".join(f"value_{n} = compute({n * 7})\n" for n in range(1, styles + 2))
+    lines = [f"loop.py:{n}:5: PLW2901 `for` loop variable overwritten" for n in range(1, styles + 1)]
+    log = lint_log(*lines, f"loop.py:{styles + 1}:5: F821 Undefined name `lines`")
+    case = make_failure("lint", log=log, output={"loop.py": code}, expected={"loop.py": "y = 1\n"}, gaps=gaps)
+    verdict = decide(case)
+    if gaps is None:
+        assert (verdict.classification, verdict.cause, verdict.uncertain) == ("MODEL_FAULT", "f821", False)
+    else:
+        assert (verdict.classification, verdict.uncertain) == ("KNOWN_GAP", True)
+        assert "F821" in verdict.reasoning
+
+
+@pytest.mark.parametrize(
+    "quoted", ["a  prefer-const\nb", "a  prefer-const\n\nerror: b", "a  prefer-const\n  2:4  error  Use it  quotes\nb"]
+)
+def test_a_type_that_looks_like_a_violation_of_style_hides_no_defect(quoted: str) -> None:
+    """ESLint prints a template literal type of the output with its line breaks."""
+    said = f"Unsafe argument of type `any` assigned to a parameter of type `{quoted}`"
+    log = (
+        f"[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n  2:3  error  {said}"
+        "  @typescript-eslint/no-unsafe-argument\n\n✖ 1 problem (1 error, 0 warnings)\n"
+        "[cmd] bunx vitest run grader.test.ts\n[vitest]  RUN  v3.0.4 /x\n[vitest]  Tests  4 passed (4)"
+    )
+    verdict = decide(make_failure("lint", log=log, output={"src/app.ts": "const a = 1;\nrun(a as any);\n"}))
+    assert verdict.classification == "MODEL_FAULT"

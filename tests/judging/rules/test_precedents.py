@@ -113,6 +113,18 @@ def test_corrections_of_the_same_failure_decide_with_certainty() -> None:
     assert "which Ada, Cy labelled AMBIGUOUS_TASK" in verdict.reasoning
 
 
+def test_a_correction_does_not_decide_by_a_text_that_the_output_can_throw() -> None:
+    """A build without failed tests is only known by its error, which code that runs in the build can throw."""
+    log = "[cmd] build\nUncaught Error: the registry is down\n    at run (a.py:1:1)\n[error] types: failed"
+    same = ADA.model_copy(update={"alike": True, "classification": "OVERLY_STRICT"})
+    case = make_failure("types", log=log, output={"a.py": "raise Error('the registry is down')\n"}, precedents=[same])
+    assert decided_by_people(case) is None
+    verdict = decide(case)
+    assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", True)
+    blamed = same.model_copy(update={"classification": "MODEL_FAULT"})
+    assert decided_by_people(case.model_copy(update={"precedents": (blamed,)})) is not None
+
+
 def test_without_knowing_that_the_failure_is_the_same_a_judge_decides() -> None:
     assert decided_by_people(failure(ADA)) is None
     assert decided_by_people(failure(ADA.model_copy(update={"alike": True, "by_person": False}))) is None

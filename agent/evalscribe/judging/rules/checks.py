@@ -70,6 +70,8 @@ TYPE_SAFETY = re.compile(
     r"[^.\n]{0,30}\bany\b[`\"']?(?: type|s\b|[.,;)\n]|$)|\btype (?:hints|annotations)\b",
     re.IGNORECASE | re.MULTILINE,
 )
+DIRECTIVE_LENGTH = 200
+"""Maximum characters behind a directive in which the names of its rules are looked for."""
 RULE_NAME = re.compile(r"\w-\w|\w/\w|[A-Z]+\d{2,}")
 """Matches the name of a lint rule behind a directive, which then concerns only this rule."""
 GUARDS = (
@@ -148,7 +150,11 @@ def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
     rule = error.code or ""
     if code.says(facts.task, _bare(rule)) or LINTERS.search(SUPPRESSED.sub("", facts.task)):
         return True
-    directives = (text[match.end() :] for text in facts.task.split("\n") for match in SUPPRESSED.finditer(text))
+    directives = (
+        text[match.end() : match.end() + DIRECTIVE_LENGTH]
+        for text in facts.task.split("\n")
+        for match in SUPPRESSED.finditer(text)
+    )
     if any(not RULE_NAME.search(rest) for rest in directives):
         return True
     if concern(error) == "types" and TYPE_SAFETY.search(facts.task):

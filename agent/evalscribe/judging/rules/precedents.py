@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evalscribe.evidence import log
 from evalscribe.evidence.same_failure import describe_across_models
-from evalscribe.judging.rules import checks, code, quote
+from evalscribe.judging.rules import checks, code, doubts, quote
 from evalscribe.judging.rules.code import terms
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.finding import (
@@ -40,9 +40,13 @@ def people_said_before(facts: Facts) -> RuleDecision | None:
 
 def people_agree(facts: Facts) -> RuleDecision | None:
     """People agree on the label of a failure that is known to be the same: same task, grader, error and failed
-    tests."""
+    tests.
+
+    Without failed tests, only the error's text is the same, which must not come from the code under test.
+    """
     same = _known_same(facts.case.precedents)
-    return _as_before(facts, same) if same and not _disagree(same) else None
+    decision = _as_before(facts, same) if same and not _disagree(same) else None
+    return decision if decision and not doubts.checked(facts, decision).uncertain else None
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
@@ -116,7 +120,7 @@ def _as_before(facts: Facts, same: Sequence[tuple[Precedent, Classification]]) -
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *quote.log(facts)),
         fix=checks.relax(codes) if lint and codes else None,
         would_pass=bool(lint and facts.outcome.all_passed and len(codes) == 1),
-        by_error_text=not precedent.alike,
+        by_error_text=not (precedent.alike and facts.outcome.failures),
     )
 
 
