@@ -163,7 +163,7 @@ async def test_each_stage_is_asked_once() -> None:
 
 
 async def test_a_stage_that_failed_is_asked_again() -> None:
-    cascade, cheap, _, dear = stages(UNSURE, GONE, kept=Kept())
+    cascade, cheap, _, dear = stages(UNSURE, GONE, store=Kept())
     await cascade.judge(make_packed_failure())
     await cascade.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 2)
