@@ -154,16 +154,16 @@ async def test_what_concerns_all_ends_it() -> None:
 
 async def test_each_stage_is_asked_once() -> None:
     kept = Kept()
-    cascade, cheap, _, dear = stages(UNSURE, kept=kept)
+    cascade, cheap, _, dear = stages(UNSURE, store=kept)
     assert await cascade.judge(make_packed_failure()) == await cascade.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 1)
-    again, cheap, _, dear = stages(UNSURE, kept=kept, fresh=True)
+    again, cheap, _, dear = stages(UNSURE, store=kept, fresh=True)
     await again.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 1)
 
 
 async def test_a_stage_that_failed_is_asked_again() -> None:
-    cascade, cheap, _, dear = stages(UNSURE, GONE, kept=Kept())
+    cascade, cheap, _, dear = stages(UNSURE, GONE, store=Kept())
     await cascade.judge(make_packed_failure())
     await cascade.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 2)

@@ -41,7 +41,7 @@ class JsonSpan(NamedTuple):
 def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
     """Yield the top-level objects in `text[start:stop]`, in order; only the last object may be unterminated."""
     while match := _START.search(text, start, stop):
-        end = _end(text, match.start(), stop)
+        end = _object_end(text, match.start(), stop)
         if not isinstance(end, int):
             yield JsonSpan(end, match.start(), None)
             return
@@ -51,16 +51,16 @@ def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
 
 def parse_object(text: str) -> dict[str, Any] | BrokenJson:
     """Parse a text that is one JSON object; raw line breaks in strings and trailing commas are accepted."""
-    value = _loaded(text)
+    value = _load_json(text)
     if isinstance(value, BrokenJson):
-        again = _loaded(_STRING_OR_COMMA.sub(_without_comma, text))
-        value = value if isinstance(again, BrokenJson) else again
+        without_commas = _load_json(_STRING_OR_COMMA.sub(_without_comma, text))
+        value = value if isinstance(without_commas, BrokenJson) else without_commas
     if not isinstance(value, dict | BrokenJson):
         return BrokenJson(f"it must be a JSON object, not a {type(value).__name__}")
     return value
 
 
-def _end(text: str, start: int, stop: int) -> int | BrokenJson:
+def _object_end(text: str, start: int, stop: int) -> int | BrokenJson:
     depth = 0
     for part in _PART.finditer(text, start, stop):
         match part[0]:
@@ -77,10 +77,10 @@ def _end(text: str, start: int, stop: int) -> int | BrokenJson:
     return BrokenJson("the JSON is not whole: closing brackets are missing")
 
 
-def _loaded(text: str) -> Any:
+def _load_json(text: str) -> Any:
     try:
         value = json.loads(
-            text, strict=False, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_number
+            text, strict=False, object_pairs_hook=_object, parse_constant=_reject_number, parse_float=_number
         )
     except json.JSONDecodeError as error:
         return BrokenJson(f"not JSON: {error.msg} (line {error.lineno} column {error.colno})")
@@ -93,18 +93,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice[:80]!r} stands there twice")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {duplicate[:80]!r} stands there twice")
     return members
 
 
-def _no_number(name: str) -> float:
+def _reject_number(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
 
 def _number(digits: str) -> float:
     number = float(digits)
-    return number if math.isfinite(number) else _no_number(digits[:40])
+    return number if math.isfinite(number) else _reject_number(digits[:40])
 
 
 def _storable(value: Any) -> Any:
@@ -133,26 +133,26 @@ def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lam
     A valid output is the only complete JSON object in the tag or text that fits the schema. If `repeats` returns True
     for a tag's text, the tag may be quoted from the subject; it only counts if no other tag has a valid output.
     """
-    read = _tagged(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
-    if read is None:
-        read = _only(_objects(text, 0, len(text)), rubric.output_schema)
-    return read if isinstance(read, dict) else [problem[:LONGEST_PROBLEM] for problem in read[:MOST_PROBLEMS]]
+    result = _parse_tags(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
+    if result is None:
+        result = _single_output(_objects(text, 0, len(text)), rubric.output_schema)
+    return result if isinstance(result, dict) else [problem[:LONGEST_PROBLEM] for problem in result[:MOST_PROBLEMS]]
 
 
-def _tagged(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output | Problems | None:
+def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output | Problems | None:
     """Return the output in the tags, or the problems with it; None if no tag is closed."""
     tags = _Tags(text, rubric.response_xml_key)
-    read: Output | Problems | None = None
-    repeated: Output | None = None
+    result: Output | Problems | None = None
+    repeated_output: Output | None = None
     while tags.more():
-        for objects in tags.readings():
-            read = _only(objects, rubric.output_schema)
-            if isinstance(read, dict):
-                if (repeated is None and not tags.follow()) or not repeats(tags.content):
-                    return read
-                repeated = repeated or read
+        for objects in tags.object_lists():
+            result = _single_output(objects, rubric.output_schema)
+            if isinstance(result, dict):
+                if (repeated_output is None and not tags.has_following()) or not repeats(tags.content):
+                    return result
+                repeated_output = repeated_output or result
                 break
-    return repeated or read
+    return repeated_output or result
 
 
 class _Tags:
@@ -163,19 +163,19 @@ class _Tags:
         self._opening, self._closing = f"<{key}>", f"</{key}>"
         self._last = text.rfind(self._closing)
         self._begin = self._end = 0
-        self._left, self._extensions = MOST_OBJECTS, MOST_EXTENDED
+        self._remaining, self._extensions = MOST_OBJECTS, MOST_EXTENDED
 
     def more(self) -> bool:
         """Advance to the next closed tag; return False if there are no more."""
         begin = self._text.find(self._opening, self._end)
-        if begin < 0 or not self._left:
+        if begin < 0 or not self._remaining:
             return False
-        self._left -= 1
+        self._remaining -= 1
         self._begin = begin + len(self._opening)
         self._end = self._text.find(self._closing, self._begin)
         return self._end >= 0
 
-    def follow(self) -> bool:
+    def has_following(self) -> bool:
         """Return whether another closed tag follows."""
         return self._text.find(self._opening, self._end, self._last) >= 0
 
@@ -184,41 +184,41 @@ class _Tags:
         """Text between the tags."""
         return self._text[self._begin : self._end]
 
-    def readings(self) -> list[list[JsonSpan]]:
+    def object_lists(self) -> list[list[JsonSpan]]:
         """Return the objects between opening and closing tag; if tags are nested, also those in the innermost tag."""
         begin, end = self._begin, self._end
-        outer = self._extended(_objects(self._text, begin, end))
-        inner = self._text.rfind(self._opening, begin, end)
-        if inner < 0 or self._end > end:
-            return [outer]
-        return [outer, _objects(self._text, inner + len(self._opening), end)]
+        outer_objects = self._extend(_objects(self._text, begin, end))
+        inner_opening = self._text.rfind(self._opening, begin, end)
+        if inner_opening < 0 or self._end > end:
+            return [outer_objects]
+        return [outer_objects, _objects(self._text, inner_opening + len(self._opening), end)]
 
-    def _extended(self, objects: list[JsonSpan]) -> list[JsonSpan]:
+    def _extend(self, objects: list[JsonSpan]) -> list[JsonSpan]:
         """Complete the last object if the closing tag that cut it off is inside one of its strings."""
-        cut = bool(objects) and objects[-1].end is None
-        if not (cut and self._extensions and self._end < self._last):
+        is_cut = bool(objects) and objects[-1].end is None
+        if not (is_cut and self._extensions and self._end < self._last):
             return objects
         self._extensions -= 1
-        longer = next(find_objects(self._text, objects[-1].start, self._last))
-        if longer.end is None or isinstance(longer.value, BrokenJson):
+        completed = next(find_objects(self._text, objects[-1].start, self._last))
+        if completed.end is None or isinstance(completed.value, BrokenJson):
             return objects
-        self._end = longer.end
-        return [*objects[:-1], longer]
+        self._end = completed.end
+        return [*objects[:-1], completed]
 
 
 def _objects(text: str, start: int, stop: int) -> list[JsonSpan]:
     return list(islice(find_objects(text, start, stop), MOST_OBJECTS + 1))
 
 
-def _only(objects: list[JsonSpan], schema: dict[str, Any]) -> Output | Problems:
+def _single_output(objects: list[JsonSpan], schema: dict[str, Any]) -> Output | Problems:
     if len(objects) > MOST_OBJECTS:
         return [f"more than {MOST_OBJECTS} JSON objects: give one"]
     problems = ["no JSON object"]
-    fitting: dict[str, Output] = {}
+    outputs: dict[str, Output] = {}
     for value, *_ in objects:
         problems = [value.problem] if isinstance(value, BrokenJson) else validate_answer(value, schema)
         if not problems and isinstance(value, dict):
-            fitting.setdefault(canonical_json(value), value)
-    if len(fitting) > 1:
-        return [f"{len(fitting)} different JSON objects fit the schema: give one"]
-    return next(iter(fitting.values()), problems)
+            outputs.setdefault(canonical_json(value), value)
+    if len(outputs) > 1:
+        return [f"{len(outputs)} different JSON objects fit the schema: give one"]
+    return next(iter(outputs.values()), problems)

@@ -84,12 +84,12 @@ class JudgeRecipe:
     version: str = __version__
 
     @classmethod
-    def of(cls, found: Settings, prompts: Prompts) -> "JudgeRecipe":
+    def of(cls, settings: Settings, prompts: Prompts) -> "JudgeRecipe":
         return cls(
-            access={name: access for name in PROVIDERS if (access := _allowed(found, name))},
-            usd=found.budget.value,
-            tokens=found.max_tokens.value,
-            context_tokens=found.context_tokens.value,
+            access={name: access for name in PROVIDERS if (access := _provider_access(settings, name))},
+            usd=settings.budget.value,
+            tokens=settings.max_tokens.value,
+            context_tokens=settings.context_tokens.value,
             templates={name: prompts.source(name) for name in prompts.own()},
         )
 
@@ -100,12 +100,12 @@ class JudgeRecipe:
         if self.version != __version__:
             raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
         budget = RemoteBudget(ask, self.usd, self.tokens)
-        asked = ModelService(self.access.get, budget, context_tokens=self.context_tokens)
+        service = ModelService(self.access.get, budget, context_tokens=self.context_tokens)
         with TemporaryDirectory() as folder:
             try:
-                yield WorkerStore(asked, self._prompts(Path(folder))).decide
+                yield WorkerStore(service, self._prompts(Path(folder))).decide
             finally:
-                await asked.close()
+                await service.close()
 
     def _prompts(self, workspace: Path) -> Prompts:
         for name, text in self.templates.items():
@@ -115,10 +115,10 @@ class JudgeRecipe:
         return Prompts(workspace)
 
 
-def _allowed(found: Settings, provider: str) -> Access | None:
+def _provider_access(settings: Settings, provider: str) -> Access | None:
     """Return the provider's host and key; None if the settings are invalid, which is reported before workers start."""
     try:
-        return found.provider(provider)
+        return settings.provider(provider)
     except UsageError:
         return None
 
@@ -158,9 +158,9 @@ class EngineJudge:
 
     pool: WorkerPool[Piece, WorkerAnswer]
 
-    def judge(self, near: Judge, worker_judge: WorkerJudge) -> Judge:
-        """Return a judge with the keys and estimates of `near` that sends failures to a worker."""
-        return RemoteJudge(near, self._decide(worker_judge))
+    def judge(self, local: Judge, worker_judge: WorkerJudge) -> Judge:
+        """Return a judge with the keys and estimates of `local` that sends failures to a worker."""
+        return RemoteJudge(local, self._decide(worker_judge))
 
     def decide_remotely(self, rubric: Rubric, model: Model) -> DecideRemotely:
         """Return a function that sends the subjects of a `RubricJudge` with this rubric and model to a worker."""
@@ -175,8 +175,8 @@ class EngineJudge:
 
     def _decide(self, worker_judge: WorkerJudge) -> JudgeRemotely:
         def decide(case: Failure) -> Awaitable[Verdict | Unclassified | LostWork]:
-            doing = self.pool(CasePiece(worker_judge=worker_judge, case=case))
-            return cast("Awaitable[Verdict | Unclassified | LostWork]", doing)
+            answer = self.pool(CasePiece(worker_judge=worker_judge, case=case))
+            return cast("Awaitable[Verdict | Unclassified | LostWork]", answer)
 
         return decide
 
@@ -270,7 +270,7 @@ class JudgeBuilder:
         """
         if cascade:
             expensive = self._judge_model(self._expensive())
-            return self._asked.open(self._settings.cascade.tag, "tag"), expensive
+            return self._model_source.open(self._settings.cascade.tag, "tag"), expensive
         name = self._settings.judge_name
         if name != RULES:
             return (self._judge_model(name),)
@@ -285,13 +285,13 @@ class JudgeBuilder:
                 raise UsageError(
                     "`rubric` needs a model: name one with `judge` PROVIDER/MODEL", fields=("rubric", "judge")
                 )
-            return FailureJudge(judge=self._led(RulesJudge(), WorkerJudge(kind="rules")))
+            return FailureJudge(judge=self._local_or_remote(RulesJudge(), WorkerJudge(kind="rules")))
         question = self.rubric(rubric or DEFAULT_RUBRIC)
-        alone = self._judge(question, models[-1])
+        single_judge = self._judge(question, models[-1])
         if len(models) == 1:
-            return self._described(alone, models)
-        cascade = self._cascade(question, models, alone, fresh=fresh)
-        return self._described(cascade, models, cascade)
+            return self._failure_judge(single_judge, models)
+        cascade = self._cascade(question, models, single_judge, fresh=fresh)
+        return self._failure_judge(cascade, models, cascade)
 
     @cached_property
     def results(self) -> RecordedResults:
@@ -299,7 +299,7 @@ class JudgeBuilder:
         return RecordedResults(self._workspace.store.collections)
 
     def model_names(self, rubric: Rubric, name: str | None) -> tuple[str, ...]:
-        """Return the names of the models that the judge of `loaded` calls."""
+        """Return the names of the models that the judge from `loaded` calls."""
         if name == RULES:
             return ()
         if name == CASCADE:
@@ -317,7 +317,7 @@ class JudgeBuilder:
         if name == RULES:
             return LoadedRulesJudge(rubric, self.results)
         maker = JudgeMaker(
-            self._asked,
+            self._model_source,
             self._workspace.prompts,
             self.results,
             fresh=fresh,
@@ -346,12 +346,12 @@ class JudgeBuilder:
         return tuple(dict.fromkeys(self._notes))
 
     @property
-    def _asked(self) -> Models:
+    def _model_source(self) -> Models:
         return self._models or self._workspace.models
 
     def _judge_model(self, name: str) -> Model:
         try:
-            return self._asked.open(name, "judge")
+            return self._model_source.open(name, "judge")
         except AccessError as error:
             raise AccessError(
                 f"{error}\nor let the rules judge, without key and network: `judge` rules",
@@ -370,44 +370,46 @@ class JudgeBuilder:
             )
         return name
 
-    def _cascade(self, question: Rubric, models: tuple[Model, ...], alone: Judge, *, fresh: bool) -> FailureCascade:
+    def _cascade(
+        self, question: Rubric, models: tuple[Model, ...], single_judge: Judge, *, fresh: bool
+    ) -> FailureCascade:
         cheap, expensive = models
         table = self._settings.cascade
         tags = FOR_ANALYSES if table.tags is None else table.issues()
         return FailureCascade(
             self._first_pass(question, tags, cheap),
             {tag.name: self._judge(self.rubric(tag.rubric), expensive) for tag in tags},
-            alone,
+            single_judge,
             rules=RulesJudge() if table.rules else None,
-            kept=self._workspace.store.analyses,
+            store=self._workspace.store.analyses,
             fresh=fresh,
         )
 
     def _judge(self, rubric: Rubric, model: Model) -> Judge:
         bounds = InvestigationLimits(seconds=None) if self._batch else InvestigationLimits()
         cost = cost_of(model, batch=self._batch)
-        near = ModelJudge(model, self._workspace.prompts, rubric=rubric, bounds=bounds, cost=cost)
-        return self._led(near, WorkerJudge(kind="judge", model=model.id, rubric=rubric))
+        local = ModelJudge(model, self._workspace.prompts, rubric=rubric, bounds=bounds, cost=cost)
+        return self._local_or_remote(local, WorkerJudge(kind="judge", model=model.id, rubric=rubric))
 
     def _first_pass(self, rubric: Rubric, tags: tuple[Tag, ...], model: Model) -> Judge:
         seconds = None if self._batch else FIRST_PASS_S
         cost = cost_of(model, batch=self._batch)
-        near = FirstPass(model, self._workspace.prompts, rubric, tags, cost=cost, seconds=seconds)
-        return self._led(near, WorkerJudge(kind="tag", model=model.id, rubric=rubric, tags=tags))
+        local = FirstPass(model, self._workspace.prompts, rubric, tags, cost=cost, seconds=seconds)
+        return self._local_or_remote(local, WorkerJudge(kind="tag", model=model.id, rubric=rubric, tags=tags))
 
-    def _led(self, near: Judge, worker_judge: WorkerJudge) -> Judge:
-        return self._workers.judge(near, worker_judge) if self._workers else near
+    def _local_or_remote(self, local: Judge, worker_judge: WorkerJudge) -> Judge:
+        return self._workers.judge(local, worker_judge) if self._workers else local
 
-    def _described(
+    def _failure_judge(
         self, judge: Judge, models: tuple[Model, ...], cascade: FailureCascade | None = None
     ) -> FailureJudge:
         templates = ("classify", "judging") if cascade else ("classify",)
-        own = any(map(self._workspace.prompts.own, templates)) or any(map(_own, self._rubrics))
+        own_prompts = any(map(self._workspace.prompts.own, templates)) or any(map(_is_customised, self._rubrics))
         names = tuple(model.id for model in models)
-        return FailureJudge(judge=judge, cascade=cascade, models=names, own_prompts=own, notes=self.notes)
+        return FailureJudge(judge=judge, cascade=cascade, models=names, own_prompts=own_prompts, notes=self.notes)
 
 
-def _own(rubric: Rubric) -> bool:
+def _is_customised(rubric: Rubric) -> bool:
     """Return whether a rubric differs from the shipped rubric of the same name."""
     try:
         return rubric.digest != load_rubric(rubric.id, Prompts()).digest

@@ -32,7 +32,7 @@ class FailureCascade:
         judge: Judge,
         *,
         rules: RulesJudge | None = None,
-        kept: "AnalysisStore | None" = None,
+        store: "AnalysisStore | None" = None,
         fresh: bool = False,
     ) -> None:
         """Initialise the stages.
@@ -42,7 +42,7 @@ class FailureCascade:
             tagged: The second judge for each tag; a failure with several tags goes to the first one's judge.
             judge: The second judge for failures without a tag of `tagged`.
             rules: Decides before `first`.
-            kept: Stores answers.
+            store: Stores answers.
             fresh: Ignore stored answers.
         """
         self.judges = tuple(dict.fromkeys([*([rules.id] if rules else []), first.id, judge.id, *_ids(tagged)]))
@@ -52,7 +52,7 @@ class FailureCascade:
         self.first = first
         self._rules = rules
         self._tagged = dict(tagged)
-        self._kept = kept
+        self._store = store
         self._fresh = fresh
 
     def key(self, case: Failure) -> str:
@@ -71,36 +71,39 @@ class FailureCascade:
         follow-up."""
         if self._rules and not self._rules.decide(case).uncertain:
             return {}
-        closer = [judge.estimate(case) for judge in (self.alone, *self._tagged.values())]
-        return {"tag": self.first.estimate(case), "judge": max(closer, key=lambda one: one.input_tokens)}
+        second_estimates = [judge.estimate(case) for judge in (self.alone, *self._tagged.values())]
+        return {
+            "tag": self.first.estimate(case),
+            "judge": max(second_estimates, key=lambda estimate: estimate.input_tokens),
+        }
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
         guess = self._rules.decide(case) if self._rules else None
         if guess is not None and not guess.uncertain:
             return guess.model_copy(update={"stage": "rules"})
         first = await self._ask(self.first, case)
-        known = first if isinstance(first, Verdict) else None
-        if known and not known.tags and not known.uncertain:
-            return known.model_copy(update={"stage": "tag"})
-        tags = known.tags if known else ()
-        closer = next((judge for tag, judge in self._tagged.items() if tag in tags), self.alone)
-        second = await self._ask(closer, case)
-        whole: dict[str, object] = {"usage": first.usage + second.usage}
+        first_verdict = first if isinstance(first, Verdict) else None
+        if first_verdict and not first_verdict.tags and not first_verdict.uncertain:
+            return first_verdict.model_copy(update={"stage": "tag"})
+        tags = first_verdict.tags if first_verdict else ()
+        second_judge = next((judge for tag, judge in self._tagged.items() if tag in tags), self.alone)
+        second = await self._ask(second_judge, case)
+        update: dict[str, object] = {"usage": first.usage + second.usage}
         if isinstance(second, Verdict):
-            told = {"stage": "judge", "tags": tags, "before": first.usage}
-            return second.model_copy(update=whole | told)
-        best = known.model_copy(update={"stage": "tag"}) if known else guess
-        return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=whole)
+            stage_fields = {"stage": "judge", "tags": tags, "before": first.usage}
+            return second.model_copy(update=update | stage_fields)
+        best = first_verdict.model_copy(update={"stage": "tag"}) if first_verdict else guess
+        return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=update)
 
     async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
         """Return the stored answer to the same question, else ask the stage's judge and store the answer."""
         key = judge.key(case)
-        known = self._kept.get_verdict(key) if self._kept is not None and not self._fresh else None
-        if isinstance(known, Verdict) or (known and known.final):
-            return known
+        stored = self._store.get_verdict(key) if self._store is not None and not self._fresh else None
+        if isinstance(stored, Verdict) or (stored and stored.final):
+            return stored
         answer = await judge.judge(case)
-        if self._kept is not None:
-            self._kept.put_verdict(key, answer)
+        if self._store is not None:
+            self._store.put_verdict(key, answer)
         return answer
 
 
@@ -108,13 +111,13 @@ def _ids(tagged: Mapping[str, Judge]) -> list[str]:
     return [judge.id for judge in tagged.values()]
 
 
-def _undecided(best: Verdict, asked: Unclassified, usage: Usage) -> Verdict:
-    """Return the best verdict so far, marked uncertain, and provisional unless the missing answer `asked` is final."""
-    return best.doubted(f"Nobody looked closer: {asked.reason.rstrip('.')}.").model_copy(
+def _undecided(best: Verdict, missing_answer: Unclassified, usage: Usage) -> Verdict:
+    """Return the best verdict so far, marked uncertain, and provisional unless `missing_answer` is final."""
+    return best.doubted(f"Nobody looked closer: {missing_answer.reason.rstrip('.')}.").model_copy(
         update={
             "stage": best.stage or "rules",
-            "provisional": not asked.final,
-            "gave_up": asked,
+            "provisional": not missing_answer.final,
+            "gave_up": missing_answer,
             "usage": usage,
             "before": usage,
         }
@@ -172,8 +175,8 @@ class SubjectCascade:
         """
         cheap, expensive = models
         first = judge(first_pass_rubric(rubric, [tag for tag, _ in tagged], prompts), cheap)
-        closer = {tag.name: judge(question, expensive) for tag, question in tagged}
-        return cls(first, closer, judge(rubric, expensive))
+        tag_judges = {tag.name: judge(question, expensive) for tag, question in tagged}
+        return cls(first, tag_judges, judge(rubric, expensive))
 
     def key(self, subject: Subject) -> str:
         """Return the content id of the questions of all stages; equal keys mean equal results."""
@@ -183,8 +186,8 @@ class SubjectCascade:
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
         """Estimate the cheap call and the costlier follow-up: the judges of all tags, or the rubric's judge."""
         tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
-        alone = self._judge.estimate(subject)
-        worst = max(tagged, alone, key=lambda one: (one.cost_usd or 0.0, one.input_tokens))
+        untagged = self._judge.estimate(subject)
+        worst = max(tagged, untagged, key=lambda estimate: (estimate.cost_usd or 0.0, estimate.input_tokens))
         return {"tag": self._first.estimate(subject), "judge": worst}
 
     async def judge(self, subject: Subject) -> CascadeResult:
@@ -196,41 +199,43 @@ class SubjectCascade:
         answered = first.result_type == ResultType.DIRECT_RESULT
         tags = tuple(first.output.get("tags", ())) if answered else ()
         tags = tuple(tag for tag in self._tagged if tag in tags)
-        known = self._unwrapped(first) if answered else None
-        if known is not None and not tags and _stands(first):
+        first_result = self._unwrap(first) if answered else None
+        if first_result is not None and not tags and _is_final(first):
             return CascadeResult(
-                results=(known,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=first.usage
+                results=(first_result,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=first.usage
             )
-        asked = [self._tagged[tag] for tag in tags] or [self._judge]
-        told = _with_first_result(subject, known) if known else subject
-        results = tuple([await judge.judge(told) for judge in asked])
+        judges = [self._tagged[tag] for tag in tags] or [self._judge]
+        judged_subject = _with_first_result(subject, first_result) if first_result else subject
+        results = tuple([await judge.judge(judged_subject) for judge in judges])
         usage = sum((result.usage for result in results), first.usage)
-        if known is not None and not tags and results[0].result_type == ResultType.FAILURE:
-            best = _best_known(known, results[0])
+        if first_result is not None and not tags and results[0].result_type == ResultType.FAILURE:
+            best = _result_of_first_pass(first_result, results[0])
             return CascadeResult(results=(best,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=usage)
-        rubrics = tuple(judge.rubric for judge in asked)
-        return CascadeResult(results=results, rubrics=rubrics, subject=told, stage="judge", tags=tags, usage=usage)
+        rubrics = tuple(judge.rubric for judge in judges)
+        return CascadeResult(
+            results=results, rubrics=rubrics, subject=judged_subject, stage="judge", tags=tags, usage=usage
+        )
 
-    def _unwrapped(self, first: JudgeResult) -> JudgeResult:
+    def _unwrap(self, first: JudgeResult) -> JudgeResult:
         """Convert the cheap model's answer to a result of the requested rubric."""
-        told = {"tags": first.output.get("tags", []), "sure": first.output["sure"]}
+        first_pass = {"tags": first.output.get("tags", []), "sure": first.output["sure"]}
         return first.model_copy(
             update={
                 "rubric_id": self.rubric.id,
                 "rubric_version": self.rubric.version,
                 "output": first.output["answer"],
-                "result_metadata": {**(first.result_metadata or {}), "cascade": told},
+                "result_metadata": {**(first.result_metadata or {}), "cascade": first_pass},
             }
         )
 
 
 def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
     """Return the rubric for the cheap model: it asks for tags, certainty, and an answer in the schema of `rubric`."""
-    words = prompts.render(TEMPLATE, tags=tags, rest=REST).strip()
+    instructions = prompts.render(TEMPLATE, tags=tags, rest=REST).strip()
     properties: dict[str, Any] = {"sure": {"type": "boolean"}, "answer": rubric.output_schema}
     if tags:
-        named = {"type": "string", "enum": [tag.name for tag in tags]}
-        properties = {"tags": {"type": "array", "items": named}, **properties}
+        tag_schema = {"type": "string", "enum": [tag.name for tag in tags]}
+        properties = {"tags": {"type": "array", "items": tag_schema}, **properties}
     schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return Rubric(
         # Only the second pass reasons at high effort.
@@ -238,7 +243,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
         output_parsing_mode=rubric.output_parsing_mode,
         response_xml_key=rubric.response_xml_key,
         prompt_templates=rubric.prompt_templates,
-        rubric_text=f"{rubric.rubric_text.rstrip()}\n\n{words}",
+        rubric_text=f"{rubric.rubric_text.rstrip()}\n\n{instructions}",
         output_schema=schema,
         judge_variant=JudgeVariant.SINGLE,
         min_citations=rubric.min_citations,
@@ -250,19 +255,19 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
 def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
     """Add a result to the subject as data, which can be cited as `[A0]`."""
     (item,) = result_items([result])
-    mark = f"A{sum(known.target.kind == 'result' for known in subject.items)}"
+    mark = f"A{sum(existing.target.kind == 'result' for existing in subject.items)}"
     target = item.target.model_copy(update={"item": mark})
-    told = item.model_copy(update={"mark": mark, "about": f"{item.about}, a first pass", "target": target})
-    return Subject.of(subject.id, (*subject.items, told))
+    first_item = item.model_copy(update={"mark": mark, "about": f"{item.about}, a first pass", "target": target})
+    return Subject.of(subject.id, (*subject.items, first_item))
 
 
-def _stands(first: JudgeResult) -> bool:
+def _is_final(first: JudgeResult) -> bool:
     """Return whether an untagged answer is final: it is certain, and none of its quotations is invented."""
     return bool(first.output["sure"]) and first.citations.unverified == 0
 
 
-def _best_known(known: JudgeResult, failed: JudgeResult) -> JudgeResult:
+def _result_of_first_pass(result: JudgeResult, failed: JudgeResult) -> JudgeResult:
     """Return the cheap model's answer, marked uncertain, because the expensive model gave no answer."""
-    told = {**(known.result_metadata or {})}
-    told["cascade"] = {**told.get("cascade", {}), "undecided": failed.reason}
-    return known.model_copy(update={"result_metadata": told})
+    metadata = {**(result.result_metadata or {})}
+    metadata["cascade"] = {**metadata.get("cascade", {}), "undecided": failed.reason}
+    return result.model_copy(update={"result_metadata": metadata})

@@ -97,10 +97,10 @@ class _Reader:
 
     def _mark(self, at: int) -> Mark | None:
         """Parse the mark at an offset, with lines and quotation; None if the text is not a mark."""
-        named = self._numbered(at) or self._document(at) or self._word(at)
-        if named is None or not named.known:
-            return named
-        return self._with_quote(named)
+        mark = self._numbered(at) or self._document(at) or self._word(at)
+        if mark is None or not mark.known:
+            return mark
+        return self._with_quote(mark)
 
     def _numbered(self, at: int) -> Mark | None:
         name = _NUMBERED.match(self._text, at)
@@ -136,8 +136,8 @@ class _Reader:
         if not unknown:
             return None
         mark = self._with_lines(Mark(at, unknown.end()))
-        meant = mark.lines or _RANGE.match(self._text, mark.end) or _LIKE_A_PATH.match(unknown[0])
-        return mark if meant else None
+        is_citation = mark.lines or _RANGE.match(self._text, mark.end) or _LIKE_A_PATH.match(unknown[0])
+        return mark if is_citation else None
 
     def _known_path(self, role: str, at: int) -> str | None:
         """Return the longest path of this role that the text has at the offset."""
@@ -162,8 +162,8 @@ class _Reader:
         opening = _RANGE.match(self._text, mark.end)
         if not opening:
             return mark
-        other = self._text.find(OPENED, opening.end())
-        end = self._text.find(CLOSED, opening.end(), other if other >= 0 else len(self._text))
+        next_opening = self._text.find(OPENED, opening.end())
+        end = self._text.find(CLOSED, opening.end(), next_opening if next_opening >= 0 else len(self._text))
         if end < 0:
             return replace(mark, end=opening.end(), known=False)
         return replace(mark, end=end + len(CLOSED), quote=self._text[opening.end() : end])
@@ -203,24 +203,24 @@ _UNVERIFIED: _Location = ("unverified", None)
 
 def resolve_citations(text: str, subject: Subject) -> CitedText:
     """Return the unchanged text with its citations, each marked `verified`, `relocated` or `unverified`."""
-    return CitedText(text=text, citations=tuple(_resolved(mark, subject) for mark in parse_marks(text, subject)))
+    return CitedText(text=text, citations=tuple(_resolve(mark, subject) for mark in parse_marks(text, subject)))
 
 
-def _resolved(mark: Mark, subject: Subject) -> ResolvedCitation:
+def _resolve(mark: Mark, subject: Subject) -> ResolvedCitation:
     status, target = _locate(mark, subject) if mark.known else _UNVERIFIED
     return ResolvedCitation(start_idx=mark.start, end_idx=mark.end, quote=mark.quote, status=status, target=target)
 
 
 def _locate(mark: Mark, subject: Subject) -> _Location:
     if mark.quote is None:
-        return _named(mark, subject)
+        return _locate_item(mark, subject)
     quote = fold_text(mark.quote) if len(mark.quote) <= LONGEST_QUOTE else ""
     if sum(character.isprintable() and character != " " for character in quote) < SHORTEST_QUOTE:
         return _UNVERIFIED
-    return _quoted(mark, quote, subject)
+    return _locate_quote(mark, quote, subject)
 
 
-def _named(mark: Mark, subject: Subject) -> _Location:
+def _locate_item(mark: Mark, subject: Subject) -> _Location:
     """Locate a citation without a quotation, which is verified if the named item exists."""
     item = mark.item
     if item is None:
@@ -230,16 +230,16 @@ def _named(mark: Mark, subject: Subject) -> _Location:
     if mark.lines is None:
         return "verified", item.target
     first, last = (line - item.first for line in mark.lines)
-    there = item.numbered and subject.haystack.has_lines(subject.numbers[item.mark], first, last)
-    return ("verified", _at_lines(item, *mark.lines)) if there else _UNVERIFIED
+    has_lines = item.numbered and subject.haystack.has_lines(subject.numbers[item.mark], first, last)
+    return ("verified", _at_lines(item, *mark.lines)) if has_lines else _UNVERIFIED
 
 
-def _quoted(mark: Mark, quote: str, subject: Subject) -> _Location:
+def _locate_quote(mark: Mark, quote: str, subject: Subject) -> _Location:
     if mark.item is not None:
-        held = _of_value(mark, quote) if mark.key is not None else _of_item(mark, mark.item, quote, subject)
-        if held:
-            return held
-    return _elsewhere(mark.item, quote, subject)
+        location = _of_value(mark, quote) if mark.key is not None else _of_item(mark, mark.item, quote, subject)
+        if location:
+            return location
+    return _locate_elsewhere(mark.item, quote, subject)
 
 
 def _of_value(mark: Mark, quote: str) -> _Location | None:
@@ -254,33 +254,33 @@ def _of_value(mark: Mark, quote: str) -> _Location | None:
 def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Location | None:
     """Locate the quotation in the cited item, first at the claimed lines, then anywhere."""
     number = subject.numbers[item.mark]
-    claimed = (mark.lines[0] - item.first, mark.lines[1] - item.first) if mark.lines else None
-    for span in subject.haystack.spans(quote, number, claimed):
+    claimed_lines = (mark.lines[0] - item.first, mark.lines[1] - item.first) if mark.lines else None
+    for span in subject.haystack.spans(quote, number, claimed_lines):
         if _in_one_part(item, *span):
             return "verified", _at(item, number, span, subject)
-    if claimed is None:
+    if claimed_lines is None:
         return None
     spans = [span for span in subject.haystack.spans(quote, number) if _in_one_part(item, *span)]
     if not spans:
         return None
-    nearest = min(spans, key=lambda span: abs(subject.haystack.line(number, span[0]) - claimed[0]))
+    nearest = min(spans, key=lambda span: abs(subject.haystack.line(number, span[0]) - claimed_lines[0]))
     return "relocated", _at(item, number, nearest, subject)
 
 
-def _elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
+def _locate_elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
     """Locate the quotation in another item, the nearest first.
 
     Earlier answers of judges are excluded; otherwise an invented quotation would be verified by its repetition.
     """
-    here = subject.numbers[item.mark] if item else 0
+    cited_number = subject.numbers[item.mark] if item else 0
     places = [
         (number, (start, end))
-        for number, start, end in subject.haystack.elsewhere(quote, here)
+        for number, start, end in subject.haystack.elsewhere(quote, cited_number)
         if subject.items[number].target.kind != "result" and _in_one_part(subject.items[number], start, end)
     ]
     if not places:
         return _UNVERIFIED
-    number, span = min(places, key=lambda place: (abs(place[0] - here), place))
+    number, span = min(places, key=lambda place: (abs(place[0] - cited_number), place))
     return "relocated", _at(subject.items[number], number, span, subject)
 
 
@@ -325,9 +325,9 @@ _EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
 
 def without_marks(cited: Mapping[str, Any]) -> str:
     """Return a cited text on one line, without its marks."""
-    text, told, at = str(cited["text"]), "", 0
-    for one in cited["citations"]:
-        between = text[at : max(at, one["start_idx"])]
-        told += "" if at and _JOINS.fullmatch(between) else between
-        at = max(at, one["end_idx"])
-    return one_line(_SPACE_BEFORE.sub("", _EMPTY.sub("", told + text[at:])))
+    text, plain_text, at = str(cited["text"]), "", 0
+    for citation in cited["citations"]:
+        between = text[at : max(at, citation["start_idx"])]
+        plain_text += "" if at and _JOINS.fullmatch(between) else between
+        at = max(at, citation["end_idx"])
+    return one_line(_SPACE_BEFORE.sub("", _EMPTY.sub("", plain_text + text[at:])))

@@ -49,8 +49,8 @@ FOLDER = "classify"
 
 def render_instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> str:
     """Render the judge's instructions; `first_pass` is the wording for a judge that tags and has no tools."""
-    words = rubric.rubric_text.strip()
-    return prompts.render(f"{FOLDER}/system.md.j2", rubric=words, reads=not first_pass, first_pass=first_pass)
+    rubric_text = rubric.rubric_text.strip()
+    return prompts.render(f"{FOLDER}/system.md.j2", rubric=rubric_text, reads=not first_pass, first_pass=first_pass)
 
 
 def evidence_delimiter(case: Failure) -> Delimiter:
@@ -58,99 +58,104 @@ def evidence_delimiter(case: Failure) -> Delimiter:
     return Delimiter(case.evidence.digest, (canonical_json(case),))
 
 
-def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
-    absent = _listed(tuple(dict.fromkeys((*case.evidence.missing, *case.packed.left_out))))
+def render_question(prompts: Prompts, case: Failure, delimiter: Delimiter) -> str:
+    absent = _bullet_list(tuple(dict.fromkeys((*case.evidence.missing, *case.packed.left_out))))
     return prompts.render(
         f"{FOLDER}/case.md.j2",
-        tag=fence.tag,
-        failure=fence.block("the failure", _failure(case)),
-        excerpts=_excerpts(case, fence),
-        differences=_differences(case, fence),
-        missing=fence.block("not here", absent) if absent else "",
-        concluded=_precedents(case, fence, by_person=True),
-        history=_precedents(case, fence, by_person=False),
-        examples=fence.block("similar failures", _listed([_similar(one) for one in case.examples]))
+        tag=delimiter.tag,
+        failure=delimiter.block("the failure", _failure(case)),
+        excerpts=_excerpts(case, delimiter),
+        differences=_differences(case, delimiter),
+        missing=delimiter.block("not here", absent) if absent else "",
+        concluded=_precedents(case, delimiter, by_person=True),
+        history=_precedents(case, delimiter, by_person=False),
+        examples=delimiter.block("similar failures", _bullet_list([_similar(item) for item in case.examples]))
         if case.examples
         else "",
-        chosen=_chosen(case.similar),
+        chosen=_label_counts(case.similar),
         models=describe_across_models(case.across),
         agent_run=case.is_agent_run,
-        trials=fence.block("verdicts on other trials", _listed([_trial(one) for one in case.others]))
+        trials=delimiter.block("verdicts on other trials", _bullet_list([_trial(item) for item in case.others]))
         if case.others
         else "",
     )
 
 
 def _failure(case: Failure) -> str:
-    judged = case.evidence.eval
+    failed_eval = case.evidence.eval
     steps = ", ".join(f"{step.name} {step.status}" for step in case.evidence.steps)
     facts = {
-        "Eval": judged.path,
-        "Failed step": judged.failed_step
+        "Eval": failed_eval.path,
+        "Failed step": failed_eval.failed_step
         or ("none: grading never began" if case.evidence.never_graded else "not recorded"),
         "Steps": steps,
-        "Recorded reason": _beside_log(judged.reason or "none", case.evidence),
+        "Recorded reason": _without_log_lines(failed_eval.reason or "none", case.evidence),
         **{
-            f"Error of {one_line(step.name)}": _beside_log(step.error, case.evidence)
+            f"Error of {one_line(step.name)}": _without_log_lines(step.error, case.evidence)
             for step in case.evidence.steps
-            if step.status == "failed" and step.name != judged.failed_step and step.error and not is_stock(step.error)
+            if step.status == "failed"
+            and step.name != failed_eval.failed_step
+            and step.error
+            and not is_stock(step.error)
         },
         "Score": f"{case.scored}{', close to the threshold' if case.scored.close else ''}" if case.scored else "",
     }
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
 
 
-def _beside_log(reason: str, evidence: Evidence) -> str:
+def _without_log_lines(reason: str, evidence: Evidence) -> str:
     """Return only the first line of a recorded reason whose other lines are all in a log."""
-    first, *others = [line.strip() for line in reason.split("\n") if line.strip()] or [""]
-    logs = {line.strip() for log in evidence.of("log") for line in log.lines} if others else set()
-    if not others or not logs.issuperset(others):
+    first_line, *other_lines = [line.strip() for line in reason.split("\n") if line.strip()] or [""]
+    logs = {line.strip() for log in evidence.of("log") for line in log.lines} if other_lines else set()
+    if not other_lines or not logs.issuperset(other_lines):
         return reason
-    return f"{first} … ({len(others)} more lines, as in the log)"
+    return f"{first_line} … ({len(other_lines)} more lines, as in the log)"
 
 
-def _excerpts(case: Failure, fence: Delimiter) -> list[str]:
+def _excerpts(case: Failure, delimiter: Delimiter) -> list[str]:
     """Render one block for each document, with `…` where lines are left out between its excerpts."""
     by_document: dict[tuple[str, str], list[Excerpt]] = {}
     for excerpt in case.packed.excerpts:
         by_document.setdefault((excerpt.role, excerpt.path), []).append(excerpt)
     return [
-        fence.block(f"{role} {quote_json(path)}", "\n".join(_numbered(sorted(those, key=lambda one: one.first))))
-        for (role, path), those in by_document.items()
+        delimiter.block(f"{role} {quote_json(path)}", "\n".join(_numbered(sorted(group, key=lambda item: item.first))))
+        for (role, path), group in by_document.items()
     ]
 
 
-def _numbered(those: Sequence[Excerpt]) -> Iterator[str]:
+def _numbered(excerpts: Sequence[Excerpt]) -> Iterator[str]:
     following = None
-    for excerpt in those:
+    for excerpt in excerpts:
         if following is not None and excerpt.first > following:
             yield "…"
         yield number_whole_lines(excerpt.first, excerpt.text)
         following = excerpt.first + excerpt.text.count("\n") + 1
 
 
-def _differences(case: Failure, fence: Delimiter) -> str:
+def _differences(case: Failure, delimiter: Delimiter) -> str:
     if not case.packed.differences:
         return ""
     lines = (one_line(line) for line in case.packed.differences.split("\n"))
-    return fence.block("differences", "\n".join(lines))
+    return delimiter.block("differences", "\n".join(lines))
 
 
-def _precedents(case: Failure, fence: Delimiter, *, by_person: bool) -> str:
+def _precedents(case: Failure, delimiter: Delimiter, *, by_person: bool) -> str:
     disputed = describe_disagreement(case.precedents) if by_person else ""
-    told = [disputed] if disputed else []
-    told += [
+    lines = [disputed] if disputed else []
+    lines += [
         _precedent_line(precedent)
         for precedent in select_precedents(case.precedents)
         if precedent.by_person == by_person
     ]
-    return fence.block("earlier reports", _listed(told)) if told else ""
+    return delimiter.block("earlier reports", _bullet_list(lines)) if lines else ""
 
 
-def _chosen(similar: Sequence[LabelCount]) -> str:
+def _label_counts(similar: Sequence[LabelCount]) -> str:
     """Return `OVERLY_STRICT 3 times, MODEL_FAULT once`; empty without labels of similar failures."""
     times = {1: "once", 2: "twice"}
-    return ", ".join(f"{one.label} {times.get(one.count, f'{one.count} times')}" for one in similar)
+    return ", ".join(
+        f"{label_count.label} {times.get(label_count.count, f'{label_count.count} times')}" for label_count in similar
+    )
 
 
 def _doubt_disputed(outcome: Verdict | Unclassified, case: Failure) -> Verdict | Unclassified:
@@ -159,7 +164,7 @@ def _doubt_disputed(outcome: Verdict | Unclassified, case: Failure) -> Verdict |
     return outcome.doubted(disputed) if disputed and isinstance(outcome, Verdict) else outcome
 
 
-def _shown(case: Failure) -> list[object]:
+def _question_content(case: Failure) -> list[object]:
     """Return everything about a failure that its question shows."""
     return [
         case.evidence.digest,
@@ -204,8 +209,10 @@ def _similar(example: LabelledExample) -> str:
     return _facts(facts)
 
 
-def _trial(one: TrialVerdict) -> str:
-    return _facts({"": f"trial {one.trial}", "label": one.classification, "cause": one.cause, "why": one.why})
+def _trial(verdict: TrialVerdict) -> str:
+    return _facts(
+        {"": f"trial {verdict.trial}", "label": verdict.classification, "cause": verdict.cause, "why": verdict.why}
+    )
 
 
 def _facts(facts: Mapping[str, str | None]) -> str:
@@ -217,7 +224,7 @@ def _value(text: str) -> str:
     return json.dumps(text, ensure_ascii=False) if ";" in text or text.startswith('"') else text
 
 
-def _listed(lines: tuple[str, ...] | list[str]) -> str:
+def _bullet_list(lines: tuple[str, ...] | list[str]) -> str:
     return "\n".join(f"- {one_line(line)}" for line in lines)
 
 
@@ -261,8 +268,8 @@ class Investigation:
         self._toolbox = toolbox
         self._bounds = bounds
         self._nudges = 0
-        self._broken = 0
-        self._doubted = False
+        self._invalid_submissions = 0
+        self._has_sent_doubts = False
 
     async def run(self) -> Verdict | Unclassified:
         """Run the conversation. Raises `EvalscribeError` only for what affects all failures."""
@@ -314,26 +321,26 @@ class Investigation:
     def _submit(self, call: ToolCall) -> Verdict | Unclassified | ToolResult:
         submission = parse_submission(call.input, VerdictSubmission, self._labels)
         if isinstance(submission, list):
-            self._broken += 1
-            if self._turns.last or self._broken >= self._bounds.submissions:
+            self._invalid_submissions += 1
+            if self._turns.last or self._invalid_submissions >= self._bounds.submissions:
                 return self._useless(f"the verdict stayed invalid: {'; '.join(submission)[:200]}")
-            return _sent_back(call, submission)
+            return _correction_request(call, submission)
         citations = verify_quotations(submission, self._evidence)
-        questions = [] if self._doubted or self._turns.last else list_doubts(submission, citations)
+        questions = [] if self._has_sent_doubts or self._turns.last else list_doubts(submission, citations)
         if questions:
-            self._doubted = True
-            return _sent_back(call, questions)
+            self._has_sent_doubts = True
+            return _correction_request(call, questions)
         return to_verdict(submission, citations, self._judge, self._turns.usage)
 
-    def _nudge(self, words: str, given_up: str) -> Unclassified | None:
+    def _nudge(self, reminder: str, reason: str) -> Unclassified | None:
         self._nudges += 1
         if self._nudges > self._bounds.nudges:
-            return self._useless(given_up)
-        self._messages.append(Message(role="user", text=words))
+            return self._useless(reason)
+        self._messages.append(Message(role="user", text=reminder))
         return None
 
 
-def _sent_back(call: ToolCall, problems: list[str]) -> ToolResult:
+def _correction_request(call: ToolCall, problems: list[str]) -> ToolResult:
     return ToolResult(call_id=call.id, text="Correct this and submit again:\n" + "\n".join(problems), is_error=True)
 
 
@@ -386,7 +393,7 @@ class ModelJudge:
                 self._tools[case.is_agent_run],
                 self._model.id,
                 self._effort,
-                *_shown(case),
+                *_question_content(case),
             ]
         )
 
@@ -395,23 +402,23 @@ class ModelJudge:
 
         If the question shows all of the evidence, one turn fewer is likely, and no turn calls a reading tool.
         """
-        shown = estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
+        question_tokens = estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         turns, reading = LIKELY_TURNS, LIKELY_READING
         if set(case.packed.left_out) <= set(case.evidence.missing):
-            turns, reading = LIKELY_TURNS - 1, min(LIKELY_READING, shown)
-        first = self._first_tokens[case.is_agent_run] + shown
-        return estimate_conversation(first, self._cost, turns=turns, reading=reading, answer=LIKELY_TURN)
+            turns, reading = LIKELY_TURNS - 1, min(LIKELY_READING, question_tokens)
+        first_turn_tokens = self._fixed_tokens[case.is_agent_run] + question_tokens
+        return estimate_conversation(first_turn_tokens, self._cost, turns=turns, reading=reading, answer=LIKELY_TURN)
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
-        fence = evidence_delimiter(case)
+        delimiter = evidence_delimiter(case)
         opening = Request(
             system=self._system,
-            messages=(Message(role="user", text=render_question(self._prompts, case, fence)),),
+            messages=(Message(role="user", text=render_question(self._prompts, case, delimiter)),),
             tools=self._tools[case.is_agent_run],
             max_tokens=self._bounds.answer_tokens,
             effort=self._effort,
         )
-        toolbox = EvidenceTools(case.evidence, fence)
+        toolbox = EvidenceTools(case.evidence, delimiter)
         investigation = Investigation(
             self._model, opening, case.evidence, toolbox, self._bounds, judge=self.id, labels=self._labels
         )
@@ -427,7 +434,7 @@ class ModelJudge:
         return render_instructions(self._prompts, self.rubric)
 
     @cached_property
-    def _first_tokens(self) -> dict[bool, int]:
+    def _fixed_tokens(self) -> dict[bool, int]:
         """Tokens of the system prompt and tools, by whether the failure is an agent run."""
         system = estimate_tokens(self._system)
         return {agent_run: system + estimate_tokens(canonical_json(tools)) for agent_run, tools in self._tools.items()}
@@ -477,17 +484,17 @@ class FirstPass:
 
     def key(self, case: Failure) -> str:
         """Return the content id of instructions, tool, model, evidence and the context shown."""
-        asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tools[case.is_agent_run]]
-        asked.append(self._model.id)
-        return content_id(["first pass", FIRST_PASS_VERSION, asked, *_shown(case)])
+        question = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tools[case.is_agent_run]]
+        question.append(self._model.id)
+        return content_id(["first pass", FIRST_PASS_VERSION, question, *_question_content(case)])
 
     def estimate(self, case: Failure) -> Estimate:
         """Estimate one call. After the first call, its instructions are read from the provider's cache."""
         shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tools[case.is_agent_run]))
-        read = shared + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
-        usage = Usage(calls=1, input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
+        input_tokens = shared + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
+        usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
         cost = self._cost(usage) if self._cost else None
-        return Estimate(input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cost_usd=cost)
+        return Estimate(input_tokens=input_tokens, output_tokens=LIKELY_FIRST_ANSWER, cost_usd=cost)
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
         request = self._request(case)
@@ -498,21 +505,21 @@ class FirstPass:
             return Unclassified(reason=error.reason, judge=self.id, cause=error.cause, usage=error.usage)
         except TimeoutError:
             return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id, cause="service")
-        found = _doubt_disputed(self._taken(reply, case), case)
-        if isinstance(found, Unclassified) and not found.final:
+        outcome = _doubt_disputed(self._reply_verdict(reply, case), case)
+        if isinstance(outcome, Unclassified) and not outcome.final:
             self._model.forget(request)
-        return found
+        return outcome
 
     def _request(self, case: Failure) -> Request:
-        asked = Message(role="user", text=render_question(self._prompts, case, evidence_delimiter(case)))
+        message = Message(role="user", text=render_question(self._prompts, case, evidence_delimiter(case)))
         return Request(
             system=self._system,
-            messages=(asked,),
+            messages=(message,),
             tools=(self._tools[case.is_agent_run],),
             max_tokens=LONGEST_FIRST_ANSWER,
         )
 
-    def _taken(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
+    def _reply_verdict(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
         """Convert the single answer to a verdict. After an invalid answer, the next stage judges."""
         if reply.stop in GAVE_UP:
             final = reply.stop != "max_tokens"
@@ -524,15 +531,15 @@ class FirstPass:
         if isinstance(submission, list):
             return Unclassified(reason="; ".join(submission)[:200], judge=self.id, usage=reply.usage)
         citations = verify_quotations(submission, case.evidence)
-        held = sum(citation.status != "unverified" for citation in citations)
-        proven = held == len(citations) and held >= max(1, self._rubric.min_citations)
-        found = to_verdict(submission, citations, self.id, reply.usage)
+        verified = sum(citation.status != "unverified" for citation in citations)
+        proven = verified == len(citations) and verified >= max(1, self._rubric.min_citations)
+        verdict = to_verdict(submission, citations, self.id, reply.usage)
         tags = tuple(tag.name for tag in self._tags if tag.name in submission.tags)
-        unsure = {"uncertain": True, "confidence": min(found.confidence, UNCERTAIN_CONFIDENCE)}
-        return found.model_copy(update={"tags": tags} | ({} if submission.sure and proven else unsure))
+        unsure = {"uncertain": True, "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE)}
+        return verdict.model_copy(update={"tags": tags} | ({} if submission.sure and proven else unsure))
 
     @cached_property
     def _system(self) -> str:
         """System prompt, which is the same for all failures, so that the provider can cache it."""
-        words = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
-        return render_instructions(self._prompts, self._rubric, first_pass=words)
+        instructions = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
+        return render_instructions(self._prompts, self._rubric, first_pass=instructions)

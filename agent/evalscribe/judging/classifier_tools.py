@@ -123,16 +123,16 @@ def verify_quotations(submission: VerdictSubmission, evidence: Evidence) -> tupl
 
 def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) -> list[str]:
     """List problems about which the model is asked once; the verdict counts even if they remain."""
-    found = [
+    doubts = [
         f"citations.{n}: {citation.role} {citation.path!r} holds no such whole lines; quote what read_lines shows"
         for n, citation in enumerate(citations)
         if citation.status == "unverified"
     ]
     if len(submission.why) > LONGEST_WHY:
-        found.append(f"why: {len(submission.why)} characters, at most {LONGEST_WHY} are wanted")
+        doubts.append(f"why: {len(submission.why)} characters, at most {LONGEST_WHY} are wanted")
     if submission.classification == "MODEL_FAULT" and submission.cause_kind != "model":
-        found.append(f"cause_kind: {submission.cause_kind} contradicts MODEL_FAULT, whose kind is model")
-    return found
+        doubts.append(f"cause_kind: {submission.cause_kind} contradicts MODEL_FAULT, whose kind is model")
+    return doubts
 
 
 def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], judge: str, usage: Usage) -> Verdict:
@@ -146,9 +146,9 @@ def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], j
         cause_kind="model" if fault else submission.cause_kind,
         confidence=confidence,
         uncertain=confidence <= UNCERTAIN_CONFIDENCE,
-        error=_cut(submission.error, LONGEST_ERROR),
-        why=_cut(submission.why, LONGEST_WHY),
-        reasoning=_cut(submission.reasoning, LONGEST_REASONING),
+        error=_shorten(submission.error, LONGEST_ERROR),
+        why=_shorten(submission.why, LONGEST_WHY),
+        reasoning=_shorten(submission.reasoning, LONGEST_REASONING),
         citations=citations,
         judge=judge,
         fix=submission.fix or None,
@@ -159,7 +159,7 @@ def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], j
     )
 
 
-def _cut(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     """Shorten a text to at most `longest` characters, at a word boundary if possible."""
     if len(text) <= longest:
         return text
@@ -239,9 +239,9 @@ def submit_tool(
 class EvidenceTools:
     """Tools for reading one failure's evidence. Answers are delimited data."""
 
-    def __init__(self, evidence: Evidence, fence: Delimiter) -> None:
+    def __init__(self, evidence: Evidence, delimiter: Delimiter) -> None:
         self._evidence = evidence
-        self._fence = fence
+        self._delimiter = delimiter
 
     def answer(self, call: ToolCall) -> ToolResult:
         """Answer a call. Never raises: the result describes any problem with the call."""
@@ -249,7 +249,7 @@ class EvidenceTools:
             about, lines = self._run(call.name, call.input)
         except ToolCallRefused as refused:
             return ToolResult(call_id=call.id, text=str(refused), is_error=True)
-        return ToolResult(call_id=call.id, text=self._fence.block(about, limit_lines(lines)))
+        return ToolResult(call_id=call.id, text=self._delimiter.block(about, limit_lines(lines)))
 
     def _run(self, name: str, fields: dict[str, Any]) -> tuple[str, Iterable[str]]:
         if name not in TOOL_FIELDS:
@@ -257,16 +257,16 @@ class EvidenceTools:
                 f"There is no tool {quote_json(name)}; there are {', '.join(TOOL_FIELDS)} and {SUBMIT}."
             )
         try:
-            asked = TOOL_FIELDS[name].model_validate(fields)
+            arguments = TOOL_FIELDS[name].model_validate(fields)
         except ValidationError as error:
             raise ToolCallRefused(describe_misuse(error)) from None
-        match asked:
+        match arguments:
             case ReadLines():
-                return self._read(asked)
+                return self._read(arguments)
             case SearchLines():
-                return self._search(asked)
+                return self._search(arguments)
             case CompareFiles():
-                return self._diff(asked)
+                return self._diff(arguments)
         return "documents", self._list()
 
     def _list(self) -> Iterator[str]:
@@ -276,34 +276,35 @@ class EvidenceTools:
         if len(documents) > MOST_DOCUMENTS:
             yield f"and {len(documents) - MOST_DOCUMENTS} more"
 
-    def _read(self, asked: ReadLines) -> tuple[str, Iterable[str]]:
-        document = self._document(asked.role, asked.path)
+    def _read(self, arguments: ReadLines) -> tuple[str, Iterable[str]]:
+        document = self._document(arguments.role, arguments.path)
         total = document.line_count
         about = f"{document.role} {quote_json(document.path)}"
-        if asked.last < asked.first:
+        if arguments.last < arguments.first:
             raise ToolCallRefused(f"`last` comes before `first`. The document has {total} lines.")
-        if asked.first > total:
-            return about, [f"[no line {asked.first}: the document has only {total} lines]"]
-        last = min(asked.last, total, asked.first + MOST_LINES - 1)
+        if arguments.first > total:
+            return about, [f"[no line {arguments.first}: the document has only {total} lines]"]
+        last = min(arguments.last, total, arguments.first + MOST_LINES - 1)
         lines = [
-            number_lines(number, document.lines[number - 1], LONGEST_READ) for number in range(asked.first, last + 1)
+            number_lines(number, document.lines[number - 1], LONGEST_READ)
+            for number in range(arguments.first, last + 1)
         ]
-        if asked.last > total:
+        if arguments.last > total:
             lines.append(f"[the document ends here: it has {total} lines]")
-        return f"{about} lines {asked.first} to {last} of {total}", lines
+        return f"{about} lines {arguments.first} to {last} of {total}", lines
 
-    def _search(self, asked: SearchLines) -> tuple[str, Iterable[str]]:
-        role = None if asked.role == "any" else asked.role
+    def _search(self, arguments: SearchLines) -> tuple[str, Iterable[str]]:
+        role = None if arguments.role == "any" else arguments.role
         documents = (d for d in self._evidence.documents if role in (None, d.role))
-        hits = list(islice(_hits(documents, asked.text.casefold()), MOST_HITS + 1))
-        more = ["and more"] if len(hits) > MOST_HITS else []
-        return "search", [*hits[:MOST_HITS], *more] or ["no line holds that"]
+        hits = list(islice(_hits(documents, arguments.text.casefold()), MOST_HITS + 1))
+        note = ["and more"] if len(hits) > MOST_HITS else []
+        return "search", [*hits[:MOST_HITS], *note] or ["no line holds that"]
 
-    def _diff(self, asked: CompareFiles) -> tuple[str, Iterable[str]]:
-        pair = next((p for p in self._pairs if asked.path in _paths(p)), None)
+    def _diff(self, arguments: CompareFiles) -> tuple[str, Iterable[str]]:
+        pair = next((p for p in self._pairs if arguments.path in _paths(p)), None)
         if pair is None:
             raise ToolCallRefused(
-                f"No output or reference has the path {quote_json(asked.path[:200])}; see list_documents."
+                f"No output or reference has the path {quote_json(arguments.path[:200])}; see list_documents."
             )
         if pair.output is None or pair.expected is None:
             raise ToolCallRefused("The other side has no file like it.")
@@ -311,8 +312,8 @@ class EvidenceTools:
             f"output {quote_json(pair.output.path)} (+) against reference {quote_json(pair.expected.path)} (-), "
             "equal lines as reference=output"
         )
-        found = [line for n, hunk in enumerate(diff_hunks(pair)) for line in (*(["…"] if n else []), *hunk.lines)]
-        return about, (one_line(line) for line in found or ["no difference"])
+        lines = [line for n, hunk in enumerate(diff_hunks(pair)) for line in (*(["…"] if n else []), *hunk.lines)]
+        return about, (one_line(line) for line in lines or ["no difference"])
 
     @cached_property
     def _pairs(self) -> tuple[DocumentPair, ...]:

@@ -98,7 +98,7 @@ class LoadedRubricJudge:
         return self._judge.estimate(loaded.subject)
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
-        return _one(await self._judge.judge(loaded.subject), self.rubric, loaded)
+        return _single_output(await self._judge.judge(loaded.subject), self.rubric, loaded)
 
 
 class LoadedCascade:
@@ -115,8 +115,8 @@ class LoadedCascade:
         return sum(self._cascade.estimates(loaded.subject).values(), Estimate())
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
-        found = await self._cascade.judge(loaded.subject)
-        return JudgeOutput(**{name: getattr(found, name) for name in JudgeOutput.model_fields})
+        result = await self._cascade.judge(loaded.subject)
+        return JudgeOutput(**{name: getattr(result, name) for name in JudgeOutput.model_fields})
 
 
 class LoadedRulesJudge:
@@ -136,7 +136,7 @@ class LoadedRulesJudge:
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
         if loaded.evidence is None:
             failure = not_judged(loaded.subject.id, self.rubric, self._rules.id, NO_FAILURE)
-            return _one(failure, self.rubric, loaded, "rules")
+            return _single_output(failure, self.rubric, loaded, "rules")
         output = _output(self._rules.decide(case_of(loaded.evidence)), self.rubric)
         if problems := validate_answer(output, self.rubric.output_schema):
             raise UsageError(
@@ -147,7 +147,7 @@ class LoadedRulesJudge:
         result = self._result(loaded.subject, output)
         if self._results is not None:
             self._results.put_result(result.id, result)
-        return _one(result, self.rubric, loaded, "rules")
+        return _single_output(result, self.rubric, loaded, "rules")
 
     def _result(self, subject: Subject, output: dict[str, Any]) -> JudgeResult:
         citations = count_citations(output, self.rubric.output_schema, subject)
@@ -162,7 +162,7 @@ class LoadedRulesJudge:
         )
 
 
-def _one(result: JudgeResult, rubric: Rubric, loaded: LoadedSubject, stage: Stage = "judge") -> JudgeOutput:
+def _single_output(result: JudgeResult, rubric: Rubric, loaded: LoadedSubject, stage: Stage = "judge") -> JudgeOutput:
     return JudgeOutput(results=(result,), rubrics=(rubric,), stage=stage, subject=loaded.subject, usage=result.usage)
 
 
@@ -189,10 +189,10 @@ def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
     """Return those fields of a verdict that the rubric's schema has; the citations are appended to `reasoning`."""
     cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
     fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
-    told = {name: getattr(verdict, name) for name in fields}
-    told |= {"reasoning": verdict.reasoning + cited, "fix": verdict.fix or ""}
-    told |= {name: at for name in ("message", "first_mistake") if (at := getattr(verdict, name)) is not None}
-    return {name: value for name, value in told.items() if name in rubric.output_schema["properties"]}
+    values = {name: getattr(verdict, name) for name in fields}
+    values |= {"reasoning": verdict.reasoning + cited, "fix": verdict.fix or ""}
+    values |= {name: at for name in ("message", "first_mistake") if (at := getattr(verdict, name)) is not None}
+    return {name: value for name, value in values.items() if name in rubric.output_schema["properties"]}
 
 
 def _mark(citation: Citation) -> str:

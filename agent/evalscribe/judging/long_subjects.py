@@ -51,13 +51,13 @@ def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
 def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = None) -> Iterator[tuple[T, ...]]:
     """Gather values in order into parts of at most `room` tokens and `most` values; a larger value is a part alone."""
     part: list[T] = []
-    left = room
+    remaining = room
     for value, size in sized:
-        if part and (size > left or len(part) == most):
+        if part and (size > remaining or len(part) == most):
             yield tuple(part)
-            part, left = [], room
+            part, remaining = [], room
         part.append(value)
-        left -= size
+        remaining -= size
     if part:
         yield tuple(part)
 
@@ -67,8 +67,8 @@ def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
     item = items[span.item]
     if (span.start, span.end) == (0, len(item.text)):
         return item
-    cut = f"characters {span.start + 1} to {span.end} of {len(item.text)}"
-    about = f"{item.about}, {cut}" if item.about else cut
+    extent = f"characters {span.start + 1} to {span.end} of {len(item.text)}"
+    about = f"{item.about}, {extent}" if item.about else extent
     text = item.text[span.start : span.end]
     text = text.removesuffix("\n") if span.end < len(item.text) else text
     return item.model_copy(update={"text": text, "first": span.first, "about": about, "labels": _labels(item, span)})
@@ -76,22 +76,22 @@ def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
 
 def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
     """Return the labels of the parts of an item in a span, from the part in which the span starts."""
-    before = [label for at, label in item.labels if at < span.start]
-    within = [(at - span.start, label) for at, label in item.labels if span.start <= at < span.end]
-    goes_on = before and not (within and within[0][0] == 0)
-    return ((0, before[-1]), *within) if goes_on else tuple(within)
+    earlier_labels = [label for at, label in item.labels if at < span.start]
+    inner_labels = [(at - span.start, label) for at, label in item.labels if span.start <= at < span.end]
+    continues = earlier_labels and not (inner_labels and inner_labels[0][0] == 0)
+    return ((0, earlier_labels[-1]), *inner_labels) if continues else tuple(inner_labels)
 
 
 def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, int]]:
     """Split the items into spans that each fit in a part; yield each span with its tokens."""
     for index, item in enumerate(items):
         head = min(DELIMITERS + estimate_tokens(item.about), room // 2)
-        start, first, more = 0, item.first, True
-        while more:
+        start, first, unfinished = 0, item.first, True
+        while unfinished:
             end = _end(item, start, room - head)
             yield ItemSpan(index, start, end, first), head + _weight(item.text[start:end], item.numbered)
             first += item.text.count("\n", start, end)
-            start, more = end, end < len(item.text)
+            start, unfinished = end, end < len(item.text)
 
 
 def _end(item: SubjectItem, start: int, room: int) -> int:
@@ -159,17 +159,21 @@ def check_observations(texts: Iterable[str], subject: Subject) -> tuple[str, ...
 def _check_observation(text: str, subject: Subject) -> str:
     text = text.removeprefix(UNVERIFIED)
     citations = resolve_citations(text, subject).citations
-    held = [citation for citation in citations if citation.status != "unverified"]
-    for start, end in reversed(_wrong(citations, held)):
+    verified = [citation for citation in citations if citation.status != "unverified"]
+    for start, end in reversed(_unverified_spans(citations, verified)):
         text = text[:start] + NOT_THERE + text[end:]
-    return text if held else UNVERIFIED + text
+    return text if verified else UNVERIFIED + text
 
 
-def _wrong(citations: Iterable[ResolvedCitation], held: Sequence[ResolvedCitation]) -> list[tuple[int, int]]:
+def _unverified_spans(
+    citations: Iterable[ResolvedCitation], verified: Sequence[ResolvedCitation]
+) -> list[tuple[int, int]]:
     """Return the spans of the unverified citations that do not share their brackets with a verified citation."""
-    spans = {(one.start_idx, one.end_idx) for one in citations if one.status == "unverified"}
-    apart = [(a, b) for a, b in spans if not any(one.start_idx < b and a < one.end_idx for one in held)]
-    return sorted(apart)
+    spans = {(citation.start_idx, citation.end_idx) for citation in citations if citation.status == "unverified"}
+    separate = [
+        (a, b) for a, b in spans if not any(citation.start_idx < b and a < citation.end_idx for citation in verified)
+    ]
+    return sorted(separate)
 
 
 OBSERVE_TEMPLATE = "judging/observe.md.j2"
@@ -216,8 +220,8 @@ class PartReader:
     @property
     def gaps(self) -> tuple[str, ...]:
         unread = (
-            f"part {number} of {self.parts} ({held}) could not be read: {reason}"
-            for number, held, reason in sorted(self._unread)
+            f"part {number} of {self.parts} ({marks}) could not be read: {reason}"
+            for number, marks, reason in sorted(self._unread)
         )
         return (*unread, *self.lost)
 
@@ -226,20 +230,20 @@ class PartReader:
 
         Raises `CallFailed` if no part could be read.
         """
-        found: dict[int, tuple[str, ...] | None] = {}
+        observations: dict[int, tuple[str, ...] | None] = {}
         items, room = self._subject.items, self.room
 
-        async def read(numbered: tuple[int, Part]) -> None:
+        async def read_part(numbered: tuple[int, Part]) -> None:
             number, part = numbered
-            found[number] = await self._observe(tuple(cut_item(items, span) for span in part), number, room)
+            observations[number] = await self._observe(tuple(cut_item(items, span) for span in part), number, room)
 
-        await run_concurrently(enumerate(split_items(items, room), 1), read, CONCURRENT_PARTS)
-        self.parts = len(found)
-        if not any(texts is not None for texts in found.values()):
+        await run_concurrently(enumerate(split_items(items, room), 1), read_part, CONCURRENT_PARTS)
+        self.parts = len(observations)
+        if not any(texts is not None for texts in observations.values()):
             reasons = Counter(reason for _, _, reason in self._unread)
             reason = reasons.most_common(1)[0][0] if reasons else "the subject is empty"
             raise CallFailed(f"none of {self.parts} parts could be read: {reason}", self.usage)
-        return tuple(text for number in sorted(found) for text in found[number] or ())
+        return tuple(text for number in sorted(observations) for text in observations[number] or ())
 
     async def ask(self, question: str, room: int) -> tuple[str, ...]:
         """Ask for observations in at most `room` tokens, and return them checked.
@@ -254,22 +258,22 @@ class PartReader:
         self.usage += usage
         return check_observations(texts, self._subject)
 
-    def shown(self, items: Sequence[SubjectItem]) -> str:
+    def render_items(self, items: Sequence[SubjectItem]) -> str:
         """Return items as delimited data, as a judge sees them."""
         return Subject.of(self._subject.id, items).text()
 
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
         """Return the observations of some items; None if no item could be read."""
         if room > self.room:
-            return await self._smaller(items, number, self.room)
+            return await self._observe_smaller_parts(items, number, self.room)
         if self._hopeless:
-            self._unread.append((number, _held(items), TOO_LONG))
+            self._unread.append((number, _mark_range(items), TOO_LONG))
             return None
         question = self.prompts.render(
             OBSERVE_TEMPLATE,
             number=number,
             rubric=self.rubric.rubric_text,
-            part=self.shown(items),
+            part=self.render_items(items),
             citation_help=self._subject.citation_help,
             most=MAX_OBSERVATIONS,
         )
@@ -278,30 +282,32 @@ class PartReader:
         except PartTooLong:
             self._too_long = True
             if room > 2 * LEAST:
-                return await self._smaller(items, number, room // 2)
+                return await self._observe_smaller_parts(items, number, room // 2)
             self._hopeless = not self._read
-            self._unread.append((number, _held(items), TOO_LONG))
+            self._unread.append((number, _mark_range(items), TOO_LONG))
         except CallFailed as error:
-            self._unread.append((number, _held(items), error.reason))
+            self._unread.append((number, _mark_range(items), error.reason))
         else:
             self._read = True
             self.room = min(self.room, room) if self._too_long else self.room
             return texts
         return None
 
-    async def _smaller(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
-        found = [
+    async def _observe_smaller_parts(
+        self, items: tuple[SubjectItem, ...], number: int, room: int
+    ) -> tuple[str, ...] | None:
+        results = [
             await self._observe(tuple(cut_item(items, span) for span in part), number, room)
             for part in split_items(items, room)
         ]
-        read = [texts for texts in found if texts is not None]
-        return tuple(text for texts in read for text in texts) if read else None
+        successes = [texts for texts in results if texts is not None]
+        return tuple(text for texts in successes for text in texts) if successes else None
 
     def _part_room(self) -> int:
-        around = (
+        overhead = (
             estimate_tokens(self.rubric.rubric_text) + estimate_tokens(self._subject.citation_help) + QUESTION_TOKENS
         )
-        room = int(MARGIN * (self._window - self.answer_tokens - around))
+        room = int(MARGIN * (self._window - self.answer_tokens - overhead))
         if room < LEAST:
             raise CallFailed(f"the rubric leaves no room in a window of {self._window} tokens", free=True)
         return min(room, LONGEST_PART)
@@ -313,7 +319,7 @@ def observation_item(mark: str, texts: Iterable[str], about: str = "") -> Subjec
     return SubjectItem(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
 
 
-def _held(items: Sequence[SubjectItem]) -> str:
+def _mark_range(items: Sequence[SubjectItem]) -> str:
     first, last = items[0].mark, items[-1].mark
     return first if first == last else f"{first} to {last}"
 
@@ -330,13 +336,13 @@ WORDS_PER_TOKEN = 0.5
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
     """Merge the observations into at most `room` tokens; the reader records omitted observations as a gap."""
     for _ in range(ROUNDS):
-        before = total_tokens(observed)
-        if before <= room:
+        tokens_before = total_tokens(observed)
+        if tokens_before <= room:
             return observed
         observed = await _round(reader, observed, room)
-        if total_tokens(observed) > PROGRESS * before:
+        if total_tokens(observed) > PROGRESS * tokens_before:
             break
-    return _what_fits(reader, observed, room)
+    return _drop_excess(reader, observed, room)
 
 
 def total_tokens(texts: Iterable[str]) -> int:
@@ -347,21 +353,21 @@ async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tupl
     """Merge neighbouring observations in batches, each so small that the merged text fits in one answer."""
     shrink = MARGIN * room / total_tokens(observed)
     longest = min(reader.room, int(MARGIN * reader.answer_tokens / shrink))
-    found: dict[int, tuple[str, ...]] = {}
+    merged: dict[int, tuple[str, ...]] = {}
 
     async def join(numbered: tuple[int, tuple[str, ...]]) -> None:
         number, batch = numbered
         words = max(1, int(total_tokens(batch) * shrink * WORDS_PER_TOKEN))
-        found[number] = await _joined(reader, batch, words)
+        merged[number] = await _merge_batch(reader, batch, words)
 
     await run_concurrently(enumerate(_batches(observed, longest)), join, CONCURRENT_PARTS)
-    return tuple(text for number in sorted(found) for text in found[number])
+    return tuple(text for number in sorted(merged) for text in merged[number])
 
 
-async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
+async def _merge_batch(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
     """Merge a batch of observations; return the batch unchanged if the model returns nothing or the call fails."""
-    shown = reader.shown((observation_item("observations", batch),))
-    question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=shown, words=words)
+    part = reader.render_items((observation_item("observations", batch),))
+    question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=part, words=words)
     try:
         return await reader.ask(question, reader.answer_tokens) or batch
     except (PartTooLong, CallFailed) as error:
@@ -370,31 +376,31 @@ async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tup
         return batch
 
 
-def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
+def _drop_excess(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
     """Return the observations that fit in `room` tokens; those with verified citations are preferred."""
-    kept: set[int] = set()
+    fitting_indexes: set[int] = set()
     for index in sorted(range(len(observed)), key=lambda index: observed[index].startswith(UNVERIFIED)):
         size = total_tokens((observed[index],))
         if size <= room:
-            kept.add(index)
+            fitting_indexes.add(index)
             room -= size
-    if len(kept) < len(observed):
-        lost = len(observed) - len(kept)
-        reader.lost.append(f"{lost} of {len(observed)} observations were left out for want of room")
-    return tuple(observed[index] for index in sorted(kept))
+    if len(fitting_indexes) < len(observed):
+        omitted_count = len(observed) - len(fitting_indexes)
+        reader.lost.append(f"{omitted_count} of {len(observed)} observations were left out for want of room")
+    return tuple(observed[index] for index in sorted(fitting_indexes))
 
 
 def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
     """Put neighbouring observations in batches of at most `room` tokens; a longer observation gets its own batch."""
     batch: list[str] = []
-    left = room
+    remaining = room
     for text in observed:
         size = total_tokens((text,))
-        if batch and size > left:
+        if batch and size > remaining:
             yield tuple(batch)
-            batch, left = [], room
+            batch, remaining = [], room
         batch.append(text)
-        left -= size
+        remaining -= size
     if batch:
         yield tuple(batch)
 
@@ -440,14 +446,14 @@ class SubjectReading:
         reader = self._reader
         if self._observed is None:
             self._observed = await reader.observe()
-        self._observed = kept = await merge_observations(
+        self._observed = observations = await merge_observations(
             reader, self._observed, max(0, room - AROUND - total_tokens(reader.gaps))
         )
-        items = [observation_item("observations", kept or (NOTHING,), HEADING.format(parts=reader.parts))]
+        items = [observation_item("observations", observations or (NOTHING,), HEADING.format(parts=reader.parts))]
         if reader.gaps:
             items.append(observation_item("gaps", reader.gaps))
-        shown = Subject.of(self._subject.id, items)
-        return CondensedSubject(subject=shown, usage=reader.usage, parts=reader.parts, gaps=reader.gaps)
+        subject = Subject.of(self._subject.id, items)
+        return CondensedSubject(subject=subject, usage=reader.usage, parts=reader.parts, gaps=reader.gaps)
 
     @property
     def usage(self) -> Usage:
@@ -455,7 +461,7 @@ class SubjectReading:
         return self._reader.usage
 
     @property
-    def told(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Metadata for results: how the subject was read."""
         return {"read_in_parts": self._reader.parts, "gaps": list(self._reader.gaps), "read_by": self._read_by}
 

@@ -73,15 +73,15 @@ def excerpts(document: Document, ranges: Iterable[Range], *, near: int = NEAR) -
 
 def merge_ranges(ranges: Iterable[Range], length: int, near: int = NEAR) -> list[Range]:
     """Clip the ranges to a document of `length` lines, sort them, and join ranges that are close."""
-    joined: list[Range] = []
+    merged: list[Range] = []
     for first, last in sorted((max(1, first), min(length, last)) for first, last in ranges):
         if last < first:
             continue
-        if joined and first <= joined[-1][1] + near + 1:
-            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        if merged and first <= merged[-1][1] + near + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
-            joined.append((first, last))
-    return joined
+            merged.append((first, last))
+    return merged
 
 
 def head_range(document: Document, budget: int) -> Range:
@@ -91,10 +91,10 @@ def head_range(document: Document, budget: int) -> Range:
 
 def fitting_lines(lines: Sequence[str], budget: int, longest: int = MAX_LINE) -> int:
     """Return how many of the first lines, clipped to `longest` characters, fit into `budget` tokens."""
-    spent = 0
+    tokens = 0
     for at, line in enumerate(lines):
-        spent += prompt_text.estimate_tokens(clip_line(line, longest)) + 1
-        if spent > budget:
+        tokens += prompt_text.estimate_tokens(clip_line(line, longest)) + 1
+        if tokens > budget:
             return at
     return len(lines)
 
@@ -127,36 +127,38 @@ class CodeDifferences(NamedTuple):
 
 
 def code_differences(
-    both: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int, *, building: bool = False
+    file_pairs: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int, *, building: bool = False
 ) -> CodeDifferences:
     """Render the differences between output and reference: files with errors first, then code, then manifests.
 
     Files that only one side has, and files that exceed the budget, are only named.
 
     Args:
-        both: Pairs of output and reference.
+        file_pairs: Pairs of output and reference.
         located: Errors, whose files come first.
         budget: Maximum tokens.
         building: Whether installation, type check or build failed: manifests are then shown whole. Otherwise, a
             manifest is shown with little context, and only if more than names and descriptions differ.
     """
     pointed = {place.path for error in located for place in error.places}
-    names = list(_named(both, budget // 10))
+    names = list(_file_lists(file_pairs, budget // 10))
     budget -= sum(prompt_text.estimate_tokens(line) + 1 for line in names)
-    printed: list[str] = []
+    sections: list[str] = []
     covered: dict[str, tuple[Range, ...]] = {}
     left_out: list[str] = []
-    for pair in sorted(both, key=lambda pair: _rank(pair, pointed)):
+    for pair in sorted(file_pairs, key=lambda pair: _rank(pair, pointed)):
         if pair.output is None or pair.expected is None or is_boilerplate(pair.output.path):
             continue
-        found = _hunks(pair, building)
-        texts, kept = _fitting(pair, found, budget)
+        hunks = _hunks(pair, building)
+        texts, shown_count = _fitting_hunks(pair, hunks, budget)
         budget -= sum(prompt_text.estimate_tokens(text) + 1 for text in texts)
-        printed += texts
-        covered[pair.output.path] = tuple(_lines(hunk) for hunk in found[:kept])
-        if kept < len(found):
-            left_out.append(f"{len(found) - kept} of {len(found)} differences in {printable_path(pair.output.path)}")
-    return CodeDifferences("\n".join([*printed, *names]), covered, (*left_out, *_boilerplate(both)))
+        sections += texts
+        covered[pair.output.path] = tuple(_lines(hunk) for hunk in hunks[:shown_count])
+        if shown_count < len(hunks):
+            left_out.append(
+                f"{len(hunks) - shown_count} of {len(hunks)} differences in {printable_path(pair.output.path)}"
+            )
+    return CodeDifferences("\n".join([*sections, *names]), covered, (*left_out, *_boilerplate(file_pairs)))
 
 
 def _hunks(pair: DocumentPair, building: bool) -> Sequence[DiffHunk]:
@@ -165,24 +167,27 @@ def _hunks(pair: DocumentPair, building: bool) -> Sequence[DiffHunk]:
         return diff_hunks(pair)
     if building:
         return diff_hunks(pair, context=MANIFEST_CONTEXT)
-    found = diff_hunks(pair, context=1)
-    changed = (line for hunk in found for change in hunk.changes for line in (*change.expected, *change.output))
-    return found if any(not _LABELS.fullmatch(line[:MAX_LINE]) for line in changed) else ()
+    hunks = diff_hunks(pair, context=1)
+    changed = (line for hunk in hunks for change in hunk.changes for line in (*change.expected, *change.output))
+    return hunks if any(not _LABELS.fullmatch(line[:MAX_LINE]) for line in changed) else ()
 
 
 def code_excerpts(
-    evidence: Evidence, both: Sequence[DocumentPair], located: Sequence[LocatedError], told: CodeDifferences
+    evidence: Evidence,
+    file_pairs: Sequence[DocumentPair],
+    located: Sequence[LocatedError],
+    differences: CodeDifferences,
 ) -> list[Excerpt]:
     """Return the lines around errors that the printed differences lack, and the files that only the output has."""
-    found: list[Excerpt] = []
+    selected: list[Excerpt] = []
     places = tuple(place for error in located for place in error.places)
-    alone = {id(p.output) for p in both if p.output and p.expected is None}
+    unpaired = {id(p.output) for p in file_pairs if p.output and p.expected is None}
     for document in evidence.of("output")[:MANY_FILES]:
-        ranges = list(_around(document, places, told.covered.get(document.path, ())))
-        if id(document) in alone and not is_boilerplate(document.path):
+        ranges = list(_error_ranges(document, places, differences.covered.get(document.path, ())))
+        if id(document) in unpaired and not is_boilerplate(document.path):
             ranges.append((1, fitting_lines(document.lines, FILE_BUDGET)))
-        found += excerpts(document, ranges)
-    return found
+        selected += excerpts(document, ranges)
+    return selected
 
 
 MOST_CONFIGURATIONS = 2
@@ -201,9 +206,9 @@ _DECIDES = re.compile(
 """Matches a line of such a file that decides what counts as an error."""
 
 
-def manifest_excerpts(both: Sequence[DocumentPair]) -> Iterator[Excerpt]:
+def manifest_excerpts(file_pairs: Sequence[DocumentPair]) -> Iterator[Excerpt]:
     """Yield the manifests that the differences do not show: equal ones once, and those that only one side has."""
-    for pair in both:
+    for pair in file_pairs:
         document = pair.output or pair.expected
         if document is None or not _is_manifest(document.path):
             continue
@@ -230,8 +235,10 @@ def configuration_excerpts(evidence: Evidence, located: Sequence[LocatedError]) 
 
     def distance(document: Document) -> tuple[bool, int]:
         folder = document.path.rpartition("/")[0]
-        holds = any(one == folder or one.startswith(f"{folder}/") or not folder for one in folders)
-        return not holds, -len(folder)
+        has_errors = any(
+            error_folder == folder or error_folder.startswith(f"{folder}/") or not folder for error_folder in folders
+        )
+        return not has_errors, -len(folder)
 
     for document in sorted(documents, key=distance)[:MOST_CONFIGURATIONS]:
         deciding = (
@@ -251,64 +258,66 @@ def _is_manifest(path: str) -> bool:
     return path.rpartition("/")[2].lower() in MANIFESTS
 
 
-def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tuple[list[str], int]:
+def _fitting_hunks(pair: DocumentPair, hunks: Sequence[DiffHunk], budget: int) -> tuple[list[str], int]:
     """Return the names of the two files and the hunks that fit, as texts, and the number of these hunks."""
-    if not found or pair.output is None or pair.expected is None:
+    if not hunks or pair.output is None or pair.expected is None:
         return [], 0
     expected, output = printable_path(pair.expected.path), printable_path(pair.output.path)
     texts = [f"=== {output}" if output == expected else f"--- {expected}\n+++ {output}"]
-    spent = prompt_text.estimate_tokens(texts[0]) + 1
-    for at, hunk in enumerate(found):
+    tokens = prompt_text.estimate_tokens(texts[0]) + 1
+    for at, hunk in enumerate(hunks):
         text = "\n".join(
-            [*(["…"] if at else []), *(clip_line(line) for line in _worth_printing(hunk, _is_manifest(output)))]
+            [*(["…"] if at else []), *(clip_line(line) for line in _printable_hunk_lines(hunk, _is_manifest(output)))]
         )
-        spent += prompt_text.estimate_tokens(text) + 1
-        if spent > budget:
+        tokens += prompt_text.estimate_tokens(text) + 1
+        if tokens > budget:
             return (texts if at else []), at
         texts.append(text)
-    return texts, len(found)
+    return texts, len(hunks)
 
 
-def _worth_printing(hunk: DiffHunk, manifest: bool) -> Iterator[str]:
+def _printable_hunk_lines(hunk: DiffHunk, manifest: bool) -> Iterator[str]:
     """Yield the lines of a hunk, without blank lines and repeated moved imports.
 
     For a manifest, omit lines that decide neither what is installed nor what is checked.
     """
-    gone = {text: (change.expected_first + n) for change in hunk.changes for n, text in enumerate(change.expected)}
-    come = {text: (change.output_first + n) for change in hunk.changes for n, text in enumerate(change.output)}
-    moved = {text for text in gone.keys() & come.keys() if text.startswith(IMPORTS)}
+    removed = {text: (change.expected_first + n) for change in hunk.changes for n, text in enumerate(change.expected)}
+    added = {text: (change.output_first + n) for change in hunk.changes for n, text in enumerate(change.output)}
+    moved = {text for text in removed.keys() & added.keys() if text.startswith(IMPORTS)}
     for line in hunk.lines:
         number, _, text = line.partition("| ")
         if text in moved and line[0] in "-+":
             if line[0] == "+":
-                yield f"{gone[text]}={number[1:]}| {text}"
+                yield f"{removed[text]}={number[1:]}| {text}"
         elif text.strip() and not (manifest and _LABELS.fullmatch(text[:MAX_LINE])):
             yield line
 
 
 def _lines(hunk: DiffHunk) -> Range:
     """Return the range of output lines that a hunk prints."""
-    printed = sum(not line.startswith("-") for line in hunk.lines)
-    return hunk.output_first, hunk.output_first + printed - 1
+    line_count = sum(not line.startswith("-") for line in hunk.lines)
+    return hunk.output_first, hunk.output_first + line_count - 1
 
 
-def _around(document: Document, places: Iterable[OutputLine], covered: Iterable[Range]) -> Iterator[Range]:
+def _error_ranges(document: Document, places: Iterable[OutputLine], covered: Iterable[Range]) -> Iterator[Range]:
     covered = tuple(covered)
     for place in places:
-        within = any(first <= place.line <= last for first, last in covered)
-        if place.path == document.path and not within:
+        is_covered = any(first <= place.line <= last for first, last in covered)
+        if place.path == document.path and not is_covered:
             yield place.line - AROUND, place.line + AROUND
 
 
-def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
+def _file_lists(file_pairs: Sequence[DocumentPair], budget: int) -> Iterator[str]:
     """Yield lists of the files that only one side has and of equal files, each list within the budget."""
-    lacking = [p.expected for p in both if p.output is None and p.expected and not is_boilerplate(p.expected.path)]
+    missing = [
+        p.expected for p in file_pairs if p.output is None and p.expected and not is_boilerplate(p.expected.path)
+    ]
     yield from _list(
-        "Only in the reference, not printed", [f"{printable_path(d.path)} ({_size(d)})" for d in lacking], budget
+        "Only in the reference, not printed", [f"{printable_path(d.path)} ({_size(d)})" for d in missing], budget
     )
-    added = [p.output for p in both if p.expected is None and p.output and not is_boilerplate(p.output.path)]
+    added = [p.output for p in file_pairs if p.expected is None and p.output and not is_boilerplate(p.output.path)]
     yield from _list("Only in the output", [f"{printable_path(d.path)} ({_size(d)})" for d in added], budget)
-    equal = [p.output for p in both if p.output and _equal(p)]
+    equal = [p.output for p in file_pairs if p.output and _equal(p)]
     yield from _list("Equal in both", [printable_path(d.path) for d in equal if not is_boilerplate(d.path)], budget)
 
 
@@ -327,20 +336,20 @@ def _written_lines(document: Document) -> Sequence[str]:
 def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
     """Yield one line with the names that fit and the number of other names; nothing if not even the title fits."""
     count = fitting_lines(names, budget - prompt_text.estimate_tokens(title) - 8)
-    more = f" and {len(names) - count} more" if count < len(names) else ""
+    remainder = f" and {len(names) - count} more" if count < len(names) else ""
     if names and budget > prompt_text.estimate_tokens(title) + 8:
-        yield f"{title}: {', '.join(names[:count])}{more}"
+        yield f"{title}: {', '.join(names[:count])}{remainder}"
 
 
 def _size(document: Document) -> str:
     return f"{len(document.lines)} lines"
 
 
-def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
+def _boilerplate(file_pairs: Sequence[DocumentPair]) -> Iterator[str]:
     """Yield one line that names the boilerplate files of output and reference; nothing if there are none."""
-    named = [document.path for pair in both if (document := pair.output or pair.expected)]
+    paths = [document.path for pair in file_pairs if (document := pair.output or pair.expected)]
     yield from _list(
-        "boilerplate", [printable_path(path) for path in named if is_boilerplate(path)], BOILERPLATE_BUDGET
+        "boilerplate", [printable_path(path) for path in paths if is_boilerplate(path)], BOILERPLATE_BUDGET
     )
 
 
@@ -355,12 +364,12 @@ _CLOSER = re.compile(r"\s*[)\]}]")
 def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
     """Return the source of the named tests, each once; if no test is found, the beginning of the grader."""
     graders = [document for document in evidence.of("grader") if not _is_prose(document)]
-    found: list[Excerpt] = []
+    selected: list[Excerpt] = []
     for grader in graders:
-        found += excerpts(grader, _blocks(grader, names))
-    if not found and graders:
-        found += excerpts(graders[0], [head_range(graders[0], UNNAMED_BUDGET)])
-    return found
+        selected += excerpts(grader, _blocks(grader, names))
+    if not selected and graders:
+        selected += excerpts(graders[0], [head_range(graders[0], UNNAMED_BUDGET)])
+    return selected
 
 
 def _is_prose(document: Document) -> bool:
@@ -370,24 +379,24 @@ def _is_prose(document: Document) -> bool:
 
 
 def _blocks(grader: Document, names: Sequence[str]) -> Iterator[Range]:
-    for name in islice(dict.fromkeys(_bare(name) for name in names), MOST_TESTS):
+    for name in islice(dict.fromkeys(_test_name(name) for name in names), MOST_TESTS):
         at = _line_of(grader.lines, name)
         if at is not None:
             yield _block(grader.lines, at)
 
 
-def _bare(name: str) -> str:
+def _test_name(name: str) -> str:
     """Return the name of a test without its suites and parameters."""
-    inner = re.split(r" > | › |::", name)[-1]
-    return re.sub(r"\[.*\]$", "", inner).strip()
+    test = re.split(r" > | › |::", name)[-1]
+    return re.sub(r"\[.*\]$", "", test).strip()
 
 
 def _line_of(lines: Sequence[str], name: str) -> int | None:
     """Return the index of the first line with the whole name of the test; None if no line has it."""
     if not name:
         return None
-    whole = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
-    return next((at for at, line in enumerate(lines) if name[:300] in line and whole.search(line[:2000])), None)
+    pattern = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
+    return next((at for at, line in enumerate(lines) if name[:300] in line and pattern.search(line[:2000])), None)
 
 
 def _block(lines: Sequence[str], at: int) -> Range:
@@ -428,14 +437,14 @@ def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
 
     Each other failed step adds its errors, or the end of its log.
     """
-    found = _step_excerpts(evidence, diagnosis, TAIL)
+    selected = _step_excerpts(evidence, diagnosis, TAIL)
     for step in evidence.steps:
         if step.status == "failed" and step.name != evidence.eval.failed_step:
-            other = evidence.eval.model_copy(update={"failed_step": step.name, "reason": step.error})
-            alone = evidence.model_copy(update={"eval": other})
-            own = _step_excerpts(alone, Diagnosis(errors=locate_all(alone)), TAIL_OF_OTHERS)
-            found += _unseen(own, found)
-    return found
+            step_eval = evidence.eval.model_copy(update={"failed_step": step.name, "reason": step.error})
+            step_evidence = evidence.model_copy(update={"eval": step_eval})
+            step_excerpts = _step_excerpts(step_evidence, Diagnosis(errors=locate_all(step_evidence)), TAIL_OF_OTHERS)
+            selected += _without_repeats(step_excerpts, selected)
+    return selected
 
 
 def _step_excerpts(evidence: Evidence, diagnosis: Diagnosis, tail: int) -> list[Excerpt]:
@@ -449,15 +458,15 @@ def _step_excerpts(evidence: Evidence, diagnosis: Diagnosis, tail: int) -> list[
         last = part.first + len(part.text.rstrip().split("\n")) - 1
         spans = [(max(part.first, last - tail + 1), last)]
     headings = {first for first, last in spans if _too_long(log.lines[first - 1 : last])}
-    ranges = [one for first, last in spans for one in _parts(log, first, last)]
-    found = []
+    ranges = [part_range for first, last in spans for part_range in _parts(log, first, last)]
+    selected = []
     for first, last in merge_ranges(ranges, len(log.lines), 0):
         lines = [
             clip_line(log.lines[number - 1], FIRST_LINE if number in headings else MAX_LINE)
             for number in range(first, last + 1)
         ]
-        found.append(Excerpt(role=log.role, path=log.path, first=first, text="\n".join(lines)))
-    return found
+        selected.append(Excerpt(role=log.role, path=log.path, first=first, text="\n".join(lines)))
+    return selected
 
 
 def _too_long(lines: Sequence[str]) -> bool:
@@ -477,9 +486,13 @@ def _parts(log: Document, first: int, last: int) -> Iterator[Range]:
     yield start, last
 
 
-def _unseen(own: Iterable[Excerpt], found: Sequence[Excerpt]) -> list[Excerpt]:
-    seen = {(one.path, number) for one in found for number in _numbers(one)}
-    return [one for one in own if not any((one.path, number) in seen for number in _numbers(one))]
+def _without_repeats(candidates: Iterable[Excerpt], selected: Sequence[Excerpt]) -> list[Excerpt]:
+    selected_lines = {(excerpt.path, number) for excerpt in selected for number in _numbers(excerpt)}
+    return [
+        excerpt
+        for excerpt in candidates
+        if not any((excerpt.path, number) in selected_lines for number in _numbers(excerpt))
+    ]
 
 
 def _numbers(excerpt: Excerpt) -> range:
@@ -488,24 +501,24 @@ def _numbers(excerpt: Excerpt) -> range:
 
 def _errors(located: Sequence[LocatedError]) -> Iterator[Range]:
     seen: dict[str, int] = {}
-    for one in located:
-        alike = errors.normalise_error(one.error)
-        seen[alike] = seen.get(alike, 0) + 1
-        if one.citation and seen[alike] <= ALIKE and len(seen) <= ERRORS:
-            yield one.citation.first, one.citation.last
+    for error in located:
+        normalised = errors.normalise_error(error.error)
+        seen[normalised] = seen.get(normalised, 0) + 1
+        if error.citation and seen[normalised] <= ALIKE and len(seen) <= ERRORS:
+            yield error.citation.first, error.citation.last
 
 
 def _tests(diagnosis: Diagnosis) -> Iterator[Range]:
     """Yield the lines of the failed tests, with the message only of the first that has it, and the runner's counts."""
-    said = {
+    messages = {
         error.test: errors.normalise_error(error.error.removeprefix(f"{error.test}: ")) for error in diagnosis.errors
     }
     seen: set[str] = set()
     for failure in diagnosis.tests.failures[:MOST_TESTS]:
-        message = said.get(failure.name) or errors.normalise_error(failure.message)
-        whole = message not in seen and len(seen) < ERRORS
+        message = messages.get(failure.name) or errors.normalise_error(failure.message)
+        shows_message = message not in seen and len(seen) < ERRORS
         seen.add(message)
-        yield failure.citation.first, failure.citation.last if whole else failure.citation.first
+        yield failure.citation.first, failure.citation.last if shows_message else failure.citation.first
     if summary := diagnosis.tests.summary:
         yield summary.first, summary.last
 
@@ -521,58 +534,60 @@ MOST_RANGES = 500
 def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
     """Return all transcripts in full if they fit in the budget, else their most important lines, in order."""
     documents = evidence.of("transcript")
-    whole = sum(_cost(document, (1, len(document.lines))) for document in documents)
-    if whole <= budget:
-        return [one for document in documents for one in excerpts(document, [(1, len(document.lines))])]
-    spoken = Transcripts(evidence)
-    found: list[Excerpt] = []
+    total_tokens = sum(_cost(document, (1, len(document.lines))) for document in documents)
+    if total_tokens <= budget:
+        return [excerpt for document in documents for excerpt in excerpts(document, [(1, len(document.lines))])]
+    transcripts = Transcripts(evidence)
+    selected: list[Excerpt] = []
     for document in documents:
-        found += excerpts(
-            document, _fitting_ranges(document, _relevant_turns(spoken, document), budget // len(documents))
+        selected += excerpts(
+            document, _fitting_ranges(document, _relevant_turns(transcripts, document), budget // len(documents))
         )
-    return found
+    return selected
 
 
-def _relevant_turns(spoken: Transcripts, document: Document) -> Iterator[Range]:
+def _relevant_turns(transcripts: Transcripts, document: Document) -> Iterator[Range]:
     """Yield ranges of lines of a transcript, the most important first."""
-    turns = [said for said in spoken.turns if said.document is document]
-    made = [one for one in spoken.made if one.call.document is document]
-    yield from (_turn(said) for said in reversed(turns[-LAST_TURNS:]))
-    yield from (_turn(said) for role in ("user", "system") for said in turns if said is _first(turns, role))
-    yield from (place for one in made if changes_state(one.action.tool) for place in _call(one))
-    yield from (place for one in made if one.failed for place in _call(one))
-    yield from (_turn(said) for said in turns if said.turn.role in ("user", "assistant") and said.turn.kind == "says")
-    yield from (place for one in made for place in _call(one))
+    turns = [turn for turn in transcripts.turns if turn.document is document]
+    calls = [call for call in transcripts.made if call.call.document is document]
+    yield from (_turn_range(turn) for turn in reversed(turns[-LAST_TURNS:]))
+    yield from (_turn_range(turn) for role in ("user", "system") for turn in turns if turn is _first_turn(turns, role))
+    yield from (place for call in calls if changes_state(call.action.tool) for place in _call_ranges(call))
+    yield from (place for call in calls if call.failed for place in _call_ranges(call))
+    yield from (
+        _turn_range(turn) for turn in turns if turn.turn.role in ("user", "assistant") and turn.turn.kind == "says"
+    )
+    yield from (place for call in calls for place in _call_ranges(call))
 
 
-def _first(turns: Iterable[LocatedTurn], role: str) -> LocatedTurn | None:
-    return next((said for said in turns if said.turn.role == role), None)
+def _first_turn(turns: Iterable[LocatedTurn], role: str) -> LocatedTurn | None:
+    return next((turn for turn in turns if turn.turn.role == role), None)
 
 
-def _turn(said: LocatedTurn, most: int = MOST_OF_TURN) -> Range:
-    return said.turn.first, min(said.turn.last, said.turn.first + most)
+def _turn_range(turn: LocatedTurn, max_lines: int = MOST_OF_TURN) -> Range:
+    return turn.turn.first, min(turn.turn.last, turn.turn.first + max_lines)
 
 
-def _call(made: AnsweredCall) -> Iterator[Range]:
-    yield _turn(made.call, MOST_OF_CALL)
-    if made.answer:
-        yield _turn(made.answer, MOST_OF_ANSWER)
+def _call_ranges(call: AnsweredCall) -> Iterator[Range]:
+    yield _turn_range(call.call, MOST_OF_CALL)
+    if call.answer:
+        yield _turn_range(call.answer, MOST_OF_ANSWER)
 
 
 def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
     """Return the first ranges that fit in the budget; the last may be cut, and overlapping lines count once."""
-    kept: list[Range] = []
-    paid: set[int] = set()
+    selected: list[Range] = []
+    counted: set[int] = set()
     for first, last in ranges:
-        new = [n for n in range(first, last + 1) if n not in paid]
+        new = [n for n in range(first, last + 1) if n not in counted]
         count = fitting_lines([document.lines[n - 1] for n in new], budget)
         if count:
             budget -= sum(prompt_text.estimate_tokens(clip_line(document.lines[n - 1])) + 1 for n in new[:count])
-            paid.update(new[:count])
-            kept.append((first, new[count - 1]))
-        if count < len(new) or len(kept) >= MOST_RANGES:
+            counted.update(new[:count])
+            selected.append((first, new[count - 1]))
+        if count < len(new) or len(selected) >= MOST_RANGES:
             break
-    return kept
+    return selected
 
 
 def _cost(document: Document, span: Range) -> int:
@@ -627,49 +642,54 @@ def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | Non
         diagnosis: Diagnosis of the evidence; None to compute it.
     """
     diagnosis = diagnosis or diagnose(evidence)
-    both = at_positions(evidence, diagnosis.pairs)
+    file_pairs = at_positions(evidence, diagnosis.pairs)
     building = any(names_build(name) for name in _failed_steps(evidence))
-    told = code_differences(both, diagnosis.errors, int(budget * SHARES["differences"]), building=building)
-    chosen, cut = _within(
-        _chosen(evidence, diagnosis, both, told, budget), budget - prompt_text.estimate_tokens(told.text)
+    differences = code_differences(file_pairs, diagnosis.errors, int(budget * SHARES["differences"]), building=building)
+    selected, shortened = _fit_budget(
+        _candidates(evidence, diagnosis, file_pairs, differences, budget),
+        budget - prompt_text.estimate_tokens(differences.text),
     )
-    left_out = (*evidence.missing, *_untouched(evidence, chosen), *told.left_out, *cut)
+    left_out = (*evidence.missing, *_omitted_documents(evidence, selected), *differences.left_out, *shortened)
     return PackedEvidence(
-        excerpts=tuple(chosen),
-        differences=told.text,
-        left_out=_bounded(dict.fromkeys(left_out)),
-        tokens=prompt_text.estimate_tokens(told.text)
-        + sum(prompt_text.estimate_tokens(excerpt.text) for excerpt in chosen),
+        excerpts=tuple(selected),
+        differences=differences.text,
+        left_out=_limit_phrases(dict.fromkeys(left_out)),
+        tokens=prompt_text.estimate_tokens(differences.text)
+        + sum(prompt_text.estimate_tokens(excerpt.text) for excerpt in selected),
     )
 
 
-def _bounded(phrases: Collection[str]) -> tuple[str, ...]:
-    more = len(phrases) - MOST_LEFT_OUT
-    return (*islice(phrases, MOST_LEFT_OUT), *([f"and {more} more"] if more > 0 else []))
+def _limit_phrases(phrases: Collection[str]) -> tuple[str, ...]:
+    remaining_count = len(phrases) - MOST_LEFT_OUT
+    return (*islice(phrases, MOST_LEFT_OUT), *([f"and {remaining_count} more"] if remaining_count > 0 else []))
 
 
-def _chosen(
-    evidence: Evidence, diagnosis: Diagnosis, both: Sequence[DocumentPair], told: CodeDifferences, budget: int
+def _candidates(
+    evidence: Evidence,
+    diagnosis: Diagnosis,
+    file_pairs: Sequence[DocumentPair],
+    differences: CodeDifferences,
+    budget: int,
 ) -> Iterator[tuple[Excerpt, int]]:
     """Yield excerpts of all evidence, the most important first, each with its maximum tokens."""
     for excerpt in log_excerpts(evidence, diagnosis):
         yield excerpt, int(budget * SHARES["log"])
-    for excerpt in _whole(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
+    for excerpt in _document_starts(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
         yield excerpt, budget
-    for excerpt in _whole(evidence, "task", int(budget * SHARES["task"])):
+    for excerpt in _document_starts(evidence, "task", int(budget * SHARES["task"])):
         yield excerpt, budget
     if evidence.of("transcript"):
-        for excerpt in _whole(evidence, "expected", int(budget * SHARES["expected"])):
+        for excerpt in _document_starts(evidence, "expected", int(budget * SHARES["expected"])):
             yield excerpt, budget
         for excerpt in transcript_excerpts(evidence, int(budget * SHARES["transcript"])):
             yield excerpt, budget
-    for excerpt in code_excerpts(evidence, both, diagnosis.errors, told):
+    for excerpt in code_excerpts(evidence, file_pairs, diagnosis.errors, differences):
         yield excerpt, budget
-    failed = _failed_steps(evidence)
-    if any(names_build(name) for name in failed):
-        for excerpt in manifest_excerpts(both):
+    failed_steps = _failed_steps(evidence)
+    if any(names_build(name) for name in failed_steps):
+        for excerpt in manifest_excerpts(file_pairs):
             yield excerpt, MANIFEST_BUDGET
-    if any(names_build(name) or names_lint(name) for name in failed):
+    if any(names_build(name) or names_lint(name) for name in failed_steps):
         for excerpt in configuration_excerpts(evidence, diagnosis.errors):
             yield excerpt, int(budget * SHARES["configuration"])
     if names_tests(evidence.eval.failed_step):
@@ -687,39 +707,39 @@ def _failed_steps(evidence: Evidence) -> list[str]:
     return list(dict.fromkeys([*([evidence.eval.failed_step] if evidence.eval.failed_step else []), *recorded]))
 
 
-def _whole(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
+def _document_starts(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
     """Yield the beginning of each document of a role, within the budget."""
     for document in evidence.documents:
         if document.role == role and document.text.strip():
             yield from excerpts(document, [head_range(document, budget)])
 
 
-def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
+def _fit_budget(candidates: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
     """Return the excerpts that fit in the budget, the last shortened, and the parts of the output that were cut."""
-    kept: list[Excerpt] = []
-    cut: list[str] = []
-    for excerpt, most in chosen:
+    selected: list[Excerpt] = []
+    shortened: list[str] = []
+    for excerpt, max_tokens in candidates:
         lines = excerpt.text.split("\n")
-        count = fitting_lines(lines, min(most, budget), longest_line(excerpt.role))
+        count = fitting_lines(lines, min(max_tokens, budget), longest_line(excerpt.role))
         if count < len(lines) and excerpt.role == "output":
             first, last = excerpt.first + count, excerpt.first + len(lines) - 1
-            cut.append(f"output {printable_path(excerpt.path)}: lines {first}-{last}")
+            shortened.append(f"output {printable_path(excerpt.path)}: lines {first}-{last}")
         if count:
-            kept.append(excerpt.model_copy(update={"text": "\n".join(lines[:count])}))
+            selected.append(excerpt.model_copy(update={"text": "\n".join(lines[:count])}))
             budget -= sum(prompt_text.estimate_tokens(line) + 1 for line in lines[:count])
-    return kept, cut
+    return selected, shortened
 
 
-def _untouched(evidence: Evidence, chosen: Sequence[Excerpt]) -> Iterator[str]:
+def _omitted_documents(evidence: Evidence, selected: Sequence[Excerpt]) -> Iterator[str]:
     """Yield the name and length of each document that is not shown in full, except output and reference."""
     for document in evidence.of("grader", "log", "task", "known_gaps", "transcript"):
-        shown = {
+        shown_lines = {
             number
-            for excerpt in chosen
+            for excerpt in selected
             if excerpt.role == document.role and excerpt.path == document.path
             for number in _numbers(excerpt)
         }
         total = document.line_count
-        hidden = total - len(shown & set(range(1, total + 1)))
-        if hidden and document.text.strip():
-            yield f"{document.role} {printable_path(document.path)}: {hidden} of {total} lines not shown"
+        hidden_count = total - len(shown_lines & set(range(1, total + 1)))
+        if hidden_count and document.text.strip():
+            yield f"{document.role} {printable_path(document.path)}: {hidden_count} of {total} lines not shown"

@@ -36,9 +36,9 @@ def verify_citation(citation: Citation, evidence: Evidence) -> Citation:
     if not spans:
         return unverified
     first, last = min(spans, key=lambda span: abs(span[0] - citation.first))
-    found = cite_lines(document, first, last)
+    located = cite_lines(document, first, last)
     at_its_lines = _claims(citation, document, first, last)
-    return found if at_its_lines else found.model_copy(update={"status": "relocated"})
+    return located if at_its_lines else located.model_copy(update={"status": "relocated"})
 
 
 def fold_line(line: str) -> str:
@@ -56,16 +56,16 @@ def _claims(citation: Citation, document: Document, first: int, last: int) -> bo
     """Return whether the citation claims lines `first` to `last`, or these and adjacent blank lines."""
     if not (citation.first <= first and last <= citation.last <= len(document.lines)) or citation.first < 1:
         return False
-    around = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
-    return not any(fold_line(line) for line in around)
+    adjacent_lines = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
+    return not any(fold_line(line) for line in adjacent_lines)
 
 
 def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterator[tuple[int, int]]:
     """Yield the first and last line of every place where the quoted lines occur in sequence."""
-    wanted = [line for _, line in quote]
+    quoted_lines = [line for _, line in quote]
     for at, (number, line) in enumerate(lines):
-        if line == wanted[0] and [text for _, text in lines[at : at + len(wanted)]] == wanted:
-            yield number, lines[at + len(wanted) - 1][0]
+        if line == quoted_lines[0] and [text for _, text in lines[at : at + len(quoted_lines)]] == quoted_lines:
+            yield number, lines[at + len(quoted_lines) - 1][0]
 
 
 SEPARATOR = "\uffff"
@@ -92,40 +92,44 @@ def is_whole(text: str, start: int, end: int) -> bool:
     """Return whether quoting only this span of a folded text keeps its meaning: no cut word, and no lost negation."""
     before, after = text[max(0, start - _REACH) : start], text[end : end + 2]
     emphasised = before.endswith("*") and after.startswith("*")
-    return (emphasised or _left(before, text[start])) and _right(text[end - 1], after)
+    return (emphasised or _may_start(before, text[start])) and _may_end(text[end - 1], after)
 
 
-def _left(before: str, first: str) -> bool:
-    outer = before[-1:]
-    if not outer or outer in _LINE_ENDS:
+def _may_start(before: str, first: str) -> bool:
+    neighbour = before[-1:]
+    if not neighbour or neighbour in _LINE_ENDS:
         return True
-    if outer == " ":
+    if neighbour == " ":
         return not _NEGATION.search(before.rpartition("\n")[2])
-    if _in_word(outer):
-        return _both_unspaced(outer, first) and outer not in _NEGATING_SIGNS
+    if _in_word(neighbour):
+        return _both_unspaced(neighbour, first) and neighbour not in _NEGATING_SIGNS
     if not _in_word(first):
-        return outer not in _NEGATING_PREFIXES and not _one_operator(outer, first)
-    inner = before[-2:-1]
-    if outer in "'\u2019":
-        return not _in_word(inner)
-    return outer not in _PREFIXES and not _one_number(inner, outer, first) and not before.endswith(("//", "</"))
+        return neighbour not in _NEGATING_PREFIXES and not _one_operator(neighbour, first)
+    second_neighbour = before[-2:-1]
+    if neighbour in "'\u2019":
+        return not _in_word(second_neighbour)
+    return (
+        neighbour not in _PREFIXES
+        and not _one_number(second_neighbour, neighbour, first)
+        and not before.endswith(("//", "</"))
+    )
 
 
-def _right(last: str, after: str) -> bool:
-    outer, beyond = after[:1], after[1:]
-    if not outer or outer in _SPACE:
+def _may_end(last: str, after: str) -> bool:
+    neighbour, second_neighbour = after[:1], after[1:]
+    if not neighbour or neighbour in _SPACE:
         return True
-    if _in_word(outer):
-        return last in _OPENING or _both_unspaced(last, outer)
+    if _in_word(neighbour):
+        return last in _OPENING or _both_unspaced(last, neighbour)
     if not _in_word(last):
-        return not _one_operator(last, outer)
-    if outer in ".-@$'\u2019#":
-        return not _in_word(beyond) and not (outer == beyond == "-")
-    if outer == "!":
-        return not beyond or beyond in _SPACE or beyond in "\"'*"
-    if outer in "+?":
-        return beyond not in ("+", ".", ":", "?") or (outer, beyond) in (("+", "."), ("+", ":"))
-    return not (outer == "%" and last.isdigit()) and not _one_number(last, outer, beyond)
+        return not _one_operator(last, neighbour)
+    if neighbour in ".-@$'\u2019#":
+        return not _in_word(second_neighbour) and not (neighbour == second_neighbour == "-")
+    if neighbour == "!":
+        return not second_neighbour or second_neighbour in _SPACE or second_neighbour in "\"'*"
+    if neighbour in "+?":
+        return second_neighbour not in ("+", ".", ":", "?") or (neighbour, second_neighbour) in (("+", "."), ("+", ":"))
+    return not (neighbour == "%" and last.isdigit()) and not _one_number(last, neighbour, second_neighbour)
 
 
 def _in_word(character: str) -> bool:
@@ -134,8 +138,8 @@ def _in_word(character: str) -> bool:
     return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
-def _both_unspaced(one: str, other: str) -> bool:
-    return bool(_UNSPACED.match(one) and _UNSPACED.match(other))
+def _both_unspaced(first: str, second: str) -> bool:
+    return bool(_UNSPACED.match(first) and _UNSPACED.match(second))
 
 
 def _one_number(left: str, between: str, right: str) -> bool:
@@ -159,12 +163,12 @@ class _Folded:
 
     def __init__(self, text: str) -> None:
         self._after = array("q", [0])
-        self._gone = array("q", [0])
+        self._removed = array("q", [0])
         self.text = "".join(self._pieces(replace_invisible(text)))
 
     def _pieces(self, text: str) -> Iterator[str]:
         """Yield the folded text in pieces. Record, at each removal, the folded offset and the total removed so far."""
-        at = gone = 0
+        at = removed = 0
         for run in (_BLANKS_AND_CODES if "\ufffd[" in text else _BLANKS).finditer(text):
             start, end = run.span()
             blank = _blank(run[0])
@@ -172,14 +176,14 @@ class _Folded:
             yield blank
             at = end
             if end - start != len(blank):
-                gone += end - start - len(blank)
-                self._after.append(end - gone)
-                self._gone.append(gone)
+                removed += end - start - len(blank)
+                self._after.append(end - removed)
+                self._removed.append(removed)
         yield text[at:]
 
     def original(self, at: int) -> int:
         """Return the original offset of the folded character `at`."""
-        return at + self._gone[bisect_right(self._after, at) - 1]
+        return at + self._removed[bisect_right(self._after, at) - 1]
 
     def folded(self, at: int) -> int:
         """Return the offset of the first folded character at or after the original offset `at`."""
@@ -187,8 +191,8 @@ class _Folded:
 
 
 def _blank(run: str) -> str:
-    left = _CODES.sub("", run) if "\ufffd" in run else run
-    return "\n" if "\n" in left else " " if left else ""
+    visible = _CODES.sub("", run) if "\ufffd" in run else run
+    return "\n" if "\n" in visible else " " if visible else ""
 
 
 def fold_text(text: str) -> str:
@@ -212,13 +216,13 @@ class Haystack:
         """Yield the spans of a folded quotation in one text. `lines`: first and last line to search, from 0."""
         bounds = self._line_bounds(number, *lines) if lines else (0, len(self._texts[number]))
         if bounds:
-            yield from _found(self._of(number), quote, *bounds)
+            yield from _find_spans(self._of(number), quote, *bounds)
 
     def elsewhere(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
         """Yield the places of a folded quotation as (number of the text, start, end), first those in text `near`."""
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):
-            for start, end in _found(self._all, quote, low, high):
+            for start, end in _find_spans(self._folded_all, quote, low, high):
                 number = bisect_right(self._starts, start) - 1
                 yield number, start - self._starts[number], end - self._starts[number]
 
@@ -247,7 +251,7 @@ class Haystack:
         return self._each[number]
 
     @cached_property
-    def _all(self) -> _Folded:
+    def _folded_all(self) -> _Folded:
         return _Folded(SEPARATOR.join(map(_without_separators, self._texts)))
 
 
@@ -255,7 +259,7 @@ def _without_separators(text: str) -> str:
     return text.replace(SEPARATOR, "\ufffd")
 
 
-def _found(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
+def _find_spans(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of a quotation between two offsets; spans and offsets refer to the original text."""
     text, end = folded.text, folded.folded(high)
     at = text.find(quote, folded.folded(low), end)

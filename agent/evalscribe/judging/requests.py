@@ -36,7 +36,7 @@ BETWEEN = frozenset(",; \t\n")
 def render_output(output: Mapping[str, Any]) -> str:
     """Render an output as text: only its field `output` if it has no other fields, else one line per field."""
     if _cites(output, "output"):
-        return _quoting(output["output"], output["citations"])
+        return _with_quotations(output["output"], output["citations"])
     return render_object(_fields(output))
 
 
@@ -49,50 +49,50 @@ def strip_citations(output: Mapping[str, Any]) -> dict[str, Any]:
 
 def _raw(value: Any) -> Any:
     if isinstance(value, list):
-        return [_raw(one) for one in value]
+        return [_raw(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return value["text"] if _cites(value, "text") else {name: _raw(one) for name, one in value.items()}
+    return value["text"] if _cites(value, "text") else {name: _raw(item) for name, item in value.items()}
 
 
 def _fields(value: Any) -> Any:
     if isinstance(value, list):
-        return [_fields(one) for one in value]
+        return [_fields(item) for item in value]
     if not isinstance(value, dict):
         return value
     if _cites(value, "text"):
-        return _quoting(value["text"], value["citations"])
-    return {name: _fields(one) for name, one in value.items()}
+        return _with_quotations(value["text"], value["citations"])
+    return {name: _fields(item) for name, item in value.items()}
 
 
 def _cites(value: Mapping[str, Any], name: str) -> bool:
     return set(value) == {name, "citations"} and isinstance(value[name], str) and isinstance(value["citations"], list)
 
 
-def _quoting(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
-    told, at = "", 0
+def _with_quotations(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
+    rendered, at = "", 0
     for start, end, quotes in _brackets(text, citations):
-        said = ", ".join(canonical_json(quote) for quote in quotes)
-        told += text[at:start] if said else text[at:start].rstrip(" ")
-        told += f"({said})" if said else ""
+        quotation_list = ", ".join(canonical_json(quote) for quote in quotes)
+        rendered += text[at:start] if quotation_list else text[at:start].rstrip(" ")
+        rendered += f"({quotation_list})" if quotation_list else ""
         at = end
-    return told + text[at:]
+    return rendered + text[at:]
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
     """Group adjacent citations; yield the span of each group and the group's quotations."""
-    whole: tuple[int, int, list[str]] | None = None
-    for one in citations:
-        start, end, quote = one["start_idx"], one["end_idx"], one.get("quote")
+    group: tuple[int, int, list[str]] | None = None
+    for citation in citations:
+        start, end, quote = citation["start_idx"], citation["end_idx"], citation.get("quote")
         quotes = [quote.strip()] if quote else []
-        if whole and set(text[whole[1] : start]) <= BETWEEN and not text[: whole[1]].endswith("]"):
-            whole = (whole[0], end, whole[2] + quotes)
+        if group and set(text[group[1] : start]) <= BETWEEN and not text[: group[1]].endswith("]"):
+            group = (group[0], end, group[2] + quotes)
             continue
-        if whole:
-            yield whole
-        whole = (start, end, quotes)
-    if whole:
-        yield whole
+        if group:
+            yield group
+        group = (start, end, quotes)
+    if group:
+        yield group
 
 
 def run_items(number: int, first: int, record: Record) -> Iterator[SubjectItem]:
@@ -101,12 +101,12 @@ def run_items(number: int, first: int, record: Record) -> Iterator[SubjectItem]:
     yield _run(f"R{number}", record)
     yield from metadata_items(f"R{number}M", run.model_copy(update={"name": None}))
     for at, transcript in enumerate(record.transcripts, first):
-        yield from one_transcript(f"T{at}", transcript, run, f" of R{number}")
+        yield from transcript_with_blocks(f"T{at}", transcript, run, f" of R{number}")
     if record.documents:
         yield from _documents(f"T{first + len(record.transcripts)}", record.documents, run, f" of R{number}")
 
 
-def one_transcript(mark: str, transcript: Transcript, run: AgentRun, whose: str = "") -> Iterator[SubjectItem]:
+def transcript_with_blocks(mark: str, transcript: Transcript, run: AgentRun, whose: str = "") -> Iterator[SubjectItem]:
     about = f"transcript{whose}, {len(transcript.messages)} blocks"
     target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id, transcript_id=transcript.id)
     yield SubjectItem(mark=mark, about=about, text=transcript.name or run.name or "", target=target)
@@ -125,18 +125,18 @@ def transcripts_of(record: Record) -> int:
 
 
 def _run(mark: str, record: Record) -> SubjectItem:
-    judged = record.eval
+    run_eval = record.eval
     steps = "\n".join(f"{step.name} {step.status}" + (f": {step.error}" if step.error else "") for step in record.steps)
     facts = {
-        "eval": judged.path,
-        "status": judged.status,
-        "failed step": judged.failed_step,
+        "eval": run_eval.path,
+        "status": run_eval.status,
+        "failed step": run_eval.failed_step,
         "steps": steps,
-        "recorded reason": judged.reason,
+        "recorded reason": run_eval.reason,
         "not here": "\n".join(record.missing),
     }
     text, labels = join_parts([(label, fact) for label, fact in facts.items() if fact])
-    target = CitationTarget(kind="agent_run", item=mark, agent_run_id=judged.id)
+    target = CitationTarget(kind="agent_run", item=mark, agent_run_id=run_eval.id)
     return SubjectItem(mark=mark, about="agent run", text=text, labels=labels, target=target)
 
 
@@ -146,9 +146,11 @@ def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: s
     yield SubjectItem(mark=mark, about=f"documents{whose}, {len(documents)} blocks", text="", target=target)
     for block, document in enumerate(documents):
         name = f"{mark}B{block}"
-        held = CitationTarget(kind="document", item=name, agent_run_id=run.id, role=document.role, path=document.path)
+        block_target = CitationTarget(
+            kind="document", item=name, agent_run_id=run.id, role=document.role, path=document.path
+        )
         yield SubjectItem(
-            mark=name, about=f"{document.role} {quote_json(document.path)}", text=document.text, target=held
+            mark=name, about=f"{document.role} {quote_json(document.path)}", text=document.text, target=block_target
         )
 
 
@@ -169,28 +171,28 @@ class RequestPrompt:
     """The items that can be cited."""
 
     @classmethod
-    def of(cls, segments: Sequence[Segment], known: LoadedReferences) -> "RequestPrompt":
-        """Build the prompt from its segments. Raises `KeyError` for a reference that is not in `known`."""
-        parts = tuple(_Namer(known).parts(segments))
+    def of(cls, segments: Sequence[Segment], references: LoadedReferences) -> "RequestPrompt":
+        """Build the prompt from its segments. Raises `KeyError` for a reference that is not in `references`."""
+        parts = tuple(_Namer(references).parts(segments))
         subject = _subject(parts)
-        return cls(text=_joined(parts, subject), subject=subject)
+        return cls(text=_join_text(parts, subject), subject=subject)
 
 
 @dataclass(frozen=True)
-class _Again:
+class _RepeatedReference:
     """A reference to a run or result that the prompt has already shown."""
 
     mark: str
 
 
-_Part = str | _Again | tuple[SubjectItem, ...]
+_Part = str | _RepeatedReference | tuple[SubjectItem, ...]
 
 
 class _Namer:
     """Assigns a unique mark to every item of a prompt."""
 
-    def __init__(self, known: LoadedReferences) -> None:
-        self._known = known
+    def __init__(self, references: LoadedReferences) -> None:
+        self._references = references
         self._marks: dict[object, str] = {}
         self._runs = self._transcripts = self._results = 0
 
@@ -200,26 +202,26 @@ class _Namer:
                 if segment.strip():
                     yield segment
                 continue
-            again = self._marks.get(segment) or self._marks.get(segment.id if segment.type == "transcript" else None)
-            yield _Again(again) if again else tuple(self._items(segment))
+            mark = self._marks.get(segment) or self._marks.get(segment.id if segment.type == "transcript" else None)
+            yield _RepeatedReference(mark) if mark else tuple(self._items(segment))
 
     def _items(self, ref: Ref) -> Iterator[SubjectItem]:
-        found = self._known[ref]
-        if isinstance(found, Result):
+        content = self._references[ref]
+        if isinstance(content, Result):
             mark = self._marks[ref] = f"A{self._results}"
             self._results += 1
-            yield result_item(mark, found)
+            yield result_item(mark, content)
         elif isinstance(ref, AgentRunRef):
             number, first = self._runs, self._transcripts
-            self._runs, self._transcripts = number + 1, first + transcripts_of(found)
+            self._runs, self._transcripts = number + 1, first + transcripts_of(content)
             self._marks[ref] = f"R{number}"
-            for at, transcript in enumerate(found.transcripts, first):
+            for at, transcript in enumerate(content.transcripts, first):
                 self._marks.setdefault(transcript.id, f"T{at}")
-            yield from run_items(number, first, found)
+            yield from run_items(number, first, content)
         else:
             mark = self._marks[ref] = f"T{self._transcripts}"
             self._transcripts += 1
-            yield from one_transcript(mark, found.transcripts[0], found.agent_run)
+            yield from transcript_with_blocks(mark, content.transcripts[0], content.agent_run)
 
 
 def _subject(parts: Sequence[_Part]) -> Subject:
@@ -230,27 +232,27 @@ def _subject(parts: Sequence[_Part]) -> Subject:
     return subject.model_copy(update={"digest": content_id([subject.digest, texts])})
 
 
-def _joined(parts: Sequence[_Part], subject: Subject) -> str:
+def _join_text(parts: Sequence[_Part], subject: Subject) -> str:
     """Join the parts, with line breaks or spaces between them where needed."""
-    told = [_part_text(part, subject) for part in parts]
-    text = told[0]
-    for (before, part), said in zip(pairwise(parts), told[1:], strict=True):
-        text += _gap(before, part, text, said) + said
+    texts = [_part_text(part, subject) for part in parts]
+    text = texts[0]
+    for (before, part), part_text in zip(pairwise(parts), texts[1:], strict=True):
+        text += _gap(before, part, text, part_text) + part_text
     return text
 
 
 def _part_text(part: _Part, subject: Subject) -> str:
     if isinstance(part, str):
         return part
-    return f"[{part.mark}]" if isinstance(part, _Again) else subject.text(part)
+    return f"[{part.mark}]" if isinstance(part, _RepeatedReference) else subject.text(part)
 
 
-def _gap(before: _Part, part: _Part, text: str, said: str) -> str:
+def _gap(before: _Part, part: _Part, text: str, part_text: str) -> str:
     if isinstance(before, tuple) or isinstance(part, tuple):
-        return "" if text.endswith("\n") or said.startswith("\n") else "\n"
-    if text[-1].isspace() or said[0].isspace():
+        return "" if text.endswith("\n") or part_text.startswith("\n") else "\n"
+    if text[-1].isspace() or part_text[0].isspace():
         return ""
-    return " " if isinstance(before, _Again) or isinstance(part, _Again) else "\n\n"
+    return " " if isinstance(before, _RepeatedReference) or isinstance(part, _RepeatedReference) else "\n\n"
 
 
 VERSION = 1
@@ -311,12 +313,12 @@ class RequestModel:
         schema = None if self._schema is None else json.dumps(self._schema, indent=2, ensure_ascii=False)
         cites = question.subject.citation_help if question.subject.items else None
         system = self._prompts.render(TEMPLATE, citation_help=cites, output_schema=schema)
-        asked = Request(
+        request = Request(
             system=system.strip(), messages=(Message(role="user", text=question.text),), effort=self._effort
         )
         window = self._model.context_tokens
-        left = max(LEAST_ANSWER, window - prompt_tokens(asked))
-        return asked.model_copy(update={"max_tokens": min(LONGEST_ANSWER, window // 2, left)})
+        remaining_tokens = max(LEAST_ANSWER, window - prompt_tokens(request))
+        return request.model_copy(update={"max_tokens": min(LONGEST_ANSWER, window // 2, remaining_tokens)})
 
     def key(self, request: Request) -> str:
         """Return the content id of the question: model, prompt, schema, effort."""
@@ -326,11 +328,11 @@ class RequestModel:
     def too_long(self, request: Request) -> str | None:
         """Return a sentence that says by how much a question exceeds the context window; None if the question fits."""
         window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
-        over = prompt + LEAST_ANSWER - window
-        if over <= 0:
+        excess = prompt + LEAST_ANSWER - window
+        if excess <= 0:
             return None
         return (
-            f"the prompt has about {prompt:,} tokens, {over:,} more than {self._model.id} can read and answer "
+            f"the prompt has about {prompt:,} tokens, {excess:,} more than {self._model.id} can read and answer "
             f"({window:,} in all): refer to less at once, or set EVALSCRIBE_CONTEXT_TOKENS if its window is larger"
         )
 

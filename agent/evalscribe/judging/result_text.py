@@ -17,13 +17,13 @@ def headline(result: JudgeResult, label: Mapping[str, Any]) -> str:
     """Render `<subject>: MODEL_FAULT, model`, or why there is no result."""
     if result.result_type == ResultType.FAILURE:
         return f"{one_line(result.agent_run_id)}: not judged: {one_line(result.reason or 'no reason')}"
-    return f"{one_line(result.agent_run_id)}: {one_line(', '.join(_named(label))) or 'judged'}"
+    return f"{one_line(result.agent_run_id)}: {one_line(', '.join(_label_values(label))) or 'judged'}"
 
 
-def _named(label: Mapping[str, Any]) -> Iterator[str]:
+def _label_values(label: Mapping[str, Any]) -> Iterator[str]:
     """Yield the values of a label's fields that are not boolean, or, if all are boolean, all fields with names."""
-    words = [_plain(value) for value in label.values() if not isinstance(value, bool)]
-    yield from words or (f"{name}: {_plain(value)}" for name, value in label.items())
+    values = [_scalar_text(value) for value in label.values() if not isinstance(value, bool)]
+    yield from values or (f"{name}: {_scalar_text(value)}" for name, value in label.items())
 
 
 def result_text(result: JudgeResult, label: Mapping[str, Any]) -> str:
@@ -42,7 +42,7 @@ def citations_line(counts: CitationCounts) -> str:
 
 def render_field(name: str, value: Any) -> Iterator[str]:
     """Render one field of an answer, with the status of its citations."""
-    text = visible(_shown(value))
+    text = visible(_value_text(value))
     if "\n" not in text:
         yield f"  {one_line(name)}: {text}"
         return
@@ -50,34 +50,34 @@ def render_field(name: str, value: Any) -> Iterator[str]:
     yield from (f"    {line}" for line in text.split("\n"))
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"text", "citations"}:
         return render_cited(value)
     if isinstance(value, dict):
-        return "\n".join(f"{name}: {_shown(part)}" for name, part in value.items())
+        return "\n".join(f"{name}: {_value_text(part)}" for name, part in value.items())
     if isinstance(value, list):
-        return "\n".join(f"- {_shown(part)}" for part in value)
-    return _plain(value)
+        return "\n".join(f"- {_value_text(part)}" for part in value)
+    return _scalar_text(value)
 
 
-def _plain(value: Any) -> str:
+def _scalar_text(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def render_cited(value: Mapping[str, Any]) -> str:
     """Render a cited text, with a remark after each citation whose quotation is not at the cited place."""
-    text, shown, at = str(value["text"]), "", 0
+    text, rendered, at = str(value["text"]), "", 0
     for citation in value["citations"]:
         if citation["start_idx"] < at:
             continue
         end = citation["end_idx"]
-        shown += text[at : citation["start_idx"]] + _mark(text[citation["start_idx"] : end])
-        shown += "" if citation["status"] == "verified" else f" ({citation['status']})"
+        rendered += text[at : citation["start_idx"]] + _quote_in_mark(text[citation["start_idx"] : end])
+        rendered += "" if citation["status"] == "verified" else f" ({citation['status']})"
         at = end
-    return shown + text[at:]
+    return rendered + text[at:]
 
 
-def _mark(mark: str) -> str:
+def _quote_in_mark(mark: str) -> str:
     return _RANGE.sub(lambda match: f' "{match[1]}"', mark)
 
 
@@ -86,8 +86,8 @@ def _votes(result: JudgeResult) -> Iterator[str]:
     if result.confidence is None:
         return
     for name, votes in (metadata.get("votes") or {}).items():
-        counted = ", ".join(f"{_plain(value)} {count}" for value, count in votes.items())
-        yield f"  votes on {one_line(name)}: {one_line(counted)}"
+        vote_counts = ", ".join(f"{_scalar_text(value)} {count}" for value, count in votes.items())
+        yield f"  votes on {one_line(name)}: {one_line(vote_counts)}"
     failed = f", {metadata['failed']} failed" if metadata.get("failed") else ""
     yield f"  agreement: {result.confidence:.2f} of {metadata.get('n_rollouts', '?')} rollouts{failed}"
 
@@ -99,12 +99,12 @@ def _gaps(result: JudgeResult) -> Iterator[str]:
         yield from (f"  not read: {one_line(gap)}" for gap in metadata.get("gaps", ()))
 
 
-def set_line(made: ResultSet, counts: ResultCounts) -> str:
+def set_line(result_set: ResultSet, counts: ResultCounts) -> str:
     """Render `failures/causes/v1 29 results, 1 error, 2 pending 2026-11-21`."""
-    told = [pluralise(counts.results, "result")]
-    told += [pluralise(counts.errors, "error")] if counts.errors else []
-    told += [f"{counts.pending} pending"] if counts.pending else []
-    return f"{one_line(made.name)}  {', '.join(told)}  {made.created_at[:10]}"
+    parts = [pluralise(counts.results, "result")]
+    parts += [pluralise(counts.errors, "error")] if counts.errors else []
+    parts += [f"{counts.pending} pending"] if counts.pending else []
+    return f"{one_line(result_set.name)}  {', '.join(parts)}  {result_set.created_at[:10]}"
 
 
 def stored_result_text(result: Result) -> str:
@@ -129,11 +129,14 @@ NONE = "-"
 """Shown instead of an undefined value."""
 
 
-def render_confusion(found: Calibration, corner: str) -> list[str]:
+def render_confusion(calibration: Calibration, corner: str) -> list[str]:
     """Render the confusion matrix: rows are people's labels, columns the judge's."""
-    labels = [printable(label) for label in found.labels]
+    labels = [printable(label) for label in calibration.labels]
     first = max(map(len, (corner, *labels)))
-    rows = ([str(found.confusion(truth, said)) for said in found.labels] for truth in found.labels)
+    rows = (
+        [str(calibration.confusion(truth, prediction)) for prediction in calibration.labels]
+        for truth in calibration.labels
+    )
     lines = zip((corner, *labels), (labels, *rows), strict=True)
     return [_row(name.ljust(first), cells, labels) for name, cells in lines]
 
@@ -151,14 +154,22 @@ def render_interval(interval: Interval) -> str:
     return ", ".join(f"{round(end, 2) + 0.0:.2f}" for end in interval)
 
 
-def render_agreement(found: Calibration) -> str:
+def render_agreement(calibration: Calibration) -> str:
     """Render the agreement as `0.80 [0.38, 0.96]`; a dash if nothing was judged."""
-    return NONE if found.agreement is None else f"{found.agreement:.2f} [{render_interval(found.interval)}]"
+    return (
+        NONE
+        if calibration.agreement is None
+        else f"{calibration.agreement:.2f} [{render_interval(calibration.interval)}]"
+    )
 
 
-def render_kappa(found: Calibration) -> str:
+def render_kappa(calibration: Calibration) -> str:
     """Render kappa as `0.76 [0.64, 0.88]`; a dash if it is undefined."""
-    return NONE if found.kappa is None else f"{found.kappa.value:.2f} [{render_interval(found.kappa.interval)}]"
+    return (
+        NONE
+        if calibration.kappa is None
+        else f"{calibration.kappa.value:.2f} [{render_interval(calibration.kappa.interval)}]"
+    )
 
 
 def render_judges(
@@ -182,23 +193,26 @@ def render_table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _figures(judges: Collection[Calibration]) -> Iterator[list[str]]:
-    yield ["judged", *(f"{found.judged} of {len(found.pairs)}" for found in judges)]
+    yield ["judged", *(f"{calibration.judged} of {len(calibration.pairs)}" for calibration in judges)]
     yield ["agreement", *map(render_agreement, judges)]
-    yield ["agreement over all", *(render_share(found.agreement_over_all) for found in judges)]
-    yield ["balanced accuracy", *(render_share(found.balanced) for found in judges)]
+    yield ["agreement over all", *(render_share(calibration.agreement_over_all) for calibration in judges)]
+    yield ["balanced accuracy", *(render_share(calibration.balanced) for calibration in judges)]
     yield ["Cohen's kappa", *map(render_kappa, judges)]
-    yield ["always the commonest", *(render_share(found.commonest) for found in judges)]
+    yield ["always the commonest", *(render_share(calibration.commonest) for calibration in judges)]
 
 
 def _per_label(judges: Mapping[str, Calibration]) -> Iterator[list[str]]:
-    labels = dict.fromkeys(label for found in judges.values() for label in found.labels)
+    labels = dict.fromkeys(label for calibration in judges.values() for label in calibration.labels)
     for label in labels:
-        scores = [found.score(label) for found in judges.values()]
-        yield [f"recall {printable(label)}", *(_part(one.hits, one.expected, one.recall) for one in scores)]
-        yield [f"precision {printable(label)}", *(_part(one.hits, one.predictions, one.precision) for one in scores)]
+        scores = [calibration.score(label) for calibration in judges.values()]
+        yield [f"recall {printable(label)}", *(_fraction(score.hits, score.expected, score.recall) for score in scores)]
+        yield [
+            f"precision {printable(label)}",
+            *(_fraction(score.hits, score.predictions, score.precision) for score in scores),
+        ]
 
 
-def _part(hits: int, number: int, value: float | None) -> str:
+def _fraction(hits: int, number: int, value: float | None) -> str:
     return NONE if value is None else f"{value:.2f} ({hits}/{number})"
 
 

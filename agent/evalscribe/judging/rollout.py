@@ -36,10 +36,10 @@ def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tup
     """
     schema = json.dumps(rubric.output_schema, indent=2, ensure_ascii=False)
     values = {"agent_run": subject_text, "rubric": rubric.rubric_text, "output_schema": schema}
-    said = [(template.role, _fill(template, values)) for template in rubric.prompt_templates]
-    system = "\n\n".join(text for role, text in said if role == "system")
-    messages = [Message(role=role, text=text) for role, text in said if role != "system"]
-    return system, _asking(messages, citation_help if has_citations(rubric.output_schema) else "")
+    texts = [(template.role, _fill(template, values)) for template in rubric.prompt_templates]
+    system = "\n\n".join(text for role, text in texts if role == "system")
+    messages = [Message(role=role, text=text) for role, text in texts if role != "system"]
+    return system, _with_closing(messages, citation_help if has_citations(rubric.output_schema) else "")
 
 
 def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
@@ -48,7 +48,7 @@ def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
     )
 
 
-def _asking(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
+def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
     """Return the messages, of which the last is the user's and ends with the citation help."""
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
@@ -57,9 +57,11 @@ def _asking(messages: Sequence[Message], citation_help: str) -> tuple[Message, .
     return (*messages[:-1], Message(role="user", text=ending))
 
 
-def build_request(rubric: Rubric, subject: Subject, max_tokens: int, shown: str | None = None) -> Request:
-    """Build the request; `shown` replaces the subject's own text."""
-    system, messages = fill_templates(rubric, subject.text() if shown is None else shown, subject.citation_help)
+def build_request(rubric: Rubric, subject: Subject, max_tokens: int, subject_text: str | None = None) -> Request:
+    """Build the request; `subject_text` replaces the subject's own text."""
+    system, messages = fill_templates(
+        rubric, subject.text() if subject_text is None else subject_text, subject.citation_help
+    )
     constrained = rubric.output_parsing_mode is OutputParsingMode.CONSTRAINED_DECODING
     return Request(
         system=system,
@@ -105,18 +107,18 @@ class Rollout(Frozen):
 class AnswerFormat(NamedTuple):
     """Format of an answer: how to ask for it and how to parse it."""
 
-    words: str
+    instruction: str
     """End of the sentence that asks for a corrected answer, such as `as one JSON object …`."""
-    read: Callable[[str, Callable[[str], bool]], Output | Problems]
+    parse: Callable[[str, Callable[[str], bool]], Output | Problems]
     """Parses an answer into an output or problems; its second argument tells whether a text occurs in the subject."""
 
 
 def rubric_format(rubric: Rubric) -> AnswerFormat:
     """Return the answer format of a rubric."""
-    words = "as one JSON object that fits the schema"
+    instruction = "as one JSON object that fits the schema"
     if rubric.output_parsing_mode is OutputParsingMode.XML_KEY:
-        words += f", between <{rubric.response_xml_key}> and </{rubric.response_xml_key}>"
-    return AnswerFormat(words, lambda text, repeats: parse_answer(text, rubric, repeats))
+        instruction += f", between <{rubric.response_xml_key}> and </{rubric.response_xml_key}>"
+    return AnswerFormat(instruction, lambda text, repeats: parse_answer(text, rubric, repeats))
 
 
 class RubricConversation:
@@ -136,7 +138,7 @@ class RubricConversation:
         self._form = form or rubric_format(rubric)
         self._subject = subject
         self._messages = list(opening.messages)
-        self._asked: list[Request] = []
+        self._requests: list[Request] = []
         self._usage = Usage()
         self._paused = ""
         self._text = ""
@@ -154,22 +156,26 @@ class RubricConversation:
             raise
         except TimeoutError as error:
             late = limit.expired()
-            return self._failed(f"no answer within {timeout_s:g} s", cause="service") if late else self._broken(error)
+            return (
+                self._failed_rollout(f"no answer within {timeout_s:g} s", cause="service")
+                if late
+                else self._internal_error(error)
+            )
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
-            return self._broken(error)
+            return self._internal_error(error)
         except Exception as error:
-            return self._broken(error)
+            return self._internal_error(error)
 
     async def _converse(self) -> Rollout:
         for _ in range(MOST_CALLS):
-            self._asked.append(self._opening.model_copy(update={"messages": tuple(self._messages)}))
+            self._requests.append(self._opening.model_copy(update={"messages": tuple(self._messages)}))
             try:
-                reply = await self._model.complete(self._asked[-1])
+                reply = await self._model.complete(self._requests[-1])
             except CallFailed as error:
                 self._usage += error.usage
-                return self._failed(error.reason, cause=error.cause)
+                return self._failed_rollout(error.reason, cause=error.cause)
             self._usage += reply.usage
             if (outcome := self._take(reply)) is not None:
                 return outcome
@@ -180,70 +186,76 @@ class RubricConversation:
         self._text = self._paused + reply.text
         match reply.stop:
             case "refusal":
-                return self._failed("the model refused to judge this subject", final=True)
+                return self._failed_rollout("the model refused to judge this subject", final=True)
             case "context_exceeded":
-                return self._failed("the subject is too long for the model", final=True, too_long=True)
+                return self._failed_rollout("the subject is too long for the model", final=True, too_long=True)
             case "max_tokens":
                 # An answer that was cut off is not sent back: incomplete thinking blocks are
                 # rejected.
-                return self._ask_again([f"the answer was cut off at {self._opening.max_tokens} tokens"], "shorter, ")
+                return self._request_correction(
+                    [f"the answer was cut off at {self._opening.max_tokens} tokens"], "shorter, "
+                )
             case "pause":
                 self._paused = self._text
                 self._echo(reply)
                 return None
-        return self._read(reply)
+        return self._parse_reply(reply)
 
-    def _read(self, reply: Reply) -> Rollout | None:
-        output = self._form.read(self._text, self._repeats)
+    def _parse_reply(self, reply: Reply) -> Rollout | None:
+        output = self._form.parse(self._text, self._repeats)
         if isinstance(output, dict):
             output = _redacted(output)
-        problems = output if isinstance(output, list) else self._too_few_citations(output)
+        problems = output if isinstance(output, list) else self._citation_problems(output)
         if not problems:
             assert isinstance(output, dict)
-            return Rollout(number=self._opening.rollout, output=output, full_output=self._kept(), usage=self._usage)
+            return Rollout(
+                number=self._opening.rollout, output=output, full_output=self._stored_text(), usage=self._usage
+            )
         self._echo(reply)
-        return self._ask_again(problems)
+        return self._request_correction(problems)
 
     def _repeats(self, answer: str) -> bool:
         """Return whether a tagged answer occurs in the subject, because the judged model may have planted it there."""
         quote = fold_text(answer)
         return bool(quote) and next(self._subject.haystack.elsewhere(quote, 0), None) is not None
 
-    def _too_few_citations(self, output: Output) -> Problems:
+    def _citation_problems(self, output: Output) -> Problems:
         """Return problems if the output has too few verified citations; equal citations count once."""
-        wanted, held, empty = self._rubric.min_citations, set[str](), set[str]()
-        for _, text in cited_strings(output, self._rubric.output_schema) if wanted else ():
+        required, verified, unverified = self._rubric.min_citations, set[str](), set[str]()
+        for _, text in cited_strings(output, self._rubric.output_schema) if required else ():
             for citation in resolve_citations(text, self._subject).citations:
-                (empty if citation.status == "unverified" else held).add(text[citation.start_idx : citation.end_idx])
-        if len(held) >= wanted:
+                (unverified if citation.status == "unverified" else verified).add(
+                    text[citation.start_idx : citation.end_idx]
+                )
+        if len(verified) >= required:
             return []
-        named = [f"{mark} leads nowhere, or its quotation does not stand there" for mark in sorted(empty)]
-        return [f"only {len(held)} of {wanted} required citations hold", *named[:MOST_NAMED]]
+        details = [f"{mark} leads nowhere, or its quotation does not stand there" for mark in sorted(unverified)]
+        return [f"only {len(verified)} of {required} required citations hold", *details[:MOST_NAMED]]
 
-    def _ask_again(self, problems: Problems, how: str = "") -> Rollout | None:
+    def _request_correction(self, problems: Problems, how: str = "") -> Rollout | None:
         if self._sent_back:
             return self._useless("; ".join(problems))
         self._sent_back = True
         self._paused = ""
         listed = "\n".join(f"- {problem}" for problem in problems)
-        said = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {how}{self._form.words}."
-        self._messages.append(Message(role="user", text=said))
+        message = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {how}{self._form.instruction}."
+        self._messages.append(Message(role="user", text=message))
         return None
 
     def _echo(self, reply: Reply) -> None:
         if reply.raw or reply.text:
             self._messages.append(Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw))
 
-    def _broken(self, error: BaseException) -> Rollout:
+    def _internal_error(self, error: BaseException) -> Rollout:
         return self._useless(f"the judge broke: {type(error).__name__}: {error}")
 
     def _useless(self, reason: str) -> Rollout:
         """Return a failure because the model's answers are unusable, and drop the answers from the cache."""
-        for request in self._asked:
+        for request in self._requests:
             self._model.forget(request)
-        return self._failed(reason)
+        return self._failed_rollout(reason)
 
-    def _failed(
+    def _failed_rollout(
         self, reason: str, *, final: bool = False, too_long: bool = False, cause: FailureCause = "answer"
     ) -> Rollout:
         return Rollout(
@@ -252,11 +264,11 @@ class RubricConversation:
             final=final,
             too_long=too_long,
             cause=cause,
-            full_output=self._kept(),
+            full_output=self._stored_text(),
             usage=self._usage,
         )
 
-    def _kept(self) -> str:
+    def _stored_text(self) -> str:
         text = redact(self._text)
         return text if len(text) <= LONGEST_KEPT else text[: LONGEST_KEPT - 1] + "…"
 
@@ -293,7 +305,9 @@ def count_votes(rollouts: Sequence[Rollout], schema: dict[str, Any]) -> Vote | N
     The output that has the most frequent value under the most keys wins. Ties are broken by the total votes of its
     values, then by the order of values in the schema, then by the lowest number.
     """
-    succeeded = sorted((one for one in rollouts if one.output is not None), key=lambda one: one.number)
+    succeeded = sorted(
+        (rollout for rollout in rollouts if rollout.output is not None), key=lambda rollout: rollout.number
+    )
     if not succeeded:
         return None
     return _Count(schema, succeeded).result(len(rollouts))
@@ -304,25 +318,25 @@ class _Count:
         self._keys = agreement_keys(schema)
         self._orders = [_order(schema["properties"][key]) for key in self._keys]
         self._succeeded = succeeded
-        self._ballots: list[Ballot] = [_ballot(one.output or {}, self._keys) for one in succeeded]
+        self._ballots: list[Ballot] = [_ballot(rollout.output or {}, self._keys) for rollout in succeeded]
         self._counts: list[Counter[str | None]] = [Counter(column) for column in zip(*self._ballots, strict=True)]
 
-    def result(self, asked: int) -> Vote:
+    def result(self, total: int) -> Vote:
         best = min(range(len(self._succeeded)), key=self._rank)
         ballot = self._ballots[best]
         agreeing = self._ballots.count(ballot)
         return Vote(
             winner=self._succeeded[best],
-            votes={key: self._told(n) for n, key in enumerate(self._keys)},
+            votes={key: self._vote_counts(n) for n, key in enumerate(self._keys)},
             agreement={key: self._counts[n][ballot[n]] / len(self._ballots) for n, key in enumerate(self._keys)},
             tie=self._tied(best),
-            confidence=agreeing / asked if asked > 1 and self._keys else None,
+            confidence=agreeing / total if total > 1 and self._keys else None,
         )
 
     def _rank(self, index: int) -> tuple[int, int, list[int], int]:
         """Return the sort key of an output; the output with the lowest key wins."""
-        places = [self._place(n, value) for n, value in enumerate(self._ballots[index])]
-        return (*self._by_counts(index), places, self._succeeded[index].number)
+        positions = [self._position(n, value) for n, value in enumerate(self._ballots[index])]
+        return (*self._by_counts(index), positions, self._succeeded[index].number)
 
     def _by_counts(self, index: int) -> tuple[int, int]:
         ballot = self._ballots[index]
@@ -331,9 +345,9 @@ class _Count:
 
     def _mode(self, n: int) -> str | None:
         counts = self._counts[n]
-        return min(counts, key=lambda value: (-counts[value], self._place(n, value)))
+        return min(counts, key=lambda value: (-counts[value], self._position(n, value)))
 
-    def _place(self, n: int, value: str | None) -> int:
+    def _position(self, n: int, value: str | None) -> int:
         """Return the position of a value among the schema's values; a value that the schema lacks comes last."""
         order = self._orders[n]
         return order.index(value) if value in order else len(order)
@@ -343,9 +357,9 @@ class _Count:
         modes = [[count for count in counts.values() if count == max(counts.values())] for counts in self._counts]
         return len(rivals) > 1 or any(len(tied) > 1 for tied in modes)
 
-    def _told(self, n: int) -> dict[str, int]:
-        values = sorted(self._counts[n].items(), key=lambda item: (-item[1], self._place(n, item[0])))
-        return {_shown(value): count for value, count in values}
+    def _vote_counts(self, n: int) -> dict[str, int]:
+        values = sorted(self._counts[n].items(), key=lambda item: (-item[1], self._position(n, item[0])))
+        return {_vote_text(value): count for value, count in values}
 
 
 def _order(schema: dict[str, Any]) -> list[str]:
@@ -356,7 +370,7 @@ def _ballot(output: dict[str, Any], keys: Sequence[str]) -> Ballot:
     return tuple(canonical_json(output[key]) if key in output else None for key in keys)
 
 
-def _shown(value: str | None) -> str:
+def _vote_text(value: str | None) -> str:
     if value is None:
         return ABSENT
     return value[1:-1] if value.startswith('"') else value
@@ -378,8 +392,8 @@ def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Sub
     """Return the subject with the first answers as further items to cite, and the message that shows these answers."""
     items = _items(subject, answers)
     # Use a separate subject, so that the delimiter occurs in none of the answers.
-    shown = Subject.of(subject.id, items).text()
-    turn = Message(role="user", text=QUESTION.format(answers=shown, mark=items[0].mark))
+    answers_text = Subject.of(subject.id, items).text()
+    turn = Message(role="user", text=QUESTION.format(answers=answers_text, mark=items[0].mark))
     return _with(subject, items), turn
 
 
@@ -388,10 +402,10 @@ def as_seen_by_judge(subject: Subject, result: JudgeResult) -> Subject:
     metadata = result.result_metadata or {}
     if metadata.get("decided_by") != "reflections":
         return subject
-    answers = [Rollout(number=one["rollout"], output=one.get("output")) for one in metadata["answers"]["rollouts"]]
-    there = subject.items[-sum(answer.output is not None for answer in answers) :]
+    answers = [Rollout(number=item["rollout"], output=item.get("output")) for item in metadata["answers"]["rollouts"]]
+    last_items = subject.items[-sum(answer.output is not None for answer in answers) :]
     items = _items(subject, answers)
-    return subject if [one.text for one in there] == [one.text for one in items] else _with(subject, items)
+    return subject if [item.text for item in last_items] == [item.text for item in items] else _with(subject, items)
 
 
 def _with(subject: Subject, items: Sequence[SubjectItem]) -> Subject:
@@ -449,12 +463,12 @@ class RolloutPanel:
         Raises `EvalscribeError` for errors that affect all rollouts, and then stops the other rollouts.
         """
         n = self.rubric.n_rollouts_per_input
-        asked = [self._ask(opening.model_copy(update={"rollout": number})) for number in range(n)]
-        if len(asked) == 1:
-            return (await asked[0],)
+        calls = [self._ask(opening.model_copy(update={"rollout": number})) for number in range(n)]
+        if len(calls) == 1:
+            return (await calls[0],)
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one) for one in asked]
+                tasks = [group.create_task(call) for call in calls]
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         return tuple(task.result() for task in tasks)
@@ -485,17 +499,17 @@ async def decide(panel: RolloutPanel) -> PanelDecision:
     subject, turn = add_first_answers(panel.subject, answers)
     opening = panel.opening.model_copy(update={"messages": (*panel.opening.messages, turn)})
     second = _decision(await panel.rollouts(opening), subject, panel.rubric)
-    return _of_both(first, second)
+    return _combine_decisions(first, second)
 
 
-def _of_both(first: PanelDecision, second: PanelDecision) -> PanelDecision:
+def _combine_decisions(first: PanelDecision, second: PanelDecision) -> PanelDecision:
     """Return the decision of the reflections or, if all reflections failed, of the first answers."""
     usage = first.usage + second.usage
     if second.election is None:
-        told = {"decided_by": "answers", "fallback": second.reason, "reflections": second.metadata}
-        return first.model_copy(update={"metadata": {**first.metadata, **told}, "usage": usage})
-    told = {"decided_by": "reflections", "answers": first.metadata}
-    return second.model_copy(update={"metadata": {**second.metadata, **told}, "usage": usage})
+        stages = {"decided_by": "answers", "fallback": second.reason, "reflections": second.metadata}
+        return first.model_copy(update={"metadata": {**first.metadata, **stages}, "usage": usage})
+    stages = {"decided_by": "reflections", "answers": first.metadata}
+    return second.model_copy(update={"metadata": {**second.metadata, **stages}, "usage": usage})
 
 
 def _decision(rollouts: Sequence[Rollout], subject: Subject, rubric: Rubric) -> PanelDecision:
@@ -504,37 +518,37 @@ def _decision(rollouts: Sequence[Rollout], subject: Subject, rubric: Rubric) -> 
         election=election,
         subject=subject,
         metadata=_metadata(rollouts, election),
-        usage=sum((one.usage for one in rollouts), Usage()),
+        usage=sum((rollout.usage for rollout in rollouts), Usage()),
         reason=None if election else _reason(rollouts),
-        final=election is None and all(one.final for one in rollouts),
-        too_long=election is None and any(one.too_long for one in rollouts),
+        final=election is None and all(rollout.final for rollout in rollouts),
+        too_long=election is None and any(rollout.too_long for rollout in rollouts),
     )
 
 
 def _metadata(rollouts: Sequence[Rollout], election: Vote | None) -> dict[str, Any]:
-    failed = [one.reason for one in rollouts if one.output is None]
-    counted = {
+    errors = [rollout.reason for rollout in rollouts if rollout.output is None]
+    counts = {
         "n_rollouts": len(rollouts),
-        "failed": len(failed),
-        "rollouts": [_rollout_record(one) for one in rollouts],
+        "failed": len(errors),
+        "rollouts": [_rollout_record(rollout) for rollout in rollouts],
     }
     if election is None:
-        causes = Counter(one.cause for one in rollouts)
-        return {"errors": failed, "cause": causes.most_common(1)[0][0], **counted}
+        causes = Counter(rollout.cause for rollout in rollouts)
+        return {"errors": errors, "cause": causes.most_common(1)[0][0], **counts}
     return {
         "agt_keys": list(election.votes),
         "votes": election.votes,
         "agreement": election.agreement,
         "tie": election.tie,
-        **counted,
+        **counts,
     }
 
 
-def _rollout_record(one: Rollout) -> dict[str, Any]:
-    came_to = {"error": one.reason} if one.output is None else {"output": one.output}
-    return {"rollout": one.number, **came_to, "full_output": one.full_output}
+def _rollout_record(rollout: Rollout) -> dict[str, Any]:
+    result = {"error": rollout.reason} if rollout.output is None else {"output": rollout.output}
+    return {"rollout": rollout.number, **result, "full_output": rollout.full_output}
 
 
 def _reason(rollouts: Sequence[Rollout]) -> str:
-    reasons = "; ".join(dict.fromkeys(one.reason or "" for one in rollouts))
+    reasons = "; ".join(dict.fromkeys(rollout.reason or "" for rollout in rollouts))
     return reasons if len(rollouts) == 1 else f"all {len(rollouts)} rollouts failed: {reasons}"

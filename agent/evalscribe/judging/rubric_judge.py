@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 def count_citations(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> CitationCounts:
     """Count the verified, relocated and unverified citations of an answer."""
     texts = (text for _, text in cited_strings(output, schema))
-    found = Counter(citation.status for text in texts for citation in resolve_citations(text, subject).citations)
-    return CitationCounts(verified=found["verified"], relocated=found["relocated"], unverified=found["unverified"])
+    counts = Counter(citation.status for text in texts for citation in resolve_citations(text, subject).citations)
+    return CitationCounts(verified=counts["verified"], relocated=counts["relocated"], unverified=counts["unverified"])
 
 
 class JudgeResultWithCitations(JudgeResult):
@@ -49,9 +49,11 @@ class JudgeResultWithCitations(JudgeResult):
         cls, result: JudgeResult, schema: dict[str, Any], subject: AgentRun | Subject
     ) -> "JudgeResultWithCitations":
         """Resolve the citations of a result. `subject`: the judged run, or a `Subject` with its earlier results."""
-        shown = as_seen_by_judge(redacted_run_subject(subject) if isinstance(subject, AgentRun) else subject, result)
+        judged_subject = as_seen_by_judge(
+            redacted_run_subject(subject) if isinstance(subject, AgentRun) else subject, result
+        )
         fields = {name: getattr(result, name) for name in JudgeResult.model_fields}
-        return cls(**{**fields, "output": resolve_output(result.output, schema, shown)})
+        return cls(**{**fields, "output": resolve_output(result.output, schema, judged_subject)})
 
 
 ANSWER_SHARE = 0.5
@@ -87,61 +89,61 @@ class JudgeSetup:
 class SubjectSession:
     """Judges one subject; used once."""
 
-    def __init__(self, court: JudgeSetup, subject: Subject, whole: Request, timeout_s: float | None) -> None:
-        """Prepare the session. `whole` is the request with the whole subject; `timeout_s` limits one rollout."""
-        self._court = court
+    def __init__(self, setup: JudgeSetup, subject: Subject, full_request: Request, timeout_s: float | None) -> None:
+        """Prepare the session. `full_request` is the request with the whole subject; `timeout_s` limits one rollout."""
+        self._setup = setup
         self._subject = subject
-        self._whole = whole
+        self._full_request = full_request
         self._timeout_s = timeout_s
         self._reading: SubjectReading | None = None
 
     async def decide(self) -> PanelDecision:
         """Judge the subject. Raises `EvalscribeError` for what affects all subjects."""
-        usage, last, window = Usage(), None, self._court.model.context_tokens
-        while last is None or (last.too_long and window >= LEAST_WINDOW):
+        usage, decision, window = Usage(), None, self._setup.model.context_tokens
+        while decision is None or (decision.too_long and window >= LEAST_WINDOW):
             try:
                 request = await self._request(window)
             except CallFailed as error:
-                last = no_decision(self._subject, error.reason)
+                decision = no_decision(self._subject, error.reason)
                 break
             if request is None:
-                last = last or no_decision(self._subject, NO_ROOM, final=True)
+                decision = decision or no_decision(self._subject, NO_ROOM, final=True)
                 break
-            panel = RolloutPanel(self._court.model, self._court.rubric, self._subject, request, self._timeout_s)
-            last = await decide(panel)
-            usage, window = usage + last.usage, request_tokens(request) // 2
-        return self._told(last, usage)
+            panel = RolloutPanel(self._setup.model, self._setup.rubric, self._subject, request, self._timeout_s)
+            decision = await decide(panel)
+            usage, window = usage + decision.usage, request_tokens(request) // 2
+        return self._with_reading(decision, usage)
 
     async def _request(self, window: int) -> Request | None:
         """Return a question that fits in the window; None if there is none. Raises `CallFailed` if reading fails."""
-        longest = min(self._whole.max_tokens, int(ANSWER_SHARE * window))
-        whole = self._whole.model_copy(update={"max_tokens": longest})
-        if request_tokens(whole) <= window:
-            return whole
-        room = window - request_tokens(self._shown(whole, ""))
+        longest = min(self._full_request.max_tokens, int(ANSWER_SHARE * window))
+        request = self._full_request.model_copy(update={"max_tokens": longest})
+        if request_tokens(request) <= window:
+            return request
+        room = window - request_tokens(self._request_with_text(request, ""))
         if room < LEAST_ROOM:
             return None
-        observed = await self._read(window).condensed(room)
-        return self._shown(whole, observed.subject.text())
+        observed = await self._open_reading(window).condensed(room)
+        return self._request_with_text(request, observed.subject.text())
 
-    def _shown(self, whole: Request, text: str) -> Request:
-        return build_request(self._court.rubric, self._subject, whole.max_tokens, shown=text)
+    def _request_with_text(self, request: Request, text: str) -> Request:
+        return build_request(self._setup.rubric, self._subject, request.max_tokens, subject_text=text)
 
-    def _read(self, window: int) -> SubjectReading:
+    def _open_reading(self, window: int) -> SubjectReading:
         """Return the `SubjectReading`, which is created once, so that shorter prompts use the same observations."""
         if self._reading is None:
-            court = self._court
-            same = court.observer.id == court.model.id
+            setup = self._setup
+            same_model = setup.observer.id == setup.model.id
             self._reading = SubjectReading(
-                self._subject, court.rubric, court.observer, court.prompts, window=window if same else None
+                self._subject, setup.rubric, setup.observer, setup.prompts, window=window if same_model else None
             )
         return self._reading
 
-    def _told(self, decision: PanelDecision, usage: Usage) -> PanelDecision:
+    def _with_reading(self, decision: PanelDecision, usage: Usage) -> PanelDecision:
         """Add to the decision the total usage and a description of how the subject was read."""
         if self._reading is None:
             return decision.model_copy(update={"usage": usage})
-        metadata = {**decision.metadata, **self._reading.told}
+        metadata = {**decision.metadata, **self._reading.metadata}
         return decision.model_copy(update={"metadata": metadata, "usage": usage + self._reading.usage})
 
 
@@ -162,22 +164,22 @@ class RecordedResults:
 
     def __init__(self, results: "CollectionStore") -> None:
         self._results = results
-        self._met: set[str] = set()
-        self._new: set[str] = set()
+        self._read_ids: set[str] = set()
+        self._stored_ids: set[str] = set()
 
     def put_result(self, key: str, result: JudgeResult) -> None:
         """Store a result at once."""
         self._results.put_result(key, result)
-        self._new.add(result.id)
+        self._stored_ids.add(result.id)
 
     def get_result(self, key: str) -> JudgeResult | None:
-        known = self._results.get_result(key)
-        if known is not None:
-            self._met.add(known.id)
-        return known
+        result = self._results.get_result(key)
+        if result is not None:
+            self._read_ids.add(result.id)
+        return result
 
     def knew(self, result: JudgeResult) -> bool:
-        return result.id in self._met and result.id not in self._new
+        return result.id in self._read_ids and result.id not in self._stored_ids
 
 
 DecideRemotely = Callable[[Subject, int, float | None], Awaitable[PanelDecision]]
@@ -219,13 +221,13 @@ class RubricJudge:
         self.rubric = rubric
         self._model = model
         self._results = results
-        self._court = JudgeSetup(rubric, model, observer or model, prompts or Prompts())
+        self._setup = JudgeSetup(rubric, model, observer or model, prompts or Prompts())
         self._cost = cost
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self._fresh = fresh
         self._remote = remote
-        self._asking = WeakValueDictionary[str, asyncio.Lock]()
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
         """Locks by key, so that concurrent callers with the same question wait for one answer."""
         self._estimated: dict[str, tuple[Request, int]] = {}
         """Questions, with their tokens, that were estimated but not asked yet, by the digest of the subject."""
@@ -238,17 +240,20 @@ class RubricJudge:
     def estimate(self, subject: Subject) -> Estimate:
         """Estimate all rollouts and, if the subject exceeds the context window, reading it once."""
         request = self._request(subject, self._max_tokens)
-        whole, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
-        if whole <= self._room:
-            self._estimated[subject.digest] = request, whole
-            self._room -= whole
-        n, shown = self.rubric.n_rollouts_per_input, min(whole, self._model.context_tokens - request.max_tokens)
-        calls = [(shown, answer)] * n
+        tokens, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
+        if tokens <= self._room:
+            self._estimated[subject.digest] = request, tokens
+            self._room -= tokens
+        n, shown_tokens = self.rubric.n_rollouts_per_input, min(tokens, self._model.context_tokens - request.max_tokens)
+        calls = [(shown_tokens, answer)] * n
         if has_reflection(self.rubric):
-            calls += [(shown + n * answer, answer)] * n
+            calls += [(shown_tokens + n * answer, answer)] * n
         if not self._fits(request):
-            calls.append((whole, whole // OBSERVED))
-        usages = [Usage(calls=1, input_tokens=sent, output_tokens=said) for sent, said in calls]
+            calls.append((tokens, tokens // OBSERVED))
+        usages = [
+            Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens)
+            for input_tokens, output_tokens in calls
+        ]
         return Estimate(
             input_tokens=sum(usage.input_tokens for usage in usages),
             output_tokens=sum(usage.output_tokens for usage in usages),
@@ -278,7 +283,7 @@ class RubricJudge:
         return await self._decide(subject, self._request(subject, max_tokens), timeout_s)
 
     async def _decide(self, subject: Subject, request: Request, timeout_s: float | None) -> PanelDecision:
-        return await SubjectSession(self._court, subject, request, timeout_s).decide()
+        return await SubjectSession(self._setup, subject, request, timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
         """Build the question, or reuse the question that was estimated."""
@@ -291,9 +296,9 @@ class RubricJudge:
     async def _judge(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> JudgeResult:
         request = self._request(subject, max_tokens)
         key = self._key(subject, request)
-        async with self._alone(key):
-            if known := self._known(key, subject):
-                return known
+        async with self._question_lock(key):
+            if stored := self._stored_result(key, subject):
+                return stored
             if self._remote is None:
                 decision = await self._decide(subject, request, timeout_s)
             else:
@@ -303,23 +308,23 @@ class RubricJudge:
                 self._results.put_result(key, result)
             return result
 
-    def _alone(self, key: str) -> AbstractAsyncContextManager[object]:
+    def _question_lock(self, key: str) -> AbstractAsyncContextManager[object]:
         """Return a lock on the question if its answer will be stored, else a context that does nothing."""
         if self._results is None or self._fresh:
             return nullcontext()
-        return self._asking.setdefault(key, asyncio.Lock())
+        return self._locks.setdefault(key, asyncio.Lock())
 
-    def _known(self, key: str, subject: Subject) -> JudgeResult | None:
+    def _stored_result(self, key: str, subject: Subject) -> JudgeResult | None:
         """Return the stored result with the ids of this rubric and subject, since equal ones may have other ids."""
-        known = None if self._results is None or self._fresh else self._results.get_result(key)
-        if known is None or self._was_read_otherwise(known):
+        stored = None if self._results is None or self._fresh else self._results.get_result(key)
+        if stored is None or self._has_other_reader(stored):
             return None
-        return known.model_copy(update=self._names(subject))
+        return stored.model_copy(update=self._names(subject))
 
-    def _was_read_otherwise(self, known: JudgeResult) -> bool:
+    def _has_other_reader(self, stored: JudgeResult) -> bool:
         """Return whether a result is of a subject read in parts by another model or template; keys do not show this."""
-        told = (known.result_metadata or {}).get("read_by")
-        return told is not None and told != self._read_by()
+        reader = (stored.result_metadata or {}).get("read_by")
+        return reader is not None and reader != self._reader_id()
 
     def _names(self, subject: Subject) -> dict[str, Any]:
         return {"agent_run_id": subject.id, "rubric_id": self.rubric.id, "rubric_version": self.rubric.version}
@@ -341,11 +346,11 @@ class RubricJudge:
         )
 
     def _key(self, subject: Subject, request: Request) -> str:
-        reading = None if self._fits(request) else self._read_by()
+        reading = None if self._fits(request) else self._reader_id()
         return content_id([VERSION, self.rubric.digest, request, self._model.id, reading, subject.digest])
 
-    def _read_by(self) -> str:
-        return reader_digest(self._court.observer, self._court.prompts)
+    def _reader_id(self) -> str:
+        return reader_digest(self._setup.observer, self._setup.prompts)
 
     def _fits(self, request: Request) -> bool:
         return request_tokens(request) <= self._model.context_tokens

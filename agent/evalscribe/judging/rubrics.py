@@ -54,7 +54,7 @@ def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
     names = rubric_names(prompts)
     if name_or_path not in names:
         raise NotFoundError(f"rubric {name_or_path!r} not found; give a file or one of {', '.join(names)}")
-    return parse_rubric(_source(f"{FOLDER}/{name_or_path}{ENDING}", prompts), name_or_path, _place(name_or_path))
+    return parse_rubric(_source(f"{FOLDER}/{name_or_path}{ENDING}", prompts), name_or_path, _file_name(name_or_path))
 
 
 def rubric_names(prompts: Prompts) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def rubric_names(prompts: Prompts) -> tuple[str, ...]:
 
 def to_yaml(rubric: Rubric) -> str:
     """Return a rubric as YAML without default values. Parsed again, it equals the rubric except for id and version."""
-    return dump_yaml(_written(rubric))
+    return dump_yaml(_explicit_fields(rubric))
 
 
 def file_schema() -> dict[str, Any]:
@@ -73,22 +73,22 @@ def file_schema() -> dict[str, Any]:
     schema = {**Rubric.model_json_schema(), "description": f"A rubric as a file: prompts/{FOLDER}/<name>{ENDING}"}
     for name in _NOT_IN_FILES:
         del schema["properties"][name]
-    own = {key: value for key, value in META_SCHEMA.items() if not key.startswith("$")}
-    schema["properties"]["output_schema"] = {**own, "$ref": META_SCHEMA["$ref"], "default": DEFAULT_SCHEMA}
+    meta_fields = {key: value for key, value in META_SCHEMA.items() if not key.startswith("$")}
+    schema["properties"]["output_schema"] = {**meta_fields, "$ref": META_SCHEMA["$ref"], "default": DEFAULT_SCHEMA}
     definitions = {**schema.pop("$defs"), **META_SCHEMA["$defs"]}
     return {"$schema": META_SCHEMA["$schema"], **schema, "$defs": definitions}
 
 
-def _place(name: str) -> str:
+def _file_name(name: str) -> str:
     return f"prompts/{FOLDER}/{name}{ENDING}"
 
 
 def _fields(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise RubricError("", "must be a mapping of fields: rubric_text, output_schema …")
-    for name, why in _NOT_IN_FILES.items():
+    for name, reason in _NOT_IN_FILES.items():
         if name in value:
-            raise RubricError(name, f"does not belong in a file: {why}")
+            raise RubricError(name, f"does not belong in a file: {reason}")
     for name in value:
         if not isinstance(name, str):
             raise RubricError(join_path("", str(name)), "is unknown: the name of a field must be text")
@@ -124,28 +124,28 @@ def _from_file(path: Path) -> Rubric:
     return parse_rubric(text, path.stem, str(path))
 
 
-def _written(rubric: Rubric) -> dict[str, Any]:
+def _explicit_fields(rubric: Rubric) -> dict[str, Any]:
     """Return the fields without default values, in the order of `Rubric`."""
-    bare = Rubric(
+    parsing_defaults = Rubric(
         rubric_text=rubric.rubric_text,
         output_parsing_mode=rubric.output_parsing_mode,
         response_xml_key=rubric.response_xml_key,
     )
-    plain = Rubric(rubric_text=rubric.rubric_text)
-    by_default = {**_dumped(bare), **{name: _dumped(plain)[name] for name in _OF_PROMPT}}
-    told = {name: value for name, value in _dumped(rubric).items() if _differs(value, by_default[name])}
-    if "judge_model" in told and rubric.judge_model.reasoning_effort is None:
-        told["judge_model"] = rubric.judge_model.id
-    return {"rubric_text": rubric.rubric_text, **told}
+    defaults = Rubric(rubric_text=rubric.rubric_text)
+    by_default = {**_dump(parsing_defaults), **{name: _dump(defaults)[name] for name in _OF_PROMPT}}
+    fields = {name: value for name, value in _dump(rubric).items() if _differs(value, by_default[name])}
+    if "judge_model" in fields and rubric.judge_model.reasoning_effort is None:
+        fields["judge_model"] = rubric.judge_model.id
+    return {"rubric_text": rubric.rubric_text, **fields}
 
 
-def _dumped(rubric: Rubric) -> dict[str, Any]:
+def _dump(rubric: Rubric) -> dict[str, Any]:
     return rubric.model_dump(mode="json", exclude=set(_NOT_IN_FILES), exclude_none=True)
 
 
-def _differs(one: object, other: object) -> bool:
+def _differs(value: object, default: object) -> bool:
     """Return whether values differ; a different order of properties counts, because judges write in that order."""
-    return json.dumps(one) != json.dumps(other)
+    return json.dumps(value) != json.dumps(default)
 
 
 DEFAULT_RUBRIC = "failure"
@@ -156,19 +156,19 @@ LABEL_FIELD = "classification"
 def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
     """Return the labels of a rubric for failures, in the default order. Raises `UsageError` for another rubric."""
     field = rubric.output_schema.get("properties", {}).get(LABEL_FIELD)
-    given = field.get("enum") if field else None
-    if not given:
+    labels = field.get("enum") if field else None
+    if not labels:
         raise UsageError(
             f"rubric {rubric.id} judges no failures: its schema has no `{LABEL_FIELD}` with an enum of labels\n"
             f"(of {', '.join(CLASSIFICATIONS)}); any question can be asked with `evalscribe judge {rubric.id}`"
         )
-    unknown = [str(label) for label in given if label not in CLASSIFICATIONS]
+    unknown = [str(label) for label in labels if label not in CLASSIFICATIONS]
     if unknown:
         raise UsageError(
             f"rubric {rubric.id} judges no failures: {LABEL_FIELD} may be {unknown[0]!r}; "
             f"an analysis accepts {', '.join(CLASSIFICATIONS)}"
         )
-    return tuple(label for label in CLASSIFICATIONS if label in given)
+    return tuple(label for label in CLASSIFICATIONS if label in labels)
 
 
 @cache
@@ -230,9 +230,9 @@ def create_rubric(
     Raises `RubricError` for an invalid file, `NotFoundError` for a missing file or an unknown collection.
     """
     rubric = load_rubric(name, prompts)
-    before = _latest(store, rubric.id, collection)
+    previous = _latest(store, rubric.id, collection)
     stored = store.add_rubric(collection, rubric)
-    return CreatedRubric(rubric=stored, new=before is None or before.version != stored.version)
+    return CreatedRubric(rubric=stored, new=previous is None or previous.version != stored.version)
 
 
 def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
@@ -267,8 +267,11 @@ def list_rubrics(store: "CollectionStore", prompts: Prompts, collection: str = D
     """Return every shipped, workspace or stored rubric by name. Raises `NotFoundError` for an unknown collection."""
     _make_default(store, collection)
     versions = {rubric.id: rubric for rubric in store.rubrics(collection)}
-    own = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.own(FOLDER)}
-    rows = {name: _of_file(prompts, name, "workspace" if name in own else "shipped") for name in rubric_names(prompts)}
+    workspace_names = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.own(FOLDER)}
+    rows = {
+        name: _of_file(prompts, name, "workspace" if name in workspace_names else "shipped")
+        for name in rubric_names(prompts)
+    }
     for name, latest in versions.items():
         rows[name] = _with_version(rows.get(name, ListedRubric(name=name)), latest)
     return RubricListing(collection=collection, rubrics=tuple(rows[name] for name in sorted(rows)))
@@ -292,12 +295,12 @@ def diff_rubrics(
     store: "CollectionStore", prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
 ) -> str:
     """Return the unified diff of two rubrics as YAML, by default of the latest version and the file; empty if equal."""
-    before = find_rubric(store, prompts, old, collection)
-    after = find_rubric(store, prompts, new, collection) if new else load_rubric(before.id, prompts)
-    old_lines, new_lines = (to_yaml(rubric).splitlines(keepends=True) for rubric in (before, after))
+    old_rubric = find_rubric(store, prompts, old, collection)
+    new_rubric = find_rubric(store, prompts, new, collection) if new else load_rubric(old_rubric.id, prompts)
+    old_lines, new_lines = (to_yaml(rubric).splitlines(keepends=True) for rubric in (old_rubric, new_rubric))
     names = (
-        _title(store, before, old, collection),
-        _title(store, after, new, collection) if new else f"{after.id} (file)",
+        _title(store, old_rubric, old, collection),
+        _title(store, new_rubric, new, collection) if new else f"{new_rubric.id} (file)",
     )
     return "".join(unified_diff(old_lines, new_lines, *names))
 
@@ -339,7 +342,7 @@ def _latest(store: "CollectionStore", rubric_id: str, collection: str) -> Rubric
     try:
         return store.rubric(collection, rubric_id)
     except NotFoundError:
-        if any(there.id == collection for there in store.collections()):
+        if any(existing.id == collection for existing in store.collections()):
             return None
         raise
 

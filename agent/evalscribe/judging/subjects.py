@@ -39,21 +39,21 @@ class KeyedValue:
 
 def find_value(metadata: Any, text: str, at: int = 0) -> KeyedValue | None:
     """Return the value whose key begins at offset `at` of the text; the longest key if several match, None if none."""
-    reached = list(_ways(metadata, text, at, [MOST_STEPS]))
+    reached = list(_walk_keys(metadata, text, at, [MOST_STEPS]))
     return max(reached, key=lambda value: value.end, default=None)
 
 
-def _ways(node: Any, text: str, at: int, left: list[int]) -> Iterator[KeyedValue]:
+def _walk_keys(node: Any, text: str, at: int, remaining_steps: list[int]) -> Iterator[KeyedValue]:
     for end, child in _children(node, text, at):
-        left[0] -= 1
-        if left[0] < 0:
+        remaining_steps[0] -= 1
+        if remaining_steps[0] < 0:
             return
         if end == len(text) or text.startswith(_ENDS, end):
             yield KeyedValue(child, end)
         if text.startswith(".", end):
-            yield from _ways(child, text, end + 1, left)
+            yield from _walk_keys(child, text, end + 1, remaining_steps)
         elif text.startswith("[", end) and isinstance(child, list):
-            yield from _ways(child, text, end, left)
+            yield from _walk_keys(child, text, end, remaining_steps)
 
 
 def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
@@ -112,16 +112,16 @@ statement is enough; a citation that does not hold counts against the answer."""
 def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
     """Return citation instructions for these marks. `numbered`: whether the subject has documents with line numbers."""
     metadata = next((mark for mark in marks if mark.endswith("M")), None)
-    named = next((mark for mark in marks if mark.isalpha()), None)
-    ways = (
+    word_mark = next((mark for mark in marks if mark.isalpha()), None)
+    instructions = (
         _RUN if "R0" in marks else None,
         _BLOCK if any(mark.startswith("T") and "B" in mark for mark in marks) else None,
         _METADATA.format(mark=metadata) if metadata else None,
         _DOCUMENT if numbered else None,
-        _ITEM.format(mark=named) if named else None,
+        _ITEM.format(mark=word_mark) if word_mark else None,
         _RESULT if "A0" in marks else None,
     )
-    listed = "\n".join(way for way in ways if way)
+    listed = "\n".join(instruction for instruction in instructions if instruction)
     return f"Cite what you rely on, in square brackets, inside the strings that may hold citations:\n{listed}\n{_RULES}"
 
 
@@ -158,8 +158,8 @@ class Subject(Frozen):
     @classmethod
     def of(cls, id: str, items: Sequence[SubjectItem]) -> "Subject":
         """Create a subject with the digest of its items."""
-        seen = [[item.mark, item.about, item.text, item.numbered, item.first, item.labels] for item in items]
-        return cls(id=id, digest=content_id(seen), items=tuple(items))
+        content = [[item.mark, item.about, item.text, item.numbered, item.first, item.labels] for item in items]
+        return cls(id=id, digest=content_id(content), items=tuple(items))
 
     def text(self, items: Sequence[SubjectItem] | None = None) -> str:
         """Render the given items, or all items if None, between delimiters for a prompt."""
@@ -199,23 +199,23 @@ class Subject(Frozen):
         return Haystack(tuple(item.text for item in self.items))
 
     @cached_property
-    def _fence(self) -> Delimiter:
+    def _delimiter(self) -> Delimiter:
         return Delimiter(self.digest, [text for item in self.items for text in (item.text, item.about, item.mark)])
 
     def _block(self, item: SubjectItem) -> str:
-        return self._fence.block(f"{item.mark} {one_line(item.about)}".rstrip(), "\n".join(self._parts(item)))
+        return self._delimiter.block(f"{item.mark} {one_line(item.about)}".rstrip(), "\n".join(self._parts(item)))
 
     def _parts(self, item: SubjectItem) -> Iterator[str]:
         starts = [at for at, _ in item.labels]
         if not starts or starts[0] > 0:
-            yield _shown_text(item, item.text[: starts[0] - 1] if starts else item.text)
+            yield _item_text(item, item.text[: starts[0] - 1] if starts else item.text)
         ends = [*starts[1:], len(item.text) + 1]
         for (start, label), end in zip(item.labels, ends, strict=False):
-            yield f"<{self._fence.tag} part: {one_line(label)}>"
-            yield _shown_text(item, item.text[start : end - 1])
+            yield f"<{self._delimiter.tag} part: {one_line(label)}>"
+            yield _item_text(item, item.text[start : end - 1])
 
 
-def _shown_text(item: SubjectItem, text: str) -> str:
+def _item_text(item: SubjectItem, text: str) -> str:
     return number_whole_lines(item.first, text) if item.numbered else show_invisible(text)
 
 
@@ -249,13 +249,15 @@ def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
 
     Labels by judges that nobody reviewed are left out, because they prove nothing.
     """
-    told = (precedent for precedent in precedents if precedent.by_person or precedent.action)
-    return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in told)[:MAX_PRECEDENTS]
+    relevant = (precedent for precedent in precedents if precedent.by_person or precedent.action)
+    return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in relevant)[
+        :MAX_PRECEDENTS
+    ]
 
 
 def _unconcluded(precedent: Precedent) -> Precedent:
-    said = ("classification", "cause", "reasoning", "reviewer", "note")
-    return precedent.model_copy(update=dict.fromkeys(said))
+    cleared_fields = ("classification", "cause", "reasoning", "reviewer", "note")
+    return precedent.model_copy(update=dict.fromkeys(cleared_fields))
 
 
 def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
@@ -266,8 +268,8 @@ def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Sub
 def redacted_run_subject(run: AgentRun) -> Subject:
     """Return a redacted copy of a run as a subject, because no source has redacted a run created in Python."""
     value = run.model_dump(mode="json")
-    shown = redact_json(value)
-    return agent_run_subject(run if shown == value else AgentRun.model_validate(shown))
+    redacted = redact_json(value)
+    return agent_run_subject(run if redacted == value else AgentRun.model_validate(redacted))
 
 
 def _run_items(run: AgentRun) -> Iterator[SubjectItem]:
@@ -280,13 +282,13 @@ def _run_items(run: AgentRun) -> Iterator[SubjectItem]:
 def metadata_items(mark: str, run: AgentRun) -> Iterator[SubjectItem]:
     """Yield the metadata of the run as a whole, if any."""
     if run.metadata or run.name:
-        yield _metadata(mark, _named("metadata of the run", run.name), run.metadata, run)
+        yield _metadata(mark, _heading("metadata of the run", run.name), run.metadata, run)
 
 
 def transcript_items(mark: str, transcript: Transcript, run: AgentRun) -> Iterator[SubjectItem]:
     """Yield a transcript's items under the mark `T0`: its metadata `T0M`, and its blocks `T0B0` …"""
     if transcript.metadata or transcript.name:
-        about = _named("metadata of the transcript", transcript.name)
+        about = _heading("metadata of the transcript", transcript.name)
         yield _metadata(f"{mark}M", about, transcript.metadata, run, transcript)
     for block, message in enumerate(transcript.messages):
         yield _block(f"{mark}B{block}", message, block, transcript, run)
@@ -337,19 +339,19 @@ def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
     if message.content or not (calls or error):
         yield "content" if isinstance(message, AssistantMessage) and message.reasoning else "", message.content
     for call in calls:
-        yield _named("tool call", call.id), _called(call)
+        yield _heading("tool call", call.id), _call_text(call)
         if call.metadata:
             yield "of this call", render_object(call.metadata)
     if error is not None:
         yield "error", error
 
 
-def _called(call: TranscriptToolCall) -> str:
+def _call_text(call: TranscriptToolCall) -> str:
     return "\n".join([call.function, *([render_object(call.arguments)] if call.arguments else [])])
 
 
-def _named(what: str, name: str | None) -> str:
-    return f"{what} {quote_json(name)}" if name else what
+def _heading(kind: str, name: str | None) -> str:
+    return f"{kind} {quote_json(name)}" if name else kind
 
 
 FAILURE = "failure"
@@ -372,8 +374,8 @@ def failure_subject(
 def document_mark(document: Document) -> str:
     """Return a document's mark, such as `output src/main.py`; a path that could be misread becomes a JSON string."""
     path = document.path
-    plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
-    return f"{document.role} {path if plain else quote_json(path)}"
+    is_plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
+    return f"{document.role} {path if is_plain else quote_json(path)}"
 
 
 def _document(document: Document) -> SubjectItem:
@@ -383,15 +385,16 @@ def _document(document: Document) -> SubjectItem:
 
 
 def _failure(evidence: Evidence) -> SubjectItem:
-    judged = evidence.eval
+    failed_eval = evidence.eval
     steps = "\n".join(
         f"{step.name} {step.status}" + (f": {step.error}" if step.error else "") for step in evidence.steps
     )
     facts = {
-        "eval": judged.path,
-        "failed step": judged.failed_step or ("none, grading never began" if evidence.never_graded else "not recorded"),
+        "eval": failed_eval.path,
+        "failed step": failed_eval.failed_step
+        or ("none, grading never began" if evidence.never_graded else "not recorded"),
         "steps": steps,
-        "recorded reason": judged.reason,
+        "recorded reason": failed_eval.reason,
         "not here": "\n".join(evidence.missing),
     }
     text, labels = join_parts([(label, fact) for label, fact in facts.items() if fact])

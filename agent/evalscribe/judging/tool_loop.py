@@ -37,24 +37,24 @@ def tool_of(name: str, fields: type[BaseModel]) -> Tool:
 
 def describe_misuse(error: ValidationError) -> str:
     """Describe the problem of a tool call for the model."""
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
+    return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()[:10])
 
 
 def limit_lines(lines: Iterable[str]) -> str:
     """Return the lines that fit in one tool result, with a note if some did not fit."""
-    kept: list[str] = []
+    fitting_lines: list[str] = []
     room = LONGEST_RESULT
     for line in lines:
         room -= len(line) + 1
         if room < 0:
-            return "\n".join([*kept, "[cut here; ask for less at once]"])
-        kept.append(line)
-    return "\n".join(kept)
+            return "\n".join([*fitting_lines, "[cut here; ask for less at once]"])
+        fitting_lines.append(line)
+    return "\n".join(fitting_lines)
 
 
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
-    whole = model.model_json_schema()
-    strict = _strict(whole, whole.get("$defs", {}))
+    schema = model.model_json_schema()
+    strict = _strict(schema, schema.get("$defs", {}))
     # The description of the tool has the same text.
     strict.pop("description", None)
     return strict
@@ -62,12 +62,12 @@ def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 def _strict(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
-        named = definitions[schema["$ref"].rpartition("/")[2]]
-        schema = {**named, **schema}
+        definition = definitions[schema["$ref"].rpartition("/")[2]]
+        schema = {**definition, **schema}
     strict = {key: schema[key] for key in SCHEMA_KEYS if key in schema}
-    told = "; ".join(f"{words} {schema[key]}" for key, words in CONSTRAINT_WORDS.items() if key in schema)
-    if told:
-        strict["description"] = f"{strict.get('description', '')} ({told})".strip()
+    constraints = "; ".join(f"{words} {schema[key]}" for key, words in CONSTRAINT_WORDS.items() if key in schema)
+    if constraints:
+        strict["description"] = f"{strict.get('description', '')} ({constraints})".strip()
     if schema["type"] == "object":
         fields = {name: _strict(field, definitions) for name, field in schema.get("properties", {}).items()}
         strict |= {"properties": fields, "required": list(fields), "additionalProperties": False}
@@ -92,23 +92,23 @@ class TurnBounds(Frozen):
 class Turns:
     """Asks a model for the turns of one conversation within limits, and counts their usage."""
 
-    def __init__(self, model: Model, bounds: TurnBounds, last_words: str) -> None:
-        """Initialise the conversation. `last_words` are appended to the request of the last turn."""
+    def __init__(self, model: Model, bounds: TurnBounds, last_message: str) -> None:
+        """Initialise the conversation. `last_message` is appended to the request of the last turn."""
         self.usage = Usage()
         self.last = False
         """Whether the current turn is the conversation's last."""
         self._model = model
         self._bounds = bounds
-        self._last_words = last_words
-        self._asked: list[Request] = []
+        self._last_message = last_message
+        self._requests: list[Request] = []
         self._longest_input = 0
 
     async def ask(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Return the answer of the next turn. Raises `CallFailed` after counting its usage."""
-        self.last = len(self._asked) + 1 >= self._bounds.turns or self._short_of_tokens()
-        self._asked.append(_with_words(request, self._last_words) if self.last else request)
+        self.last = len(self._requests) + 1 >= self._bounds.turns or self._short_of_tokens()
+        self._requests.append(_append_text(request, self._last_message) if self.last else request)
         try:
-            reply = await self._model.complete(self._asked[-1], on_text)
+            reply = await self._model.complete(self._requests[-1], on_text)
         except CallFailed as error:
             self.usage += error.usage
             raise
@@ -118,20 +118,20 @@ class Turns:
 
     def forget(self) -> None:
         """Drop the conversation's answers from the cache, because it had no result."""
-        for request in self._asked:
+        for request in self._requests:
             self._model.forget(request)
 
     @property
     def taken(self) -> str:
         """Return the usage as text: `3 turns and 12,345 tokens`."""
-        return f"{len(self._asked)} turns and {self._spent():,} tokens"
+        return f"{len(self._requests)} turns and {self._total_tokens():,} tokens"
 
-    def _spent(self) -> int:
+    def _total_tokens(self) -> int:
         return self.usage.input_tokens + self.usage.output_tokens
 
     def _short_of_tokens(self) -> bool:
         """Return whether another turn might exceed the token limit, since each turn sends all earlier turns again."""
-        return self._spent() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
+        return self._total_tokens() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
 
 
 def estimate_conversation(
@@ -169,20 +169,20 @@ def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> 
     """Return the results of all tool calls as one message, or the first value that is not a `ToolResult`."""
     results: list[ToolResult] = []
     for n, call in enumerate(reply.tool_calls):
-        result = answer(call) if n < MOST_CALLS else _too_many(call)
+        result = answer(call) if n < MOST_CALLS else _refuse_call(call)
         if not isinstance(result, ToolResult):
             return result
         results.append(result)
     return Message(role="user", tool_results=tuple(results))
 
 
-def _too_many(call: ToolCall) -> ToolResult:
+def _refuse_call(call: ToolCall) -> ToolResult:
     return ToolResult(call_id=call.id, text=f"At most {MOST_CALLS} calls at once.", is_error=True)
 
 
-def _with_words(request: Request, words: str) -> Request:
-    *before, newest = request.messages
+def _append_text(request: Request, addition: str) -> Request:
+    *earlier, newest = request.messages
     if newest.role != "user":
         return request
-    said = "\n\n".join(filter(None, (newest.text, words)))
-    return request.model_copy(update={"messages": (*before, newest.model_copy(update={"text": said}))})
+    text = "\n\n".join(filter(None, (newest.text, addition)))
+    return request.model_copy(update={"messages": (*earlier, newest.model_copy(update={"text": text}))})

@@ -131,8 +131,8 @@ async def classify(
 
 
 def _no_answer(error: Exception, judge: Judge) -> FailureVerdict:
-    broken = _broken(error, judge)
-    return FailureVerdict(verdict=broken, undecided=broken)
+    verdict = _error_verdict(error, judge)
+    return FailureVerdict(verdict=verdict, undecided=verdict)
 
 
 async def _answer(
@@ -141,12 +141,12 @@ async def _answer(
     if isinstance(case, UnreadableEvidence):
         return FailureVerdict(verdict=Unclassified(reason=case.reason, judge=judge.id, final=True, cause="evidence"))
     key = judge.key(case)
-    known = store.get_verdict(key)
-    if known is not None and _settled(known) and not terms.fresh:
-        return FailureVerdict(verdict=known, cached=True)
+    stored = store.get_verdict(key)
+    if stored is not None and _is_final(stored) and not terms.fresh:
+        return FailureVerdict(verdict=stored, cached=True)
     verdict = await _ask(judge, case, terms.timeout_s)
-    if isinstance(known, Verdict) and not known.provisional and not _decides(verdict):
-        return FailureVerdict(verdict=known, cached=True, undecided=undecided(verdict))
+    if isinstance(stored, Verdict) and not stored.provisional and not _decides(verdict):
+        return FailureVerdict(verdict=stored, cached=True, undecided=undecided(verdict))
     store.put_verdict(key, verdict)
     return FailureVerdict(verdict=verdict, undecided=undecided(verdict))
 
@@ -163,14 +163,14 @@ async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict 
         raise
     except TimeoutError as error:
         if not limit.expired():
-            return _broken(error, judge)
+            return _error_verdict(error, judge)
         return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id, cause="service")
     except asyncio.CancelledError as error:
         if cancelled_from_outside():
             raise
-        return _broken(error, judge)
+        return _error_verdict(error, judge)
     except Exception as error:
-        return _broken(error, judge)
+        return _error_verdict(error, judge)
 
 
 def cancelled_from_outside() -> bool:
@@ -179,14 +179,14 @@ def cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _settled(known: Verdict | Unclassified) -> bool:
+def _is_final(stored: Verdict | Unclassified) -> bool:
     """Return whether an answer is final, so that the same question is not asked again."""
-    return known.final if isinstance(known, Unclassified) else not known.provisional
+    return stored.final if isinstance(stored, Unclassified) else not stored.provisional
 
 
-def _broken(error: BaseException, judge: Judge) -> Unclassified:
-    said = " ".join(redact(str(error)).split())
-    reason = f"the judge broke: {type(error).__name__}" + (f": {said}" if said else "")
+def _error_verdict(error: BaseException, judge: Judge) -> Unclassified:
+    message = " ".join(redact(str(error)).split())
+    reason = f"the judge broke: {type(error).__name__}" + (f": {message}" if message else "")
     return Unclassified(reason=reason[:REASON_LENGTH], judge=judge.id)
 
 
@@ -226,13 +226,13 @@ class JudgeQueue:
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)
     _findings: dict[str, Finding] = field(default_factory=dict, init=False)
-    _again: Iterator[tuple[FailureGroup, tuple[TrialVerdict, ...]]] = field(init=False)
+    _outliers: Iterator[tuple[FailureGroup, tuple[TrialVerdict, ...]]] = field(init=False)
     _all_answered: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when every group is answered, or when an error stopped the workers."""
 
     def __post_init__(self) -> None:
         self._waiting = iter(self.groups)
-        self._again = iter(())
+        self._outliers = iter(())
         self._evals = {eval.id: eval for eval in self.run.failures}
         self._finish_first_round()
 
@@ -251,16 +251,16 @@ class JudgeQueue:
             Number of groups that this worker answered. An error that concerns all failures is stored in `error`, not
             raised: a graph node that raises would lose the other workers' answers.
         """
-        mine = Counts()
+        counts = Counts()
         while (group := await self._take()) is not None:
-            mine += await self._answer(group, stream)
+            counts += await self._answer(group, stream)
         if self.outliers is not None:
             # The other workers' answers show which trials disagree. A worker that a signal cancels ends them all.
             await self._all_answered.wait()
-            for outlier, others in self._again:
+            for outlier, others in self._outliers:
                 if self.error is None:
                     await self._judge_again(outlier, others)
-        return mine
+        return counts
 
     def findings(self) -> tuple[Finding, ...]:
         """Return one finding for each group, in order, without history. Raises the error that stopped the workers."""
@@ -299,7 +299,7 @@ class JudgeQueue:
             return
         if self.outliers is not None and self.error is None:
             outliers = self.outliers(self.findings())
-            self._again = iter([(group, outliers[group.id]) for group in self.groups if group.id in outliers])
+            self._outliers = iter([(group, outliers[group.id]) for group in self.groups if group.id in outliers])
         self._all_answered.set()
 
     async def _judge_again(self, group: FailureGroup, others: tuple[TrialVerdict, ...]) -> None:
@@ -323,8 +323,8 @@ class JudgeQueue:
         if not answer.cached:
             self.usage += answer.verdict.usage
         if isinstance(answer.verdict, Verdict) and undecided(answer.verdict) is None:
-            first = self._findings[group.id]
-            self._findings[group.id] = first.model_copy(update={"verdict": share_field_names(answer.verdict)})
+            first_finding = self._findings[group.id]
+            self._findings[group.id] = first_finding.model_copy(update={"verdict": share_field_names(answer.verdict)})
 
     def _stop(self, error: Exception) -> None:
         self.error = self.error or error
@@ -373,16 +373,16 @@ JudgeRemotely = Callable[[Failure], Awaitable[Verdict | Unclassified | LostWork]
 class RemoteJudge:
     """A `Judge` that computes keys and estimates locally and judges remotely through `decide`."""
 
-    def __init__(self, near: Judge, decide: JudgeRemotely) -> None:
-        self.id = near.id
-        self._near = near
+    def __init__(self, local: Judge, decide: JudgeRemotely) -> None:
+        self.id = local.id
+        self._local = local
         self._decide = decide
 
     def key(self, case: Failure) -> str:
-        return self._near.key(case)
+        return self._local.key(case)
 
     def estimate(self, case: Failure) -> Estimate:
-        return self._near.estimate(case)
+        return self._local.estimate(case)
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
         answer = await self._decide(case)

@@ -7,16 +7,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def run_concurrently(todo: Iterable[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
-    """Run `work` for each item of `todo`, for at most `concurrency` items at once.
+async def run_concurrently(items: Iterable[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
+    """Run `work` for each of `items`, for at most `concurrency` items at once.
 
     The first error is raised and cancels the other tasks, as does a cancellation of this call.
     """
-    waiting = iter(todo)
+    waiting = iter(items)
 
     async def worker() -> None:
-        for one in waiting:
-            await work(one)
+        for item in waiting:
+            await work(item)
 
     tasks = [asyncio.ensure_future(worker()) for _ in range(concurrency)]
     try:

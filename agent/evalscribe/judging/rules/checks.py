@@ -111,13 +111,13 @@ def taste_only(facts: Facts) -> RuleDecision | None:
         return None
     if any(not e.code or concern(e) in ("defect", "types") or is_asked_for(facts, e) for e in facts.errors):
         return None
-    passed, style = facts.outcome.all_passed, all(concern(e) == "taste" for e in facts.errors)
+    all_passed, style = facts.outcome.all_passed, all(concern(e) == "taste" for e in facts.errors)
     if not style and reference_breaks_it_too(facts):
         return None
     fails = f"only {listed(codes)}{' (style)' if style else ''} fail{'s' if len(codes) == 1 else ''}"
-    why = f"{_tests_pass(facts)}; {fails}" if passed else fails
+    why = f"{_tests_pass(facts)}; {fails}" if all_passed else fails
     # The code under test may have printed a summary into the log: only a step of the tests proves that they pass.
-    proven = style and passed and facts.outcome.step is not None
+    proven = style and all_passed and facts.outcome.step is not None
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="lint",
@@ -128,14 +128,14 @@ def taste_only(facts: Facts) -> RuleDecision | None:
         citations=(*quote.blamed(facts), *quote.log(facts)),
         uncertain=not proven,
         fix=relax(codes),
-        would_pass=bool(passed),
+        would_pass=bool(all_passed),
     )
 
 
 def concern(error: evidence.LocatedError) -> Concern:
     """Return what a lint rule guards, by the classification of the linters themselves."""
     rule = error.code or ""
-    name = _bare(rule)
+    name = _rule_name(rule)
     if name == "no-misused-promises":
         return "defect" if OTHER_VALUE.search(error.error) else "unknown"
     if name in DEFECTS or DEFECT_CODES.fullmatch(rule):
@@ -148,7 +148,7 @@ def concern(error: evidence.LocatedError) -> Concern:
 def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
     """Return whether the task names a lint rule, its linter, a directive against it, or what it guards."""
     rule = error.code or ""
-    if code.says(facts.task, _bare(rule)) or LINTERS.search(SUPPRESSED.sub("", facts.task)):
+    if code.says(facts.task, _rule_name(rule)) or LINTERS.search(SUPPRESSED.sub("", facts.task)):
         return True
     directives = (
         text[match.end() : match.end() + DIRECTIVE_LENGTH]
@@ -159,7 +159,7 @@ def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
         return True
     if concern(error) == "types" and TYPE_SAFETY.search(facts.task):
         return True
-    return any(of.fullmatch(rule) and words.search(facts.task) for of, words in GUARDS)
+    return any(of.fullmatch(rule) and guarded_words.search(facts.task) for of, guarded_words in GUARDS)
 
 
 def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
@@ -168,9 +168,9 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
         return None
     for error in facts.errors:
         lines = [facts.line(place.path, place.line) for place in error.places[:1]]
-        theirs = _same(facts, lines[0]) if lines and lines[0] else None
-        if error.code and theirs and not ELSEWHERE.search(error.code) and not _has_own_defect(facts, error):
-            return _shared(facts, error, lines[0], theirs)
+        reference_line = _reference_line(facts, lines[0]) if lines and lines[0] else None
+        if error.code and reference_line and not ELSEWHERE.search(error.code) and not _has_own_defect(facts, error):
+            return _shared_with_reference(facts, error, lines[0], reference_line)
     return None
 
 
@@ -180,8 +180,8 @@ def _has_own_defect(facts: Facts, shared: evidence.LocatedError) -> bool:
     `no-undef` does not count in TypeScript, whose compiler finds undefined names itself: typescript-eslint advises
     against the rule, because it does not know global types.
     """
-    others = (e for e in facts.errors if e.code != shared.code and concern(e) == "defect")
-    return any(_bare(e.code or "") != "no-undef" or not _in_typescript(e) for e in others)
+    other_defects = (e for e in facts.errors if e.code != shared.code and concern(e) == "defect")
+    return any(_rule_name(e.code or "") != "no-undef" or not _in_typescript(e) for e in other_defects)
 
 
 def _in_typescript(error: evidence.LocatedError) -> bool:
@@ -194,20 +194,24 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     if facts.check != "lint" or not facts.first:
         return None
     if not codes:
-        return _without_rule(facts, facts.first)
+        return _without_rule_name(facts, facts.first)
     coded = [e for e in facts.errors if e.code]
     first = min(coded, key=lambda e: (RANKS[concern(e)], bool(doubts.reference_has_it(facts, e))))
-    asked, guards = is_asked_for(facts, first), concern(first)
-    elsewhere = asked and ELSEWHERE.search(first.code or "")
-    theirs = None if elsewhere else doubts.reference_has_it(facts, first)
+    asked_for, guards = is_asked_for(facts, first), concern(first)
+    elsewhere = asked_for and ELSEWHERE.search(first.code or "")
+    reference_note = None if elsewhere else doubts.reference_has_it(facts, first)
     # The platform's types, such as the value of `response.json()`, are the same for all models.
     of_platform = guards == "types" and not _writes_any(facts, first)
-    own = asked or guards in ("defect", "types")
-    shared = bool(theirs) or not own or (of_platform and not (asked and doubts.shared_failures_known(facts)))
+    is_own_fault = asked_for or guards in ("defect", "types")
+    shared = (
+        bool(reference_note)
+        or not is_own_fault
+        or (of_platform and not (asked_for and doubts.shared_failures_known(facts)))
+    )
     grave = first.code or codes[0]
-    kept = ", which the reference keeps" if facts.expected_lines and not theirs else ""
-    breaks, said = f"breaks `{_bare(grave)}`{kept}", _said(first)
-    doubt = theirs or (
+    clause = ", which the reference keeps" if facts.expected_lines and not reference_note else ""
+    breaks, message = f"breaks `{_rule_name(grave)}`{clause}", _message_text(first)
+    doubt = reference_note or (
         doubts.all_pass_with(facts, grave) if facts.outcome.all_passed else "Nobody asked for this rule."
     )
     return RuleDecision(
@@ -216,9 +220,9 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
         cause=_cause(grave),
         confidence=0.5 if shared else 0.75 if facts.outcome.all_passed else 0.7,
         uncertain=shared,
-        why=breaks if said.endswith("…") else quote.whole_or(f"{breaks}: {said}", breaks),
-        reasoning=f"{breaks[0].upper()}{breaks[1:]}: {_said(first, 150).rstrip('. …')}."
-        + (f" {doubt}" if shared else " The task asks for it." if asked and guards in ("taste", "unknown") else ""),
+        why=breaks if message.endswith("…") else quote.whole_or(f"{breaks}: {message}", breaks),
+        reasoning=f"{breaks[0].upper()}{breaks[1:]}: {_message_text(first, 150).rstrip('. …')}."
+        + (f" {doubt}" if shared else " The task asks for it." if asked_for and guards in ("taste", "unknown") else ""),
         citations=(*quote.blamed(facts, 1, first), *quote.error(facts, first)),
         located=first,
     )
@@ -233,7 +237,7 @@ def _writes_any(facts: Facts, error: evidence.LocatedError) -> bool:
     return any(WRITES_ANY.search(line.text) for line in lines) and not WRITES_ANY.search(facts.expected_code)
 
 
-def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
+def _without_rule_name(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
     """Decide a failure in which the linter names no rule, for example because it cannot parse a file."""
     unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
     proven = unparsable and not doubts.reference_has_it(facts, first) and bool(first.places)
@@ -243,43 +247,48 @@ def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
         cause="unparsable-code" if unparsable else "lint-error",
         confidence=0.7 if proven else 0.5,
         uncertain=not proven,
-        why=f"the linter stops: {_said(first)}",
-        reasoning=f"The linter names no rule; it says of {_place(first)}: {_said(first, 150).rstrip('. …')}."
+        why=f"the linter stops: {_message_text(first)}",
+        reasoning=f"The linter names no rule; it says of {_place(first)}: {_message_text(first, 150).rstrip('. …')}."
         + (" Code that cannot be parsed cannot run." if proven else " Its settings may be at fault as well."),
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
 
-def _shared(facts: Facts, error: evidence.LocatedError, ours: CodeLine | None, theirs: CodeLine) -> RuleDecision:
-    citations = quote.opposed(facts, ours, theirs) if ours else ()
-    known = doubts.shared_failures_known(facts)
-    others = list(dict.fromkeys(e.code for e in facts.errors if e.code and e.code != error.code))
+def _shared_with_reference(
+    facts: Facts, error: evidence.LocatedError, output_line: CodeLine | None, reference_line: CodeLine
+) -> RuleDecision:
+    citations = quote.opposed(facts, output_line, reference_line) if output_line else ()
+    gaps_known = doubts.shared_failures_known(facts)
+    other_codes = list(dict.fromkeys(e.code for e in facts.errors if e.code and e.code != error.code))
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="lint",
         cause=_cause(error.code or "lint"),
-        confidence=0.7 if known else 0.5,
-        uncertain=not known,
-        why=quote.cut(f"`{_bare(error.code or '')}`: the reference does the same at {_file(theirs)}:{theirs.number}"),
-        reasoning=f"The reference has the same line at {theirs.document.path}:{theirs.number}, so it breaks "
-        f"`{_bare(error.code or '')}` too."
-        + (f" The output also breaks {listed(others)}." if others else "")
-        + ("" if known else " Nothing stored says whether this is a known gap."),
+        confidence=0.7 if gaps_known else 0.5,
+        uncertain=not gaps_known,
+        why=quote.cut(
+            f"`{_rule_name(error.code or '')}`: the reference does the same at "
+            f"{_file(reference_line)}:{reference_line.number}"
+        ),
+        reasoning=f"The reference has the same line at {reference_line.document.path}:{reference_line.number}, so it "
+        f"breaks `{_rule_name(error.code or '')}` too."
+        + (f" The output also breaks {listed(other_codes)}." if other_codes else "")
+        + ("" if gaps_known else " Nothing stored says whether this is a known gap."),
         citations=(*citations, *quote.error(facts, error)),
         fix=relax([error.code or "lint"]),
-        would_pass=not others and (facts.outcome.all_passed or len(facts.errors) == 1),
+        would_pass=not other_codes and (facts.outcome.all_passed or len(facts.errors) == 1),
         located=error,
     )
 
 
-def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
+def _reference_line(facts: Facts, line: CodeLine) -> CodeLine | None:
     """Return the reference line of the same form, unless a comment in the reference disables the lint rule."""
     if len(line.folded) < 12:
         return None
-    for other in facts.expected_lines:
-        if other.folded == line.folded or _form(other.text) == _form(line.text):
-            around = other.document.lines[max(0, other.number - 2) : other.number]
-            return None if any(SUPPRESSED.search(text) for text in around) else other
+    for expected_line in facts.expected_lines:
+        if expected_line.folded == line.folded or _form(expected_line.text) == _form(line.text):
+            nearby_lines = expected_line.document.lines[max(0, expected_line.number - 2) : expected_line.number]
+            return None if any(SUPPRESSED.search(text) for text in nearby_lines) else expected_line
     return None
 
 
@@ -313,13 +322,18 @@ def _place(error: evidence.LocatedError) -> str:
     return f"{error.places[0].path}:{error.places[0].line}" if error.places else "The output"
 
 
-def _said(error: evidence.LocatedError, longest: int = 56) -> str:
+def _message_text(error: evidence.LocatedError, longest: int = 56) -> str:
     """Return the linter's message without the rule's name and without advice."""
-    text = error.error.removesuffix(f"({error.code})").removesuffix(f"({_bare(error.code or '')})").strip().rstrip(".")
+    text = (
+        error.error.removesuffix(f"({error.code})")
+        .removesuffix(f"({_rule_name(error.code or '')})")
+        .strip()
+        .rstrip(".")
+    )
     return quote.cut(re.sub(r"(?<=[\w'\"`])\. [A-Z].*", "", quote.brief(text)), longest)
 
 
-def _bare(rule: str) -> str:
+def _rule_name(rule: str) -> str:
     return rule.rsplit("/", 1)[-1]
 
 
@@ -366,20 +380,21 @@ def _reference_has_the_statement(facts: Facts) -> RuleDecision | None:
     """Every build error points to a statement that the reference contains too."""
     if facts.check != "build" or not facts.errors or not facts.first:
         return None
-    found = [doubts.reference_statement(facts, error) for error in facts.errors]
-    if facts.same_as_reference or not all(found) or not found[0]:
+    statements = [doubts.reference_statement(facts, error) for error in facts.errors]
+    if facts.same_as_reference or not all(statements) or not statements[0]:
         return None
-    ours, theirs = found[0]
+    output_line, reference_line = statements[0]
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="harness",
         cause="reference-has-it-" + code.kebab(facts.first.code or facts.step, 24),
         confidence=0.5,
         uncertain=True,
-        why=quote.cut(f"the reference has the same statement at {_file(theirs)}:{theirs.number}"),
+        why=quote.cut(f"the reference has the same statement at {_file(reference_line)}:{reference_line.number}"),
         reasoning=f"`{facts.step}` fails: {quote.cut(facts.first.error, 150).rstrip('. …')}. The reference has the "
-        f"same statement at {theirs.document.path}:{theirs.number}, so it would fail alike under this configuration.",
-        citations=(*quote.opposed(facts, ours, theirs), *quote.error(facts, facts.first)),
+        f"same statement at {reference_line.document.path}:{reference_line.number}, so it would fail "
+        "alike under this configuration.",
+        citations=(*quote.opposed(facts, output_line, reference_line), *quote.error(facts, facts.first)),
         fix="check that the reference passes this step in the same environment",
     )
 
@@ -390,7 +405,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
         return None
     missing = _left_out_names(facts) or _added_names(facts)
-    if not missing or any(_asked(facts, name) for name in missing):
+    if not missing or any(_is_named(facts, name) for name in missing):
         return None
     line = quote.first_with((*facts.left_out, *facts.introduced), missing[0])
     must = "is required" if missing[0] in facts.expected_names else "must not be there"
@@ -449,27 +464,27 @@ def _check_looks_elsewhere(facts: Facts) -> RuleDecision | None:
     """The check misses a text that output, reference and task contain, so it looks in the wrong place."""
     for test in facts.outcome.failures:
         # Take the last match: the output's own value comes before it and may contain the same words.
-        found = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
-        sought = (found.group(2) or found.group(4)) if found else None
-        if not sought or len(facts.outcome.failures) != 1 or (facts.grader and sought not in facts.grader):
+        missing_text = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
+        text = (missing_text.group(2) or missing_text.group(4)) if missing_text else None
+        if not text or len(facts.outcome.failures) != 1 or (facts.grader and text not in facts.grader):
             continue
-        if _is_everywhere(facts, sought):
-            return _looks_elsewhere(facts, test, sought)
+        if _is_everywhere(facts, text):
+            return _misses_text(facts, test, text)
     return None
 
 
-def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str) -> RuleDecision:
+def _misses_text(facts: Facts, test: evidence.FailedTest, text: str) -> RuleDecision:
     grader = quote.grader_lines(facts, test.message)
-    why = f"the check misses `{sought}`, which the code has"
+    why = f"the check misses `{text}`, which the code has"
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
-        cause="check-misses-" + code.kebab(sought, 34),
+        cause="check-misses-" + code.kebab(text, 34),
         confidence=0.65,
         why=why,
         reasoning=f"{quote.sentence(why)} The text is written as in the reference, so the check reads the wrong thing.",
-        citations=(*quote.both(facts, sought), *quote.log(facts), *grader),
-        fix=f"let `{test.title}` look for `{sought}` where the code puts it",
+        citations=(*quote.both(facts, text), *quote.log(facts), *grader),
+        fix=f"let `{test.title}` look for `{text}` where the code puts it",
         would_pass=True,
         by_error_text=True,
     )
@@ -485,22 +500,22 @@ def _check_reads_elsewhere(facts: Facts) -> RuleDecision | None:
     if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
         return None
     body = "\n".join(text for _, _, text in bodies(facts, failures[0]))
-    sought = [text for _, text in CONTAINS.findall(body)]
-    lines = [quote.both(facts, text) for text in sought]
-    if len(EXPECTS.findall(body)) != len(sought) or not lines or any(len(found) < 2 for found in lines):
+    texts = [text for _, text in CONTAINS.findall(body)]
+    lines = [quote.both(facts, text) for text in texts]
+    if len(EXPECTS.findall(body)) != len(texts) or not lines or any(len(quoted_lines) < 2 for quoted_lines in lines):
         return None
     title = failures[0].title
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
-        cause="check-misses-" + code.kebab(sought[0], 34),
+        cause="check-misses-" + code.kebab(texts[0], 34),
         confidence=0.5,
         uncertain=True,
-        why=quote.whole_or(f"`{title}` misses `{sought[0]}`, which the code has", f"`{title}` looks elsewhere"),
-        reasoning=f"`{title}` looks for {len(sought)} texts, first `{sought[0]}`. The output and the reference contain "
+        why=quote.whole_or(f"`{title}` misses `{texts[0]}`, which the code has", f"`{title}` looks elsewhere"),
+        reasoning=f"`{title}` looks for {len(texts)} texts, first `{texts[0]}`. The output and the reference contain "
         f"all of them, and {facts.outcome.passed} other tests pass, so the check may read the wrong place.",
         citations=(*lines[0], *quote.log(facts), *quote.grader_lines(facts, "")),
-        fix=f"let `{title}` look for `{sought[0]}` where the code puts it",
+        fix=f"let `{title}` look for `{texts[0]}` where the code puts it",
     )
 
 
@@ -510,21 +525,21 @@ def _is_everywhere(facts: Facts, text: str) -> bool:
 
 def _left_out_names(facts: Facts) -> list[str]:
     """Return keys and one-word texts of the reference that the output lacks, in the order of the reference."""
-    ours = facts.output_names
-    found = (name for line in facts.left_out for name in STRUCTURAL.findall(line.text))
-    return list(dict.fromkeys(name for name in found if name not in ours))
+    output_names = facts.output_names
+    candidates = (name for line in facts.left_out for name in STRUCTURAL.findall(line.text))
+    return list(dict.fromkeys(name for name in candidates if name not in output_names))
 
 
 def _added_names(facts: Facts) -> list[str]:
     """Return keys and one-word texts of the output that the reference lacks, in the order of the output."""
-    found = (name for line in facts.introduced for name in STRUCTURAL.findall(line.text))
-    return list(dict.fromkeys(name for name in found if name not in facts.expected_names))
+    candidates = (name for line in facts.introduced for name in STRUCTURAL.findall(line.text))
+    return list(dict.fromkeys(name for name in candidates if name not in facts.expected_names))
 
 
-def _asked(facts: Facts, name: str) -> bool:
+def _is_named(facts: Facts, name: str) -> bool:
     """Return whether the task names something; `returns the posts` is a verb and does not name a key `returns`."""
-    said = re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])({AS_VERB})?", facts.task)
-    return any(not verb for verb in said)
+    verbs = re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])({AS_VERB})?", facts.task)
+    return any(not verb for verb in verbs)
 
 
 AS_VERB = r"\s+(?:the|an?|all|any|null|its|their|each|every|only|both|either|nothing|true|false)\b"
@@ -538,8 +553,8 @@ def _guard(facts: Facts, test: evidence.FailedTest) -> CodeLine | None:
     """Return the model's line that threw the reported error, if the reference throws no such error."""
     for line in facts.introduced:
         if RAISES.search(line.text):
-            said = [text.strip() for _, text in LITERAL.findall(line.text)]
-            if any(text and text in test.message for text in said):
+            literals = [text.strip() for _, text in LITERAL.findall(line.text)]
+            if any(text and text in test.message for text in literals):
                 return line
             if not test.message and (stems(test.title) & stems(line.text)) - stems(facts.task):
                 return line
@@ -614,7 +629,7 @@ def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
             f"`{title}` needs {what}, which the task leaves open", f"needs {what}, left open by the task"
         ),
         reasoning=f"`{quote.cut(title, 80)}` needs {what}. The task does not mention that; "
-        f"{facts.outcome.passed} other tests pass. {_what_is_said(failures[0])}",
+        f"{facts.outcome.passed} other tests pass. {_message_sentence(failures[0])}",
         citations=(
             *(quote.blamed(facts) or quote.suspects(facts, 1)),
             *quote.log(facts),
@@ -628,23 +643,33 @@ def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
 def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None:
     """Return what a failed test demands although the task does not mention it, and the name of that cause."""
     task, title = facts.task, WORDS.sub(" ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", test.title))
-    for words, touched in EDGES:
-        edge = re.search(words, title, re.IGNORECASE)
-        if edge is None or re.search(touched, task, re.IGNORECASE):
+    for edge_words, task_words in EDGES:
+        edge = re.search(edge_words, title, re.IGNORECASE)
+        if edge is None or re.search(task_words, task, re.IGNORECASE):
             continue
         name = edge[0].lower()
         if REFUSED.search(test.message):
             return f"`{name}` input to be accepted", f"refuses-{code.kebab(name)}-input"
         if ACCEPTED.search(test.message):
             return f"`{name}` input to be refused", f"accepts-{code.kebab(name)}-input"
-    other = OTHER_TEXT.search(test.message)
-    wanted = (other["text"] or other["regex"]) if other else None
-    if wanted and not _states(task, wanted):
-        return f"the exact text `{quote.cut(wanted, 30)}`", "exact-text-of-an-error"
-    pair, part = TWO_TEXTS.search(test.message), PART.search(test.message)
-    ours, theirs = (pair["a"], pair["b"][1:-1]) if pair else (facts.all_output, part["part"]) if part else ("", "")
-    alike = _letters(ours) == _letters(theirs) if pair else _letters(theirs) in _letters(ours)
-    if theirs and alike and _letters(theirs) and theirs not in ours and theirs not in task:
+    text_match = OTHER_TEXT.search(test.message)
+    error_text = (text_match["text"] or text_match["regex"]) if text_match else None
+    if error_text and not _states(task, error_text):
+        return f"the exact text `{quote.cut(error_text, 30)}`", "exact-text-of-an-error"
+    pair, part_match = TWO_TEXTS.search(test.message), PART.search(test.message)
+    actual_text, expected_text = (
+        (pair["a"], pair["b"][1:-1]) if pair else (facts.all_output, part_match["part"]) if part_match else ("", "")
+    )
+    same_letters = (
+        _letters(actual_text) == _letters(expected_text) if pair else _letters(expected_text) in _letters(actual_text)
+    )
+    if (
+        expected_text
+        and same_letters
+        and _letters(expected_text)
+        and expected_text not in actual_text
+        and expected_text not in task
+    ):
         return "another spelling of the same text", "exact-spelling"
     lists = LISTS.search(test.message)
     if lists and _items(lists[1]) != _items(lists[2]) and sorted(_items(lists[1])) == sorted(_items(lists[2])):
@@ -662,9 +687,9 @@ def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).casefold()
 
 
-def _what_is_said(test: evidence.FailedTest) -> str:
-    said = quote.cut(test.message.split("\n")[0], 120).rstrip(". …")
-    return f"The test says: {said}." if said else ""
+def _message_sentence(test: evidence.FailedTest) -> str:
+    message = quote.cut(test.message.split("\n")[0], 120).rstrip(". …")
+    return f"The test says: {message}." if message else ""
 
 
 RANGE = re.compile(r"\b(between|from `[^`]+` to|until|up to|range of|within)\b", re.IGNORECASE | re.DOTALL)
@@ -683,8 +708,8 @@ def _ends_left_open(facts: Facts) -> RuleDecision | None:
     test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
     if test is None or len(facts.outcome.failures) > max(1, (facts.outcome.passed or 0)):
         return None
-    said = quote.task(facts, lambda text: "(" not in text and bool(RANGE.search(text)))
-    said = said or quote.task(facts, lambda text: bool(RANGE.search(text)))
+    citations = quote.task(facts, lambda text: "(" not in text and bool(RANGE.search(text)))
+    citations = citations or quote.task(facts, lambda text: bool(RANGE.search(text)))
     return RuleDecision(
         label="AMBIGUOUS_TASK",
         kind="task",
@@ -693,23 +718,23 @@ def _ends_left_open(facts: Facts) -> RuleDecision | None:
         uncertain=True,
         why="task does not say whether the ends of the range are included",
         reasoning="The result differs from the expected one by one element at an end. The task speaks of a range"
-        f"{_line(said)} and never says whether its ends belong to it, so both readings are allowed.",
-        citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *said, *quote.log(facts)),
+        f"{_line(citations)} and never says whether its ends belong to it, so both readings are allowed.",
+        citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *citations, *quote.log(facts)),
         fix="say in the task whether the range includes its ends",
         would_pass=False,
     )
 
 
-def _line(said: tuple[Citation, ...]) -> str:
-    return f" (line {said[0].first})" if said else ""
+def _line(citations: tuple[Citation, ...]) -> str:
+    return f" (line {citations[0].first})" if citations else ""
 
 
 def _differ_at_an_end(message: str) -> bool:
-    for ours, theirs in LISTS.findall(message):
-        one, other = _items(ours), _items(theirs)
-        if abs(len(one) - len(other)) == 1:
-            short, long = sorted((one, other), key=len)
-            return short in (long[1:], long[:-1])
+    for actual, expected in LISTS.findall(message):
+        actual_items, expected_items = _items(actual), _items(expected)
+        if abs(len(actual_items) - len(expected_items)) == 1:
+            shorter, longer = sorted((actual_items, expected_items), key=len)
+            return shorter in (longer[1:], longer[:-1])
     return False
 
 

@@ -53,9 +53,9 @@ SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
 
 def spelled(text: str) -> frozenset[str]:
     """Return the identifiers that a task writes as code; in the prose `a tuple of both`, `tuple` is no identifier."""
-    marked = names("\n".join(SPELLED.findall(text)))
+    code_names = names("\n".join(SPELLED.findall(text)))
     indented = names("\n".join(line for line in text.split("\n") if line.startswith(("    ", "\t"))))
-    return marked | indented | frozenset(name for name in names(text) if SHAPED.search(name))
+    return code_names | indented | frozenset(name for name in names(text) if SHAPED.search(name))
 
 
 def without_prose(text: str) -> str:
@@ -156,14 +156,14 @@ class GapNote:
 
     @cached_property
     def _after_lacks(self) -> str:
-        said = LACKS.search(self.text)
-        return re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", said.group(1))[0] if said else ""
+        match = LACKS.search(self.text)
+        return re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", match.group(1))[0] if match else ""
 
     @cached_property
     def preferred(self) -> str:
         """Words after `instead of`, which say what should have been written."""
-        after = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
-        return re.sub(r"^\s*(?:an?|the|all)\s+", "", after).strip()
+        phrase = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
+        return re.sub(r"^\s*(?:an?|the|all)\s+", "", phrase).strip()
 
     @cached_property
     def wanted(self) -> tuple[str, ...]:
@@ -177,19 +177,19 @@ class GapNote:
 
 def parse_notes(documents: tuple[Document, ...]) -> tuple[GapNote, ...]:
     """Return the statements of known-gaps documents about gaps: no headings, `none for now`, praise or fixed gaps."""
-    found = []
+    notes = []
     for document in documents:
         for number, line in enumerate(document.lines, 1):
             text = line.strip().lstrip("-*•# ").strip()
-            if text and not _says_nothing(text, line):
-                found.append(GapNote(document, number, text))
-    return tuple(found)
+            if text and not _is_no_gap(text, line):
+                notes.append(GapNote(document, number, text))
+    return tuple(notes)
 
 
-def _says_nothing(text: str, line: str) -> bool:
+def _is_no_gap(text: str, line: str) -> bool:
     heading = line.lstrip().startswith("#") or (text.endswith(":") and not line.lstrip().startswith(("-", "*", "•")))
-    praised = PRAISE.search(text) and not re.search(r"\bbut\b|\bexcept\b", text, re.IGNORECASE)
-    return bool(heading or NOTHING.match(text) or SETTLED.match(text) or praised)
+    is_praise = PRAISE.search(text) and not re.search(r"\bbut\b|\bexcept\b", text, re.IGNORECASE)
+    return bool(heading or NOTHING.match(text) or SETTLED.match(text) or is_praise)
 
 
 def basename(path: str) -> str:

@@ -119,8 +119,8 @@ def raised_by_grader(facts: Facts) -> bool:
 def stopped_in_grader(facts: Facts) -> bool:
     """Return whether every failed test stopped in the grader's code, with no frame of the output in the traceback."""
     failures = facts.outcome.failures
-    whole = facts.outcome.failed == len(failures) > 0  # a failure that the output forged would add to this number
-    return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
+    all_listed = facts.outcome.failed == len(failures) > 0  # a failure that the output forged would add to this number
+    return all_listed and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
 
 
 def ran_elsewhere(facts: Facts) -> bool:
@@ -153,8 +153,8 @@ def others_fail_alike(facts: Facts) -> bool:
 
 def _in_an_error(facts: Facts) -> str | None:
     """Explain in a sentence why the error may be from code under test that raised on import or in set-up; else None."""
-    broken = (step for step in facts.evidence.steps if step.status == "failed")
-    if facts.spoken.turns or not any(check_kind(step.name, None) == "tests" for step in broken):
+    failed_steps = (step for step in facts.evidence.steps if step.status == "failed")
+    if facts.spoken.turns or not any(check_kind(step.name, None) == "tests" for step in failed_steps):
         return None
     return "Code under test that raises while a test is collected or set up looks the same."
 
@@ -171,14 +171,14 @@ def _at_install(facts: Facts) -> str | None:
 
 def _at_build(facts: Facts) -> str | None:
     # A message of many lines can look like the end of its own section, so the whole log is searched.
-    whole = code.joined([*(d.text for d in facts.evidence.of("log")), *_recorded(facts)])
-    if len(whole) > LONGEST_LOG:
+    log_text = code.joined([*(d.text for d in facts.evidence.of("log")), *_recorded(facts)])
+    if len(log_text) > LONGEST_LOG:
         return "The log is too long to tell whether the output's code wrote a part of it."
-    if FROM_CODE.search(whole):
+    if FROM_CODE.search(log_text):
         return "The build ran the output's code, which can throw any text."
     if facts.errors and all(e.citation and (e.code or e.places) for e in facts.errors):
         return None
-    if COMPILED.search(whole):
+    if COMPILED.search(log_text):
         return "A compiler reported errors too, and those quote text of the output."
     if ONLY_PUSHES.match(_text(facts)):
         return None
@@ -196,9 +196,9 @@ def _in_tests(facts: Facts) -> str | None:
 def _ran_quietly_elsewhere(facts: Facts) -> bool:
     """Return whether the code was deployed on a server, and the tests' log contains nothing that the code printed."""
     text = _text(facts)
-    quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
-    named = all(_names(facts, test) for test in facts.outcome.failures)
-    return ran_elsewhere(facts) and quiet and named and bool(facts.grader) and not RETHROWN.search(facts.grader)
+    is_quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
+    all_named = all(_names(facts, test) for test in facts.outcome.failures)
+    return ran_elsewhere(facts) and is_quiet and all_named and bool(facts.grader) and not RETHROWN.search(facts.grader)
 
 
 def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
@@ -206,8 +206,8 @@ def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
     graders = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("grader")}
     output = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
     frames = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in test.frames]
-    known = 0 < len(frames) < MOST_FRAMES  # longer tracebacks are cut off
-    return known and bool(graders & set(frames)) and not output & set(frames) and _names(facts, test)
+    is_complete = 0 < len(frames) < MOST_FRAMES  # longer tracebacks are cut off
+    return is_complete and bool(graders & set(frames)) and not output & set(frames) and _names(facts, test)
 
 
 def _names(facts: Facts, test: evidence.FailedTest) -> bool:
@@ -283,13 +283,13 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
     """Explain in a sentence why all models may get a build error; None if it is clearly this model's fault."""
     if error is None:
         return None
-    if what := reference_has_it(facts, error):
-        return what
+    if reason := reference_has_it(facts, error):
+        return reason
     if shared_failures_known(facts):
         return None
-    what = _unknowable(facts, error)
+    reason = _unknowable(facts, error)
     unknown = f"neither known-gap notes nor other models' results show whether {_subject(error)} fails them too"
-    return f"{what}, and {unknown}." if what else None
+    return f"{reason}, and {unknown}." if reason else None
 
 
 def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
@@ -302,10 +302,10 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
         return "The error names no line that the model wrote, so the reference may fail alike."
     if lines and all(line.document.path.endswith(SETTINGS) for line in lines):
         return "The error is about settings that the runner writes and changes, so the reference may fail alike."
-    if lines and not SYNTAX.match(error.error) and all(_stands_in_reference(facts, line) for line in lines):
-        theirs = _in_reference(facts, lines[0])
-        where = f" at {theirs.document.path}:{theirs.number}" if theirs else ""
-        return f"The reference has the same statement{where}, so it may fail alike."
+    if lines and not SYNTAX.match(error.error) and all(_is_in_reference(facts, line) for line in lines):
+        reference_line = _matching_line(facts, lines[0])
+        position = f" at {reference_line.document.path}:{reference_line.number}" if reference_line else ""
+        return f"The reference has the same statement{position}, so it may fail alike."
     return None
 
 
@@ -320,29 +320,31 @@ def reference_statement(facts: Facts, error: evidence.LocatedError) -> tuple[Cod
     of_others = rule in RELATION | MEMBER or INFERRED.fullmatch(rule) or UNRESOLVED.search(error.error)
     if not lines or of_others or misplaced(facts) or SYNTAX.match(error.error):
         return None
-    if not all(_stands_in_reference(facts, one) for one in lines):
+    if not all(_is_in_reference(facts, line) for line in lines):
         return None
-    theirs = _in_reference(facts, lines[0])
-    return (lines[0], theirs) if theirs else None
+    reference_line = _matching_line(facts, lines[0])
+    return (lines[0], reference_line) if reference_line else None
 
 
-def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
+def _is_in_reference(facts: Facts, line: CodeLine) -> bool:
     """Return whether the reference contains the statement that starts on an output line, ignoring white space."""
     text = code.without_comments(line.document.text, line.document.path).split("\n")
     statement, depth = "", 0
-    for part in text[line.number - 1 : line.number - 1 + LONGEST]:
-        statement += code.fold(part)
-        depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
+    for code_text in text[line.number - 1 : line.number - 1 + LONGEST]:
+        statement += code.fold(code_text)
+        depth += sum(map(code_text.count, "([{")) - sum(map(code_text.count, ")]}"))
         if depth <= 0:
             break
-    theirs = "".join(one.folded for one in facts.expected_lines)
-    return len(statement) >= SHORTEST and statement in theirs
+    reference_text = "".join(expected_line.folded for expected_line in facts.expected_lines)
+    return len(statement) >= SHORTEST and statement in reference_text
 
 
-def _in_reference(facts: Facts, line: CodeLine) -> CodeLine | None:
+def _matching_line(facts: Facts, line: CodeLine) -> CodeLine | None:
     """Return a reference line that equals an output line, else a reference line that contains it."""
-    same = (one for one in facts.expected_lines if one.folded == line.folded)
-    return next(same, None) or next((one for one in facts.expected_lines if line.folded in one.folded), None)
+    equal_lines = (expected_line for expected_line in facts.expected_lines if expected_line.folded == line.folded)
+    return next(equal_lines, None) or next(
+        (expected_line for expected_line in facts.expected_lines if line.folded in expected_line.folded), None
+    )
 
 
 def all_pass_with(facts: Facts, rule: str) -> str:
@@ -359,9 +361,9 @@ def shared_failures_known(facts: Facts) -> bool:
 
 def _subject(error: evidence.LocatedError) -> str:
     """Return the name in an error's message as code, or, without a name, the place of the error."""
-    named = re.search(r"['\"`]([A-Za-z_$][\w$./-]{1,40})['\"`]", error.error)
-    if named:
-        return f"`{named[1]}`"
+    match = re.search(r"['\"`]([A-Za-z_$][\w$./-]{1,40})['\"`]", error.error)
+    if match:
+        return f"`{match[1]}`"
     return f"{error.places[0].path}:{error.places[0].line}" if error.places else "this"
 
 
@@ -385,13 +387,13 @@ def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
     return "The error names no line of the model's code"
 
 
-def _invented(facts: Facts, said: str) -> bool:
+def _invented(facts: Facts, message: str) -> bool:
     """Return whether the model invented a member: reference, task and grader never use it, and its type is known."""
-    match = NO_MEMBER.search(said)
+    match = NO_MEMBER.search(message)
     if match is None:
         return True
-    known = facts.expected_names | code.names(facts.task) | code.names(facts.grader)
-    return match["type"] not in ("{}", "never", "unknown", "object") and match["name"] not in known
+    known_names = facts.expected_names | code.names(facts.task) | code.names(facts.grader)
+    return match["type"] not in ("{}", "never", "unknown", "object") and match["name"] not in known_names
 
 
 ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)

@@ -48,48 +48,52 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
     """The source reports that the harness or the provider failed."""
     if facts.evidence.eval.status != "error":
         return None
-    said = facts.first.error if facts.first else "the harness broke and does not say why"
-    if CONTEXT.search(said):
-        return _outgrown(facts, said)
-    if CANCELLED.search(said):
-        return _outside(facts, "run-cancelled", f"cancelled: {said}", "the run was cancelled from outside")
-    if _is_of_the_provider(said):
-        return _outside(
-            facts, "model-not-reachable", f"the provider failed: {said}", "a provider or the network failed"
+    message = facts.first.error if facts.first else "the harness broke and does not say why"
+    if CONTEXT.search(message):
+        return _context_exhausted(facts, message)
+    if CANCELLED.search(message):
+        return _infrastructure_failed(
+            facts, "run-cancelled", f"cancelled: {message}", "the run was cancelled from outside"
         )
-    if ENVIRONMENT.search(said):
-        return _outside(facts, "environment-failed", said, "the environment of the tests broke")
-    if CONNECTION.search(said) or PROVIDER.search(said):
-        return _outside(facts, "service-not-reachable", f"no answer: {said}", "a service could not be reached")
+    if _is_of_the_provider(message):
+        return _infrastructure_failed(
+            facts, "model-not-reachable", f"the provider failed: {message}", "a provider or the network failed"
+        )
+    if ENVIRONMENT.search(message):
+        return _infrastructure_failed(facts, "environment-failed", message, "the environment of the tests broke")
+    if CONNECTION.search(message) or PROVIDER.search(message):
+        return _infrastructure_failed(
+            facts, "service-not-reachable", f"no answer: {message}", "a service could not be reached"
+        )
     raised = next((step for step in facts.evidence.steps if step.status == "skipped" and step.error), None)
     if raised is not None:
         return _grader_raised(facts, raised)
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="harness",
-        cause="harness-" + code.kebab(said, 40),
+        cause="harness-" + code.kebab(message, 40),
         confidence=0.75,
-        why=quote.cut(f"the harness broke: {said}"),
-        reasoning=f"{_so_far(facts.spoken)} the harness itself raised an error: the work was never judged.",
+        why=quote.cut(f"the harness broke: {message}"),
+        reasoning=f"{_progress(facts.spoken)} the harness itself raised an error: the work was never judged.",
         citations=quote.log(facts),
-        fix=f"find out why the harness raises `{quote.cut(said, 80)}`",
+        fix=f"find out why the harness raises `{quote.cut(message, 80)}`",
         by_error_text=True,
     )
 
 
 def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
     """Decide an eval in which no check failed, but a grader raised an error instead of judging."""
-    said = (step.error or "").strip().split("\n")[0]
+    message = (step.error or "").strip().split("\n")[0]
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="harness",
         cause=f"grader-raises-{code.kebab(step.name)}",
         confidence=0.7,
-        error=quote.cut(f"the grader {step.name} raised: {said}", 200),
-        why=quote.cut(f"the grader `{step.name}` raised: {said}"),
+        error=quote.cut(f"the grader {step.name} raised: {message}", 200),
+        why=quote.cut(f"the grader `{step.name}` raised: {message}"),
         reasoning=f"The grader `{step.name}` raised an error instead of judging, and no other check failed. It is "
         "not known whether the answer is right.",
-        citations=(*_last(facts.spoken), *quote.log(facts)),
+        citations=(*_last_action(facts.spoken), *quote.log(facts)),
         fix=f"let the grader `{step.name}` say pass or fail for such an answer instead of raising",
         by_error_text=True,
     )
@@ -97,17 +101,26 @@ def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
 
 def cut_off(facts: Facts) -> RuleDecision | None:
     """A limit stopped the model before it finished."""
-    step = next((one for one in facts.evidence.steps if one.status == "failed" and one.name in LIMIT_STEPS), None)
+    step = next(
+        (
+            candidate
+            for candidate in facts.evidence.steps
+            if candidate.status == "failed" and candidate.name in LIMIT_STEPS
+        ),
+        None,
+    )
     if step is None or not facts.spoken.turns or not LIMIT.search(f"{step.name} {step.error or ''}"):
         return None
     loop = _loop(facts.spoken)
     if loop:
         return _looping(facts, *loop)
-    failing = [made for made in facts.spoken.made[-LATEST:] if made.failed]
+    failing = [call for call in facts.spoken.made[-LATEST:] if call.failed]
     stuck = len(failing) * 2 > min(LATEST, len(facts.spoken.made))
     last = facts.spoken.by_model[-1] if facts.spoken.by_model else None
-    made = next((one for one in facts.spoken.made[-1:] if one.answer is None and one.call is last), None)
-    waiting = _waiting(made, step) if made else None
+    call = next(
+        (candidate for candidate in facts.spoken.made[-1:] if candidate.answer is None and candidate.call is last), None
+    )
+    waiting = _waiting(call, step) if call else None
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -124,43 +137,43 @@ def cut_off(facts: Facts) -> RuleDecision | None:
             if waiting
             else "Nothing was repeated or stuck at the end. The transcript cannot tell whether the limit was too low."
         ),
-        citations=(*(_failed(failing[-1]) if stuck else ()), *_last(facts.spoken)),
+        citations=(*(_failed_answer(failing[-1]) if stuck else ()), *_last_action(facts.spoken)),
     )
 
 
-def _waiting(made: AnsweredCall, step: Step) -> str:
+def _waiting(call: AnsweredCall, step: Step) -> str:
     """Return a sentence that names the call during which the limit was reached."""
-    command = next((value for value in made.action.arguments.values() if isinstance(value, str)), "")
-    said = f", `{quote.cut(command, 80)}`," if command and "`" not in command else ""
+    command = next((value for value in call.action.arguments.values() if isinstance(value, str)), "")
+    command_text = f", `{quote.cut(command, 80)}`," if command and "`" not in command else ""
     limit = TIME.search(step.error or "")
-    came = f"the time limit of {limit[1]} was reached" if limit else "the limit was reached"
-    return f"Its last call of `{made.call.turn.name}`{said} had not returned when {came}."
+    limit_text = f"the time limit of {limit[1]} was reached" if limit else "the limit was reached"
+    return f"Its last call of `{call.call.turn.name}`{command_text} had not returned when {limit_text}."
 
 
 def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
     """The model repeated the same call with the same answer until the end."""
     loop = _loop(facts.spoken)
-    made = facts.spoken.made
-    if loop is None or loop[0] not in made[-LATEST:]:
+    calls = facts.spoken.made
+    if loop is None or loop[0] not in calls[-LATEST:]:
         return None
     return _looping(facts, *loop)
 
 
 def refuses(facts: Facts) -> RuleDecision | None:
     """The model refuses the task in its last message."""
-    words = facts.spoken.words
-    if not words or not REFUSAL.match(words[-1].turn.text):
+    messages = facts.spoken.words
+    if not messages or not REFUSAL.match(messages[-1].turn.text):
         return None
-    said = words[-1].quoted(2)
+    quotation = messages[-1].quoted(2)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="refuses",
         confidence=0.65,
-        error=quote.cut(f"refuses: {said.text}", 200),
-        why=quote.cut(f"refuses: {said.text}"),
+        error=quote.cut(f"refuses: {quotation.text}", 200),
+        why=quote.cut(f"refuses: {quotation.text}"),
         reasoning=f"{_work(facts.spoken)} Its last words refuse the task instead of answering.",
-        citations=(said,),
+        citations=(quotation,),
     )
 
 
@@ -183,43 +196,46 @@ def never_answers(facts: Facts) -> RuleDecision | None:
     )
 
 
-def _is_of_the_provider(said: str) -> bool:
+def _is_of_the_provider(message: str) -> bool:
     """Return whether the message comes from a provider, or from a failed connection to a model."""
-    if any(not TIMED_OUT.fullmatch(match[0]) for match in PROVIDER.finditer(said)):
+    if any(not TIMED_OUT.fullmatch(match[0]) for match in PROVIDER.finditer(message)):
         return True
-    return MODEL_SERVICE.search(said) is not None and (CONNECTION.search(said) or PROVIDER.search(said)) is not None
+    return (
+        MODEL_SERVICE.search(message) is not None
+        and (CONNECTION.search(message) or PROVIDER.search(message)) is not None
+    )
 
 
-def _outside(facts: Facts, cause: str, why: str, happened: str) -> RuleDecision:
+def _infrastructure_failed(facts: Facts, cause: str, why: str, happened: str) -> RuleDecision:
     return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
         cause=cause,
         confidence=0.9,
         why=quote.cut(why),
-        reasoning=f"{_so_far(facts.spoken)} {happened}: the work was never judged.",
+        reasoning=f"{_progress(facts.spoken)} {happened}: the work was never judged.",
         citations=quote.log(facts),
         by_error_text=True,
     )
 
 
-def _outgrown(facts: Facts, said: str) -> RuleDecision:
+def _context_exhausted(facts: Facts, message: str) -> RuleDecision:
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="context-exhausted",
         confidence=0.5,
         uncertain=True,
-        why=quote.cut(f"the conversation outgrew the model's context: {said}"),
-        reasoning=f"{_so_far(facts.spoken)} the conversation no longer fitted the model. The error does not say "
+        why=quote.cut(f"the conversation outgrew the model's context: {message}"),
+        reasoning=f"{_progress(facts.spoken)} the conversation no longer fitted the model. The error does not say "
         "whether the model wasted its context or the harness gave it too much.",
-        citations=(*quote.log(facts), *_last(facts.spoken)),
+        citations=(*quote.log(facts), *_last_action(facts.spoken)),
     )
 
 
-def _looping(facts: Facts, made: AnsweredCall, times: int) -> RuleDecision:
-    tool = made.call.turn.name or "a tool"
-    answer = (made.answer.quoted(1),) if made.answer else ()
+def _looping(facts: Facts, call: AnsweredCall, times: int) -> RuleDecision:
+    tool = call.call.turn.name or "a tool"
+    answer = (call.answer.quoted(1),) if call.answer else ()
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -227,49 +243,49 @@ def _looping(facts: Facts, made: AnsweredCall, times: int) -> RuleDecision:
         confidence=0.7,
         why=quote.cut(f"calls `{tool}` {times} times with the same arguments and answer"),
         reasoning=f"{_work(facts.spoken)} It made the same call of `{tool}` {times} times and got the same answer.",
-        citations=(made.call.header(3), *answer),
+        citations=(call.call.header(3), *answer),
     )
 
 
-def _loop(spoken: Transcripts) -> tuple[AnsweredCall, int] | None:
+def _loop(transcripts: Transcripts) -> tuple[AnsweredCall, int] | None:
     """Return the call that was repeated most often with the same arguments and answer, and how often."""
-    keys = [_key(made) for made in spoken.made]
+    keys = [_call_key(call) for call in transcripts.made]
     counts = Counter(keys)
-    key = max(counts, key=lambda one: counts[one], default=None)
+    key = max(counts, key=lambda call_key: counts[call_key], default=None)
     if key is None or counts[key] < LOOP:
         return None
-    return next(made for made, own in zip(reversed(spoken.made), reversed(keys), strict=True) if own == key), counts[
-        key
-    ]
+    return next(
+        call for call, own_key in zip(reversed(transcripts.made), reversed(keys), strict=True) if own_key == key
+    ), counts[key]
 
 
-def _key(made: AnsweredCall) -> str:
-    answer = made.answer.turn.text if made.answer else None
-    return canonical_json([made.call.turn.name, made.call.turn.arguments, answer])
+def _call_key(call: AnsweredCall) -> str:
+    answer = call.answer.turn.text if call.answer else None
+    return canonical_json([call.call.turn.name, call.call.turn.arguments, answer])
 
 
-def _work(spoken: Transcripts) -> str:
-    words, calls = (pluralise(len(each), "time") for each in (spoken.words, spoken.made))
-    return f"The model spoke {words}{f' and called tools {calls}' if spoken.made else ''}."
+def _work(transcripts: Transcripts) -> str:
+    messages, calls = (pluralise(len(items), "time") for items in (transcripts.words, transcripts.made))
+    return f"The model spoke {messages}{f' and called tools {calls}' if transcripts.made else ''}."
 
 
-def _so_far(spoken: Transcripts) -> str:
-    if not spoken.turns:
+def _progress(transcripts: Transcripts) -> str:
+    if not transcripts.turns:
         return "Outside of what is judged,"
-    done = len(spoken.made) + len(spoken.words)
-    return f"After {done} messages and calls of the model" if done else "Before the model said anything"
+    count = len(transcripts.made) + len(transcripts.words)
+    return f"After {count} messages and calls of the model" if count else "Before the model said anything"
 
 
-def _last(spoken: Transcripts) -> tuple[Citation, ...]:
+def _last_action(transcripts: Transcripts) -> tuple[Citation, ...]:
     """Quote the last action of the model."""
-    if not spoken.by_model:
+    if not transcripts.by_model:
         return ()
-    last = spoken.by_model[-1]
+    last = transcripts.by_model[-1]
     return (last.header(3) if last.turn.kind == "calls" else last.quoted(2),)
 
 
-def _failed(made: AnsweredCall) -> tuple[Citation, ...]:
-    return (made.answer.quoted(1),) if made.answer else ()
+def _failed_answer(call: AnsweredCall) -> tuple[Citation, ...]:
+    return (call.answer.quoted(1),) if call.answer else ()
 
 
 BUSY = re.compile(
@@ -294,9 +310,9 @@ def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
     eval = facts.evidence.eval
     if eval.status != "error" or eval.failed_step != TARGET:
         return None
-    said = (eval.reason or "").strip() or "it does not say why"
-    outside = BUSY.search(said) or CONNECTION.search(said)
-    return _target_not_reached(facts, said) if outside else _own(facts, said)
+    reason = (eval.reason or "").strip() or "it does not say why"
+    outside = BUSY.search(reason) or CONNECTION.search(reason)
+    return _target_not_reached(facts, reason) if outside else _fault_of_target(facts, reason)
 
 
 def scorer_says_why(facts: Facts) -> RuleDecision | None:
@@ -317,58 +333,58 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         f"can tell whether the answer is right.{_after_failed_call(facts.spoken)}",
         citations=(
             *quote.cells(facts, "task", "output", "expected"),
-            *(_failed(facts.spoken.made[-1]) if _after_failed_call(facts.spoken) else ()),
-            *(() if facts.produced else _last(facts.spoken)),
+            *(_failed_answer(facts.spoken.made[-1]) if _after_failed_call(facts.spoken) else ()),
+            *(() if facts.produced else _last_action(facts.spoken)),
             line,
         ),
     )
 
 
-def _after_failed_call(spoken: Transcripts) -> str:
+def _after_failed_call(transcripts: Transcripts) -> str:
     """Return a sentence if the last call before the answer failed, else an empty string."""
-    if not spoken.made or not spoken.made[-1].failed or not spoken.words:
+    if not transcripts.made or not transcripts.made[-1].failed or not transcripts.words:
         return ""
-    return f" The last call before the answer, of `{spoken.made[-1].call.turn.name}`, failed."
+    return f" The last call before the answer, of `{transcripts.made[-1].call.turn.name}`, failed."
 
 
-def _target_not_reached(facts: Facts, said: str) -> RuleDecision:
+def _target_not_reached(facts: Facts, reason: str) -> RuleDecision:
     return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
-        cause="target-not-reached-" + code.kebab(said, 32),
+        cause="target-not-reached-" + code.kebab(reason, 32),
         confidence=0.7,
-        why=quote.cut(f"no answer from the target: {said}"),
-        reasoning=f"The target gave no answer: {quote.cut(said, 170)}. That is the message of an unavailable "
+        why=quote.cut(f"no answer from the target: {reason}"),
+        reasoning=f"The target gave no answer: {quote.cut(reason, 170)}. That is the message of an unavailable "
         "service or connection, so no answer was scored. It may succeed when the run is repeated.",
         citations=quote.log(facts),
         by_error_text=True,
     )
 
 
-def _own(facts: Facts, said: str) -> RuleDecision:
-    how = _how(said)
+def _fault_of_target(facts: Facts, reason: str) -> RuleDecision:
+    phrase = _failure_phrase(reason)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="target-" + ("too-late" if LATE.match(said) else code.kebab(PLACE.sub("", said), 40)),
+        cause="target-" + ("too-late" if LATE.match(reason) else code.kebab(PLACE.sub("", reason), 40)),
         confidence=0.5,
         uncertain=True,
-        error=quote.cut(said, 200),
-        why=quote.cut(f"the target {how}"),
-        reasoning=f"The target itself {quote.cut(how, 170)}: it gave no answer, so no scorer judged one. The "
+        error=quote.cut(reason, 200),
+        why=quote.cut(f"the target {phrase}"),
+        reasoning=f"The target itself {quote.cut(phrase, 170)}: it gave no answer, so no scorer judged one. The "
         "error alone does not tell whether its own code, the input or a dependency is at fault.",
         citations=(*quote.cells(facts, "task"), *quote.log(facts), *_frame(facts)),
     )
 
 
-def _how(said: str) -> str:
-    if LATE.match(said):
-        return f"did not answer in time: {said}"
-    if RAISED.match(said):
-        return f"raised {said}"
-    if EXITED.match(said) or STATUS.search(said):
-        return f"failed: {said}"
-    return f"gave no answer: {said}"
+def _failure_phrase(reason: str) -> str:
+    if LATE.match(reason):
+        return f"did not answer in time: {reason}"
+    if RAISED.match(reason):
+        return f"raised {reason}"
+    if EXITED.match(reason) or STATUS.search(reason):
+        return f"failed: {reason}"
+    return f"gave no answer: {reason}"
 
 
 def _frame(facts: Facts) -> tuple[Citation, ...]:
@@ -385,6 +401,6 @@ def _failed_line(facts: Facts) -> Citation | None:
     document = facts.evidence.document("log", SCORES_LOG)
     if document is None or facts.evidence.eval.failed_step is None:
         return None
-    begins = f"{facts.step}: failed ", f"{facts.step}: failed:"
-    number = next((n for n, text in enumerate(document.lines, 1) if text.startswith(begins)), None)
+    prefixes = f"{facts.step}: failed ", f"{facts.step}: failed:"
+    number = next((n for n, text in enumerate(document.lines, 1) if text.startswith(prefixes)), None)
     return None if number is None else cite_lines(document, number, number)

@@ -117,9 +117,9 @@ class RulesJudge:
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = describe_across_models(case.across)
         unpassed = ["never passed"] if case.passable is False else []
-        others = [case.others] if case.others else []
+        other_trials = [case.others] if case.others else []
         return content_id(
-            [*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed, *others]
+            [*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed, *other_trials]
         )
 
     def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - every `Judge` takes the case; rules cost nothing
@@ -130,9 +130,11 @@ class RulesJudge:
 
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
-        return agents.beside_other_trials(precedents.beside_others(self._alone(case), case.across), case.others)
+        return agents.beside_other_trials(
+            precedents.beside_others(self._first_decision(case), case.across), case.others
+        )
 
-    def _alone(self, case: Failure) -> Verdict:
+    def _first_decision(self, case: Failure) -> Verdict:
         facts = Facts(case)
         for rule in self._rules:
             if decision := rule(facts):
@@ -145,7 +147,7 @@ def decided_by_people(case: Failure) -> Verdict | None:
 
     None if the failure is not known to be the same, or if people disagree about its label.
     """
-    if not any(one.alike for one in case.precedents):
+    if not any(precedent.alike for precedent in case.precedents):
         return None
     facts = Facts(case)
     decision = precedents.people_agree(facts)

@@ -41,134 +41,143 @@ SHORT_ERROR = 2_000
 
 def error_for_an_answer(facts: Facts) -> RuleDecision | None:
     """The harness recorded the error of a request as the model's answer, and scored it."""
-    said = _answer(facts)
-    if said is None or facts.spoken.made or not INSTEAD.match(said[0]) or len(said[0]) > SHORT_ERROR:
+    answer = _answer(facts)
+    if answer is None or facts.spoken.made or not INSTEAD.match(answer[0]) or len(answer[0]) > SHORT_ERROR:
         return None
-    outside = PROVIDER.search(said[0]) or CONNECTION.search(said[0])
+    outside = PROVIDER.search(answer[0]) or CONNECTION.search(answer[0])
     return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
         cause="error-in-place-of-an-answer",
         confidence=0.8 if outside else 0.5,
         uncertain=not outside,
-        error=quote.cut(said[0], 200),
-        why=quote.cut(f"an error was scored as an answer: {said[0]}"),
+        error=quote.cut(answer[0], 200),
+        why=quote.cut(f"an error was scored as an answer: {answer[0]}"),
         reasoning="The recorded answer is the error of a request: the model was not called, or its answer did not "
         "arrive. The harness scored it as wrong.",
-        citations=(said[1],),
+        citations=(answer[1],),
         fix="record a failed request as an error, not as an answer",
     )
 
 
 def no_answer_extracted(facts: Facts) -> RuleDecision | None:
     """The grader extracted no answer, or a filter that does not decide extracts the right answer."""
-    failed = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
-    other = _other_filter(facts)
-    if not failed.startswith((NOT_EXTRACTED, EMPTY)) and other is None:
+    error = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
+    other_filter = _other_filter(facts)
+    if not error.startswith((NOT_EXTRACTED, EMPTY)) and other_filter is None:
         return None
-    said = _answer(facts)
-    if other is not None:
-        name, citation = other
+    answer = _answer(facts)
+    if other_filter is not None:
+        name, citation = other_filter
         return RuleDecision(
             label="OVERLY_STRICT",
             kind="grader",
             cause="answer-not-extracted",
             confidence=0.7,
-            error=failed or None,
+            error=error or None,
             why=quote.cut(f"the filter `{name}` reads the same answer as right"),
             reasoning=f"The same answer is right with the filter `{name}`: the model knows it, and writes it in a form "
             "that the deciding filter does not read.",
-            citations=(citation, *((said[1],) if said else ())),
+            citations=(citation, *((answer[1],) if answer else ())),
             fix=f"let the deciding filter read what `{name}` reads, or say in the prompt which form is wanted",
             would_pass=True,
         )
-    if failed.startswith(EMPTY) or said is None:
+    if error.startswith(EMPTY) or answer is None:
         return RuleDecision(
             label="MODEL_FAULT",
             kind="model",
             cause="empty-answer",
             confidence=0.5,
             uncertain=True,
-            error=failed,
-            why=quote.cut(failed),
+            error=error,
+            why=quote.cut(error),
             reasoning="The model's answer is empty. It may have answered with nothing, or a stop text at the very "
             "beginning may have cut everything off.",
             citations=(*_filters(facts), *quote.cells(facts, "task")),
         )
-    return _ended_badly(facts, failed, *said) or _in_another_form(facts, failed, *said)
+    return _ended_badly(facts, error, *answer) or _in_another_form(facts, error, *answer)
 
 
 def ends_in_repetition(facts: Facts) -> RuleDecision | None:
     """An answer without tool calls repeats the same words until it ends."""
-    said = _answer(facts)
-    if said is None or facts.spoken.made or facts.evidence.eval.status != "failed":
+    answer = _answer(facts)
+    if answer is None or facts.spoken.made or facts.evidence.eval.status != "failed":
         return None
-    return _ended_badly(facts, facts.first.error if facts.first else "", *said)
+    return _ended_badly(facts, facts.first.error if facts.first else "", *answer)
 
 
 def chooses_otherwise(facts: Facts) -> RuleDecision | None:
     """The model chose a wrong answer from several choices."""
     document = facts.evidence.document("log", CHOICES_LOG)
     lines = enumerate(document.lines, 1) if document else ()
-    found = {match["what"]: (number, match) for number, line in lines if (match := CHOICE.fullmatch(line))}
-    if document is None or found.keys() != {"chosen", "target"} or facts.evidence.eval.status != "failed":
+    matches = {match["what"]: (number, match) for number, line in lines if (match := CHOICE.fullmatch(line))}
+    if document is None or matches.keys() != {"chosen", "target"} or facts.evidence.eval.status != "failed":
         return None
-    (at, chosen), (other, target) = found["chosen"], found["target"]
-    passed = [step.name for step in facts.evidence.steps if step.status == "passed"]
+    (chosen_line, chosen), (target_line, target) = matches["chosen"], matches["target"]
+    passed_steps = [step.name for step in facts.evidence.steps if step.status == "passed"]
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="another-choice",
-        confidence=0.5 if passed else 0.65,
-        uncertain=bool(passed),
+        confidence=0.5 if passed_steps else 0.65,
+        uncertain=bool(passed_steps),
         why=quote.cut(f"chooses `{quote.cut(chosen['text'], 30)}` over `{quote.cut(target['text'], 30)}`"),
         reasoning=f"The model chooses `{quote.cut(chosen['text'], 60)}` ({chosen['mark']}) where the target is "
         f"`{quote.cut(target['text'], 60)}` ({target['mark']})."
-        + (f" `{passed[0]}` counts its choice as right: the length of the choices decides." if passed else ""),
-        citations=(*quote.cells(facts, "task"), cite_lines(document, at, at), cite_lines(document, other, other)),
+        + (
+            f" `{passed_steps[0]}` counts its choice as right: the length of the choices decides."
+            if passed_steps
+            else ""
+        ),
+        citations=(
+            *quote.cells(facts, "task"),
+            cite_lines(document, chosen_line, chosen_line),
+            cite_lines(document, target_line, target_line),
+        ),
     )
 
 
-def _in_another_form(facts: Facts, failed: str, text: str, citation: Citation) -> RuleDecision:
+def _in_another_form(facts: Facts, error: str, text: str, citation: Citation) -> RuleDecision:
     target = next((document.text.strip() for document in facts.evidence.of("expected")), "")
-    within = bool(target) and len(target) <= quote.LONGEST and re.search(rf"(?<!\w){re.escape(target)}(?!\w)", text)
+    has_target = bool(target) and len(target) <= quote.LONGEST and re.search(rf"(?<!\w){re.escape(target)}(?!\w)", text)
     return RuleDecision(
-        label="OVERLY_STRICT" if within else "MODEL_FAULT",
-        kind="grader" if within else "model",
-        cause="answer-not-extracted" if within else "answer-in-another-form",
+        label="OVERLY_STRICT" if has_target else "MODEL_FAULT",
+        kind="grader" if has_target else "model",
+        cause="answer-not-extracted" if has_target else "answer-in-another-form",
         confidence=0.5,
         uncertain=True,
-        error=failed,
-        why=quote.cut(f"says `{target}`, and {failed}" if within else failed),
+        error=error,
+        why=quote.cut(f"says `{target}`, and {error}" if has_target else error),
         reasoning=(
             "The target is in the answer, but not in the form that the grader reads. Check whether the model means it "
             "as its answer."
-            if within
+            if has_target
             else "The answer is not in the form that the grader reads, and the target is not in it."
         ),
         citations=(citation, *_filters(facts), *quote.cells(facts, "expected")),
-        fix="let the grader read this form, or say in the prompt which form is wanted" if within else None,
+        fix="let the grader read this form, or say in the prompt which form is wanted" if has_target else None,
     )
 
 
-def _ended_badly(facts: Facts, failed: str, text: str, citation: Citation) -> RuleDecision | None:
+def _ended_badly(facts: Facts, error: str, text: str, citation: Citation) -> RuleDecision | None:
     """Decide an answer that repeats itself to its end, or that the token limit cut off; None for any other answer."""
     limit = _limit(facts)
     document = facts.evidence.document("log", FILTERS_LOG)
-    stopped = document is not None and STOPPED.search(document.text) is not None
-    full = stopped or (limit is not None and limit >= LEAST_LIMIT and estimate_tokens(text) >= FULL * limit)
-    if (loop := _repeated(text)) is not None:
+    source_says_so = document is not None and STOPPED.search(document.text) is not None
+    at_limit = source_says_so or (limit is not None and limit >= LEAST_LIMIT and estimate_tokens(text) >= FULL * limit)
+    if (loop := _repeated_part(text)) is not None:
         return RuleDecision(
             label="MODEL_FAULT",
             kind="model",
             cause="repeats-itself",
             confidence=0.8,
-            error=failed or None,
+            error=error or None,
             why=quote.cut(f"repeats `{quote.cut(loop.replace('`', chr(39)), 50).strip()}` to the end"),
-            reasoning="The answer repeats the same words until it ends" + (" at the limit on tokens." if full else "."),
+            reasoning="The answer repeats the same words until it ends"
+            + (" at the limit on tokens." if at_limit else "."),
             citations=(citation, *quote.cells(facts, "expected")),
         )
-    if not full:
+    if not at_limit:
         return None
     at = f"the limit of {limit} tokens" if limit is not None else "the limit on tokens"
     return RuleDecision(
@@ -177,11 +186,11 @@ def _ended_badly(facts: Facts, failed: str, text: str, citation: Citation) -> Ru
         cause="cut-at-token-limit",
         confidence=0.5,
         uncertain=True,
-        error=failed or None,
+        error=error or None,
         why=quote.cut(f"cut off at {at}"),
         reasoning=(
             f"The source says that {at} ended the answer. "
-            if stopped
+            if source_says_so
             else f"The answer is about as long as {at} allows, so it was probably cut off. "
         )
         + "The answer alone cannot tell whether the limit was too low or the model too wordy.",
@@ -190,7 +199,7 @@ def _ended_badly(facts: Facts, failed: str, text: str, citation: Citation) -> Ru
     )
 
 
-def _repeated(text: str) -> str | None:
+def _repeated_part(text: str) -> str | None:
     """Return the part that a text repeats to its end, where the part may be incomplete; None without repetition."""
     for period in range(2, LONGEST_PART):
         size = max((TIMES if period < LONG_PART else TIMES_LONG) * period, LEAST_REPEATED)
@@ -198,29 +207,32 @@ def _repeated(text: str) -> str | None:
         if len(end) < size:
             return None
         if end[period:] == end[:-period]:
-            part, least = end[:period], 0 if any(one.isalpha() for one in end[:period]) else LEAST_WITHOUT_LETTERS
-            whole = text[-least:] if least else end
-            return part if len(whole) >= least and whole[period:] == whole[:-period] else None
+            part, least = (
+                end[:period],
+                0 if any(character.isalpha() for character in end[:period]) else LEAST_WITHOUT_LETTERS,
+            )
+            repetition = text[-least:] if least else end
+            return part if len(repetition) >= least and repetition[period:] == repetition[:-period] else None
     return None
 
 
 def _limit(facts: Facts) -> int | None:
     for document in facts.evidence.of("log"):
-        if document.path == FILTERS_LOG and (found := MOST_TOKENS.search(document.text)):
-            return int(found["tokens"])
+        if document.path == FILTERS_LOG and (match := MOST_TOKENS.search(document.text)):
+            return int(match["tokens"])
     return None
 
 
 def _answer(facts: Facts) -> tuple[str, Citation] | None:
     """Return the model's last message, else the only output, with a quotation."""
-    words: tuple[LocatedTurn, ...] = facts.spoken.words
-    if words:
-        return words[-1].turn.text.strip(), words[-1].quoted(2)
-    document = next((one for one in facts.evidence.of("output") if one.text.strip()), None)
+    messages: tuple[LocatedTurn, ...] = facts.spoken.words
+    if messages:
+        return messages[-1].turn.text.strip(), messages[-1].quoted(2)
+    document = next((output for output in facts.evidence.of("output") if output.text.strip()), None)
     if document is None or len(facts.evidence.of("output")) > 1:
         return None
-    first = next(n for n, line in enumerate(document.lines, 1) if line.strip())
-    return document.text.strip(), cite_lines(document, first, min(first + 1, len(document.lines)))
+    first_line = next(n for n, line in enumerate(document.lines, 1) if line.strip())
+    return document.text.strip(), cite_lines(document, first_line, min(first_line + 1, len(document.lines)))
 
 
 def _other_filter(facts: Facts) -> tuple[str, Citation] | None:
@@ -229,13 +241,13 @@ def _other_filter(facts: Facts) -> tuple[str, Citation] | None:
     if document is None or facts.evidence.eval.status != "failed":
         return None
     for number, line in enumerate(document.lines, 1):
-        found = FILTER.match(line)
+        match = FILTER.match(line)
         if (
-            found
-            and (values := re.findall(r" ([\d.]+)(?:,|$)", found["scores"]))
+            match
+            and (values := re.findall(r" ([\d.]+)(?:,|$)", match["scores"]))
             and all(float(v) >= 1 for v in values)
         ):
-            return found["filter"], cite_lines(document, number, number)
+            return match["filter"], cite_lines(document, number, number)
     return None
 
 

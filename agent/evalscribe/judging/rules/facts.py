@@ -82,8 +82,8 @@ class Facts:
     @cached_property
     def errors(self) -> tuple[evidence.LocatedError, ...]:
         """Located errors of the failed step, without warnings."""
-        found = self.case.diagnosis.errors if self.case.diagnosis else locate.locate_all(self.evidence)
-        return tuple(e for e in found if e.severity == "error")
+        located = self.case.diagnosis.errors if self.case.diagnosis else locate.locate_all(self.evidence)
+        return tuple(e for e in located if e.severity == "error")
 
     @cached_property
     def first(self) -> evidence.LocatedError | None:
@@ -111,8 +111,8 @@ class Facts:
     @cached_property
     def same_as_reference(self) -> bool:
         """Whether the model's code equals the reference's in every file, apart from formatting and comments."""
-        alone = (pair.output or pair.expected for pair in self.matched if not (pair.output and pair.expected))
-        if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in alone):
+        unpaired = (pair.output or pair.expected for pair in self.matched if not (pair.output and pair.expected))
+        if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in unpaired):
             return False
         return bool(self.output_lines and self.expected_lines) and not self.introduced and not self.left_out
 
@@ -173,8 +173,8 @@ class Facts:
     @cached_property
     def pairs(self) -> tuple[differences.DocumentPair, ...]:
         """Complete pairs of output and reference files, without prose."""
-        whole = (pair for pair in self.matched if pair.output and pair.expected)
-        return tuple(pair for pair in whole if pair.output and not pair.output.path.endswith(PROSE))
+        complete = (pair for pair in self.matched if pair.output and pair.expected)
+        return tuple(pair for pair in complete if pair.output and not pair.output.path.endswith(PROSE))
 
     @cached_property
     def produced(self) -> bool:
@@ -224,21 +224,21 @@ class Facts:
     @cached_property
     def introduced(self) -> tuple[CodeLine, ...]:
         """Lines of the model's code that the reference does not contain."""
-        theirs = {line.folded for line in self.expected_lines}
-        return tuple(line for line in self.output_lines if line.is_code and line.folded not in theirs)
+        expected = {line.folded for line in self.expected_lines}
+        return tuple(line for line in self.output_lines if line.is_code and line.folded not in expected)
 
     @cached_property
     def left_out(self) -> tuple[CodeLine, ...]:
         """Lines of the reference's code that the output does not contain."""
-        ours = {line.folded for line in self.output_lines}
-        return tuple(line for line in self.expected_lines if line.is_code and line.folded not in ours)
+        produced = {line.folded for line in self.output_lines}
+        return tuple(line for line in self.expected_lines if line.is_code and line.folded not in produced)
 
     @cached_property
     def blamed(self) -> tuple[CodeLine, ...]:
         """Output lines that the errors point to, with comments blanked, in the order of the errors."""
         places = dict.fromkeys((p.path, p.line) for e in self.errors for p in e.places)
-        found = (self.line(path, number) for path, number in places)
-        return tuple(line for line in found if line is not None)
+        lines = (self.line(path, number) for path, number in places)
+        return tuple(line for line in lines if line is not None)
 
     def lines_of(self, error: evidence.LocatedError) -> list[CodeLine]:
         """Return the output lines that an error points to."""
@@ -266,15 +266,15 @@ class Facts:
     @cached_property
     def foreign(self) -> frozenset[str]:
         """Names that the output uses without declaring them, and that reference, task and grader never use."""
-        known = self.expected_names | code.spelled(self.task) | code.names(code.without_prose(self.grader))
-        return code.names(self.output_code) - code.declared(self.output_code) - known
+        known_names = self.expected_names | code.spelled(self.task) | code.names(code.without_prose(self.grader))
+        return code.names(self.output_code) - code.declared(self.output_code) - known_names
 
 
 def _without_copies(evidence: Evidence) -> Iterable[Document]:
     """Yield all documents except output files whose path ends with the path of another role's document."""
-    others = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
+    other_paths = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
     output = evidence.of("output")
-    copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in others)}
+    copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in other_paths)}
     if len(copies) == len(output):
         copies = set()
     return (d for d in evidence.documents if d.role != "output" or d.path not in copies)
@@ -345,43 +345,43 @@ class Misplaced(NamedTuple):
 
 def misplaced(facts: Facts) -> Misplaced | None:
     """Return the first name that both sides import from different modules."""
-    theirs = list(_imports(facts.expected_lines))
-    known = {name: (path, line) for name, path, line in reversed(theirs)}
-    right = {(name, _module(path)) for name, path, _ in theirs}
+    expected_imports = list(_imports(facts.expected_lines))
+    modules = {name: (path, line) for name, path, line in reversed(expected_imports)}
+    expected_modules = {(name, _module(path)) for name, path, _ in expected_imports}
     for name, path, line in _imports(facts.output_lines):
-        if name in known and (name, _module(path)) not in right:
-            return Misplaced(name, path, known[name][0], line, known[name][1])
+        if name in modules and (name, _module(path)) not in expected_modules:
+            return Misplaced(name, path, modules[name][0], line, modules[name][1])
     return None
 
 
 def _imports(lines: Sequence[CodeLine]) -> Iterator[tuple[str, str, CodeLine]]:
     """Yield every imported name with its module's path and the last line of the import."""
     for _, group in groupby((line for line in lines if line.is_code), lambda line: line.document.path):
-        own = list(group)
-        text = code.joined(line.text for line in own)
+        file_lines = list(group)
+        text = code.joined(line.text for line in file_lines)
         for names, path, end in _statements(text):
-            at = own[text.count("\n", 0, end)]
+            at = file_lines[text.count("\n", 0, end)]
             yield from ((name, path, at) for name in names)
 
 
 def _statements(text: str) -> Iterator[tuple[list[str], str, int]]:
-    for found in BRACED.finditer(text):
-        yield _names(found.group(1)), found.group(3), found.end() - 1
-    for found in LISTED.finditer(text):
-        yield _names(found.group(2)), found.group(1), found.start(2)
+    for match in BRACED.finditer(text):
+        yield _names(match.group(1)), match.group(3), match.end() - 1
+    for match in LISTED.finditer(text):
+        yield _names(match.group(2)), match.group(1), match.start(2)
 
 
 def _names(text: str) -> list[str]:
-    named = (FIRST_NAME.match(part.strip()) for part in text.strip("()").split(","))
-    return [found.group(1) for found in named if found]
+    matches = (FIRST_NAME.match(part.strip()) for part in text.strip("()").split(","))
+    return [match.group(1) for match in matches if match]
 
 
 def _module(path: str) -> Module:
     """Return the module that an import path names; of a dotted Python path, only the last name counts."""
     if re.fullmatch(r"\.*[\w.]+", path):
         return False, path.rsplit(".", 1)[-1]
-    last = basename(path.removeprefix("node:"))
-    return path.startswith("."), re.sub(r"\.(?:[cm]?[jt]sx?)$", "", last)
+    name = basename(path.removeprefix("node:"))
+    return path.startswith("."), re.sub(r"\.(?:[cm]?[jt]sx?)$", "", name)
 
 
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
@@ -410,7 +410,10 @@ OVER = 100
 def limits(facts: Facts) -> str:
     """Return a sentence which says that all failed tests took just over a time limit; empty if they did not."""
     times = [test.milliseconds or 0 for test in facts.outcome.failures]
-    limit = next((one for one in TIME_LIMITS if times and all(one <= t <= one + OVER for t in times)), None)
+    limit = next(
+        (candidate for candidate in TIME_LIMITS if times and all(candidate <= t <= candidate + OVER for t in times)),
+        None,
+    )
     return f"Every failed test took a little more than {limit:,} ms, a default time limit." if limit else ""
 
 
@@ -418,10 +421,10 @@ def missing_calls(facts: Facts) -> list[str]:
     """Return the functions that failed tests without messages call and that only the reference has, not the output."""
     if not facts.outcome.silent:
         return []
-    called = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
-    ours = facts.output_names
-    lacking = [name for name in called if name not in ours and name in facts.expected_names]
-    return [name for name in lacking if not _passes_with(facts, name)]
+    called_names = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
+    output_names = facts.output_names
+    missing = [name for name in called_names if name not in output_names and name in facts.expected_names]
+    return [name for name in missing if not _passes_with(facts, name)]
 
 
 def concerns(facts: Facts, name: str) -> bool:
@@ -448,8 +451,8 @@ def _passes_with(facts: Facts, name: str) -> bool:
     """Return whether the source of a passed test contains a name."""
     if not facts.outcome.passed or facts.outcome.skipped:
         return False
-    failed = _failed_bodies(facts)
-    return any(code.says(text, name) for _, _, text in _tests(facts) if text not in failed)
+    failed_bodies = _failed_bodies(facts)
+    return any(code.says(text, name) for _, _, text in _tests(facts) if text not in failed_bodies)
 
 
 def bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:

@@ -30,7 +30,7 @@ def _does_not_parse(facts: Facts) -> RuleDecision | None:
     """The output's code has unmatched brackets, and the reference's has none."""
     silent = not facts.errors and not facts.outcome.failures and facts.check in ("build", "install")
     lines = (_stray_bracket(facts, document) for document in facts.original.of("output")) if silent else ()
-    line = next((one for one in lines if one), None)
+    line = next((candidate for candidate in lines if candidate), None)
     if line is None or any(_stray_bracket(facts, document) for document in facts.original.of("expected")):
         return None
     why = f"syntax error: a bracket at {line.document.path}:{line.number} closes nothing"
@@ -69,23 +69,23 @@ def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
 
 def _imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
     """Output and reference import a name from different modules."""
-    found = None if facts.errors or facts.outcome.failures else misplaced(facts)
-    if found is None:
+    import_ = None if facts.errors or facts.outcome.failures else misplaced(facts)
+    if import_ is None:
         return None
-    line, other = found.ours, found.theirs
+    line, reference_line = import_.ours, import_.theirs
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="wrong-import-" + code.kebab(found.name, 34),
+        cause="wrong-import-" + code.kebab(import_.name, 34),
         confidence=0.7,
-        why=quote.whole_or(_said(found), f"imports `{found.name}` from the wrong module"),
-        reasoning=quote.sentence(_said(found)),
-        citations=(*quote.opposed(facts, line, other), *quote.log(facts)),
+        why=quote.whole_or(_import_difference(import_), f"imports `{import_.name}` from the wrong module"),
+        reasoning=quote.sentence(_import_difference(import_)),
+        citations=(*quote.opposed(facts, line, reference_line), *quote.log(facts)),
     )
 
 
-def _said(found: Misplaced) -> str:
-    return f"imports `{found.name}` from `{found.module}`, not from `{found.right}`"
+def _import_difference(import_: Misplaced) -> str:
+    return f"imports `{import_.name}` from `{import_.module}`, not from `{import_.right}`"
 
 
 RAISED = re.compile(r"(?!AssertionError)((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Timeout|NotFound))\b")
@@ -104,75 +104,77 @@ class Plain(NamedTuple):
     why: str
 
 
-def _plain(message: str, cause: str, why: str) -> Plain:
+def _plain_message(message: str, cause: str, why: str) -> Plain:
     return Plain(re.compile(message), cause, why)
 
 
 PLAIN = (
-    _plain(
+    _plain_message(
         r'has incompatible type "(?P<m>[^"]{1,40})"; expected "(?P<n>[^"]{1,40})"',
         "",
         "passes `{m}` where `{n}` is needed",
     ),
-    _plain(
+    _plain_message(
         r"Types of property '(?P<p>\w+)' .*?"
         r"[tT]ype '(?P<m>[^'{}]{1,40})' is not assignable to type '(?P<n>[^'{}]{1,40})'",
         "wrong-type-of-{p}",
         "gives `{p}` the type `{m}` where `{n}` is needed",
     ),
-    _plain(
+    _plain_message(
         r"Expected (?P<n>\d+) arguments?, but got (?P<m>\d+)",
         "wrong-number-of-arguments",
         "passes {m} arguments instead of {n}",
     ),
-    _plain(
+    _plain_message(
         r"Property '(?P<n>[\w$]+)' does not exist on type '\{\}'",
         "nothing-named-{n}",
         "uses `{n}` of an object that is empty",
     ),
-    _plain(
+    _plain_message(
         r"Property '(?P<n>[\w$]+)' does not exist on type '(?P<m>[\w$]+)",
         "no-member-{n}",
         "uses `.{n}`, which `{m}` does not have",
     ),
-    _plain(r"Property '(?P<n>[\w$]+)' does not exist", "no-member-{n}", "uses `.{n}`, which does not exist there"),
-    _plain(
+    _plain_message(
+        r"Property '(?P<n>[\w$]+)' does not exist", "no-member-{n}", "uses `.{n}`, which does not exist there"
+    ),
+    _plain_message(
         r"No matching export in \W(?P<m>[^\"'`]+)\W for import \W(?P<n>[\w$]+)",
         "not-exported-{n}",
         "imports `{n}` from `{m}`, which does not export it",
     ),
-    _plain(
+    _plain_message(
         r"(?:Could not resolve|Cannot find module) \W+(?P<n>[^\"'`]+)",
         "no-module-{n}",
         "imports `{n}`, which cannot be found",
     ),
-    _plain(r"Cannot find name '(?P<n>[\w$]+)'", "unknown-name-{n}", "uses `{n}`, which is not declared"),
-    _plain(
+    _plain_message(r"Cannot find name '(?P<n>[\w$]+)'", "unknown-name-{n}", "uses `{n}`, which is not declared"),
+    _plain_message(
         r"\b[tT]ype '(?P<m>[^'{}]{1,40})' is not assignable to (?:parameter of )?type '(?P<n>[^'{}]{1,40})'",
         "wrong-type-for-{n}",
         "has type `{m}` where `{n}` is needed",
     ),
-    _plain(
+    _plain_message(
         r"\b[tT]ype '(?P<m>[^'{}]{1,40})' is not assignable to (?:parameter of )?type '\{ __tableName\b",
         "wrong-type-for-id",
         "has type `{m}` where the id of a document is needed",
     ),
-    _plain(
+    _plain_message(
         r"is not assignable to parameter of type '(?P<n>[^'{}]{1,40})'",
         "wrong-type-for-{n}",
         "passes an object that `{n}` does not allow",
     ),
-    _plain(
+    _plain_message(
         r"Argument of type '(?P<m>[^'{}]{1,40})' is not assignable to parameter of type '(?P<n>\w+)<",
         "wrong-type-for-{n}",
         "has type `{m}` where `{n}` is needed",
     ),
-    _plain(
+    _plain_message(
         r"'(?P<n>[\w$]+)' implicitly has type 'any'",
         "type-refers-to-itself-{n}",
         "`{n}` needs a type annotation: its type refers to itself",
     ),
-    _plain(
+    _plain_message(
         r"Expected identifier but found \W*(?P<n>[^\s\"'`])",
         "syntax-error",
         "has a syntax error: `{n}` where a name is needed",
@@ -181,16 +183,16 @@ PLAIN = (
 """Messages of TypeScript, esbuild and mypy in plain English; any other message is quoted unchanged."""
 
 
-def _in_plain_words(said: str, fallback: str) -> tuple[str, str]:
+def _plain_cause(message: str, fallback: str) -> tuple[str, str]:
     """Return the name of the cause and a one-line summary for a compiler's message."""
     for plain in PLAIN:
-        match = plain.message.search(said)
+        match = plain.message.search(message)
         values = match.groupdict() if match else {}
         if match and not any("`" in value for value in values.values()):
             why = plain.why.format(**values)
             if len(why) <= quote.LONGEST:
                 return code.kebab(plain.cause.format(**values)) if plain.cause else fallback, why
-    return fallback, quote.cut(said)
+    return fallback, quote.cut(message)
 
 
 def does_not_compile(facts: Facts) -> RuleDecision | None:
@@ -199,11 +201,11 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
     if facts.check not in ("build", "install") or error is None:
         return None
     name = _subject(error)
-    said = quote.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
-    cause, plain = _in_plain_words(
+    message = quote.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
+    cause, summary = _plain_cause(
         error.error.removeprefix(f"{error.code}: "), code.kebab(f"{error.code or facts.step} {name}")
     )
-    why = quote.whole_or(f"{plain} ({error.code})", plain) if error.code and not plain.endswith("…") else plain
+    why = quote.whole_or(f"{summary} ({error.code})", summary) if error.code and not summary.endswith("…") else summary
     shared = _may_be_the_installers(facts, error) if facts.check == "install" else doubts.may_be_shared(facts, error)
     return RuleDecision(
         label="MODEL_FAULT",
@@ -212,20 +214,20 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
         confidence=0.5 if shared else 0.75,
         uncertain=shared is not None,
         why=why,
-        reasoning=f"`{facts.step}` fails: {quote.cut(said, 170)}. No such package or version exists."
+        reasoning=f"`{facts.step}` fails: {quote.cut(message, 170)}. No such package or version exists."
         if facts.check == "install" and not shared
-        else f"{quote.sentence(why if not why.endswith('…') else quote.cut(said, 170))} {shared or ''}",
-        citations=(*_wrong_lines(facts, error, name), *quote.error(facts, error)),
+        else f"{quote.sentence(why if not why.endswith('…') else quote.cut(message, 170))} {shared or ''}",
+        citations=(*_wrong_line_citations(facts, error, name), *quote.error(facts, error)),
     )
 
 
-def _wrong_lines(facts: Facts, error: evidence.LocatedError, name: str) -> tuple[Citation, ...]:
+def _wrong_line_citations(facts: Facts, error: evidence.LocatedError, name: str) -> tuple[Citation, ...]:
     """Quote the line that an error points to; if it lacks the name, also the model's line with the name."""
     blamed = quote.blamed(facts, 1, error)
-    named = any(code.says(one.text, name) for one in blamed if one.role == "output")
+    has_name = any(code.says(citation.text, name) for citation in blamed if citation.role == "output")
     line = next(iter(facts.lines_of(error)), None)
     used = quote.declarations(facts, line) if line else ()
-    return blamed if named and not used else (*blamed, *(used or quote.naming(facts, name, 1)))
+    return blamed if has_name and not used else (*blamed, *(used or quote.naming(facts, name, 1)))
 
 
 def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | None:
@@ -233,9 +235,9 @@ def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | 
     if not NO_PACKAGE.search(error.error):
         return "An installer can fail for reasons of its own, which nothing here rules out."
     manifests = [d for d in facts.evidence.of("output") if d.path.endswith(MANIFESTS)]
-    given = code.joined(d.text for d in (*facts.evidence.of("expected"), *facts.evidence.of("task")))
-    asked = {code.fold(line) for d in manifests for line in d.lines if _named_package(error.error) in line}
-    if _named_package(error.error) and asked and all(line in code.fold(given) for line in asked):
+    reference_text = code.joined(d.text for d in (*facts.evidence.of("expected"), *facts.evidence.of("task")))
+    requirements = {code.fold(line) for d in manifests for line in d.lines if _named_package(error.error) in line}
+    if _named_package(error.error) and requirements and all(line in code.fold(reference_text) for line in requirements):
         return "The reference or the task asks for the same package in the same version, and would fail alike."
     return None
 
@@ -254,18 +256,20 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
     title = test.title
     if facts.outcome.silent:
         return _fails_silently(facts, title)
-    said = (facts.first.error if facts.first else title).removeprefix(test.name + ": ")
-    asked = any(_is_asked(facts, one) for one in facts.outcome.failures)
+    message = (facts.first.error if facts.first else title).removeprefix(test.name + ": ")
+    asked_for = any(_is_asked(facts, failure) for failure in facts.outcome.failures)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="fails-" + code.kebab(title, 42),
-        confidence=0.65 if asked else 0.5,
-        uncertain=not asked,
-        why=quote.whole_or(f"fails `{title}`: {said}", quote.whole_or(f"fails `{title}`", quote.cut(f"fails {title}"))),
-        reasoning=f"Fails `{title}`: {said.rstrip('.')} ({_count(facts)}).",
+        confidence=0.65 if asked_for else 0.5,
+        uncertain=not asked_for,
+        why=quote.whole_or(
+            f"fails `{title}`: {message}", quote.whole_or(f"fails `{title}`", quote.cut(f"fails {title}"))
+        ),
+        reasoning=f"Fails `{title}`: {message.rstrip('.')} ({_count(facts)}).",
         citations=(
-            *(quote.blamed(facts) or _named_by(facts, test) or quote.suspects(facts, 1)),
+            *(quote.blamed(facts) or _field_citations(facts, test) or quote.suspects(facts, 1)),
             *quote.grader_lines(facts, test.message),
             *quote.log(facts),
         ),
@@ -286,7 +290,7 @@ def _is_asked(facts: Facts, test: evidence.FailedTest) -> bool:
 OF_TESTS = code.stems("test tests handles handle correctly correct properly works work returns return should expected")
 
 
-def _named_by(facts: Facts, test: evidence.FailedTest) -> tuple[Citation, ...]:
+def _field_citations(facts: Facts, test: evidence.FailedTest) -> tuple[Citation, ...]:
     """Quote the model's line with the field that a validator's message names, as in `Path: .manager`."""
     field = FIELD_PATH.search(test.message)
     return quote.naming(facts, field[1], 1) if field else ()
@@ -294,19 +298,21 @@ def _named_by(facts: Facts, test: evidence.FailedTest) -> tuple[Citation, ...]:
 
 def _fails_silently(facts: Facts, title: str) -> RuleDecision:
     """Decide failed tests without messages; uncertain unless they call a function that the output lacks."""
-    lacking = missing_calls(facts)
-    what = f"lacks `{lacking[0]}`, which `{title}` calls" if lacking else f"fails `{title}`; the log does not say why"
+    missing = missing_calls(facts)
+    summary = (
+        f"lacks `{missing[0]}`, which `{title}` calls" if missing else f"fails `{title}`; the log does not say why"
+    )
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="missing-" + code.kebab(lacking[0]) if lacking else "fails-" + code.kebab(title, 42),
-        confidence=0.65 if lacking else 0.5,
-        uncertain=not lacking,
-        why=quote.cut(what),
+        cause="missing-" + code.kebab(missing[0]) if missing else "fails-" + code.kebab(title, 42),
+        confidence=0.65 if missing else 0.5,
+        uncertain=not missing,
+        why=quote.cut(summary),
         reasoning=(
-            f"{_count(facts)} fail, first `{title}`. The grader calls `{lacking[0]}`, which the reference has and the "
+            f"{_count(facts)} fail, first `{title}`. The grader calls `{missing[0]}`, which the reference has and the "
             "output lacks."
-            if lacking
+            if missing
             else f"{_count(facts)} fail without a message, first `{title}`. {limits(facts)}"
         ),
         citations=(*quote.suspects(facts, 1), *quote.grader_lines(facts, ""), *quote.log(facts)),
@@ -317,14 +323,14 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     """The log gives no reason, but the code uses a name that reference, task and grader never use."""
     if facts.errors or facts.outcome.failures:
         return None
-    own = sorted(facts.introduced, key=lambda line: bool(IMPORTED.search(line.text)))
-    found = next(((line, name) for line in own for name in _reached(line) if name in facts.foreign), None)
-    if found is None:
+    candidates = sorted(facts.introduced, key=lambda line: bool(IMPORTED.search(line.text)))
+    match = next(((line, name) for line in candidates for name in _reached(line) if name in facts.foreign), None)
+    if match is None:
         return None
-    line, name = found
+    line, name = match
     # Without a compiler's message, only a called member is more than a difference from the reference.
-    called = re.search(rf"\.{re.escape(name)}\(", line.text) is not None
-    proven = called and (facts.check != "build" or bool(facts.evidence.of("known_gaps")))
+    is_called = re.search(rf"\.{re.escape(name)}\(", line.text) is not None
+    proven = is_called and (facts.check != "build" or bool(facts.evidence.of("known_gaps")))
     uses = f"uses `{_expression(line, name)}`, which reference, task and grader never mention"
     difference = quote.whole_or(quote.difference(facts, line), "")
     why = difference or quote.cut(uses)
@@ -342,15 +348,15 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
 
 def _expression(line: CodeLine, name: str) -> str:
     """Return a name with the object of which it is a member, such as `v.tuple`; else the name alone."""
-    found = re.search(rf"[A-Za-z_$][\w$]*\.{re.escape(name)}(?![\w$])", line.text)
-    return found[0] if found else name
+    match = re.search(rf"[A-Za-z_$][\w$]*\.{re.escape(name)}(?![\w$])", line.text)
+    return match[0] if match else name
 
 
 def _instead(facts: Facts, line: CodeLine) -> str | None:
     """Name the cause after a name that the line's counterpart uses and the output never does; None without one."""
-    other = quote.counterpart(facts, line)
-    theirs = code.NAME.findall(re.sub(code.STRING, "", other.text)) if other else []
-    missing = [name for name in theirs if name not in facts.output_names and code.SHAPED.search(name)]
+    reference_line = quote.counterpart(facts, line)
+    reference_names = code.NAME.findall(re.sub(code.STRING, "", reference_line.text)) if reference_line else []
+    missing = [name for name in reference_names if name not in facts.output_names and code.SHAPED.search(name)]
     return f"missing-{code.kebab(missing[-1])}" if missing else None
 
 
@@ -360,15 +366,15 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
     if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
         return None
     kind = RAISED.match(error.error)
-    said = quote.brief(error.error).rstrip(".")
+    message = quote.brief(error.error).rstrip(".")
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=f"raises-{code.kebab(kind.group(1))}" if kind else "assertion-fails",
         confidence=0.5,
         uncertain=True,
-        why=quote.cut(said),
-        reasoning=f"The test {'ended with' if kind else 'failed at'} `{quote.cut(said, 120)}`. Without "
+        why=quote.cut(message),
+        reasoning=f"The test {'ended with' if kind else 'failed at'} `{quote.cut(message, 120)}`. Without "
         "code and task, the test alone cannot tell whose fault it is.",
         citations=quote.log(facts),
     )
@@ -376,7 +382,7 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
 
 def unexplained(facts: Facts) -> RuleDecision:
     """Decide a failure to which no rule applies: guess that the model is at fault, the most frequent case."""
-    said = quote.brief(facts.first.error) if facts.first else ""
+    message = quote.brief(facts.first.error) if facts.first else ""
     suspects = quote.suspects(facts, 1)
     return RuleDecision(
         label="MODEL_FAULT",
@@ -384,33 +390,35 @@ def unexplained(facts: Facts) -> RuleDecision:
         cause="unexplained-" + code.kebab(facts.step),
         confidence=0.5,
         uncertain=True,
-        why=said or _first_suspect(suspects),
-        reasoning=f"`{facts.step}` failed: {said.rstrip('.')}." if said else _where_to_look(facts, suspects),
+        why=message or _first_suspect(suspects),
+        reasoning=f"`{facts.step}` failed: {message.rstrip('.')}." if message else _where_to_look(facts, suspects),
         citations=(*suspects, *quote.log(facts)),
     )
 
 
 def _first_suspect(citations: tuple[Citation, ...]) -> str:
-    ours = next((c for c in citations if c.role == "output"), None)
-    if ours is None:
+    output_citation = next((c for c in citations if c.role == "output"), None)
+    if output_citation is None:
         return "the log ends before the reason"
-    return quote.whole_or(f"first suspect {ours.path}:{ours.first}", "the log ends before the reason")
+    return quote.whole_or(
+        f"first suspect {output_citation.path}:{output_citation.first}", "the log ends before the reason"
+    )
 
 
 def _where_to_look(facts: Facts, suspects: tuple[Citation, ...]) -> str:
     """Return a sentence that names the first suspect line, else the file that differs most from the reference."""
     if any(c.role == "output" for c in suspects):
         return quote.sentence(_first_suspect(suspects))
-    own = Counter(line.document.path for line in facts.introduced)
-    if not own:
+    lines_by_path = Counter(line.document.path for line in facts.introduced)
+    if not lines_by_path:
         return f"The log of `{facts.step}` has no error."
-    path, lines = own.most_common(1)[0]
+    path, lines = lines_by_path.most_common(1)[0]
     return f"No line stands out: `{path}` differs in {pluralise(lines, 'line')}."
 
 
 def _subject(error: evidence.LocatedError) -> str:
-    quoted = re.findall(r"['\"`]([A-Za-z_$][\w$.]*)['\"`]", error.error)
-    return quoted[0] if quoted else (error.error if not error.code else "")
+    quoted_names = re.findall(r"['\"`]([A-Za-z_$][\w$.]*)['\"`]", error.error)
+    return quoted_names[0] if quoted_names else (error.error if not error.code else "")
 
 
 def _place(error: evidence.LocatedError) -> str:

@@ -22,8 +22,8 @@ MOST_LINES = 3
 
 def reference_fails_too(facts: Facts) -> RuleDecision | None:
     """All failed tests fail with the reference patch too, so the tests or their environment are broken."""
-    own, theirs = _lines(facts), _failed_by_reference(facts)
-    if not own or not theirs or not theirs.issuperset(own):
+    failed_tests, reference_failures = _lines(facts), _failed_by_reference(facts)
+    if not failed_tests or not reference_failures or not reference_failures.issuperset(failed_tests):
         return None
     log = facts.evidence.document("log", PATH)
     return RuleDecision(
@@ -31,7 +31,7 @@ def reference_fails_too(facts: Facts) -> RuleDecision | None:
         kind="grader",
         cause="reference-fails-too",
         confidence=0.9,
-        why=quote.cut(f"the reference patch fails too: {_said(facts)}"),
+        why=quote.cut(f"the reference patch fails too: {_step_errors(facts)}"),
         reasoning="Every test that fails here fails with the reference patch as well, so no answer can pass.",
         citations=(*((cite_lines(log, 1, min(2, len(log.lines))),) if log else ()), *_failing(facts)),
         fix="leave the eval out of the result, or repair its tests or environment until the reference patch passes",
@@ -41,75 +41,75 @@ def reference_fails_too(facts: Facts) -> RuleDecision | None:
 
 def no_patch(facts: Facts) -> RuleDecision | None:
     """The agent submitted no change that could be tested."""
-    said = _error(facts, "patch") or ("" if facts.spoken.turns else _error(facts, "limit"))
-    if "patch was submitted" not in said:
+    error = _error(facts, "patch") or ("" if facts.spoken.turns else _error(facts, "limit"))
+    if "patch was submitted" not in error:
         return None
-    form = "FormatError" in said or "exit_format" in said
-    seen = bool(facts.spoken.by_model)
-    last = facts.spoken.by_model[-1:]
+    form = "FormatError" in error or "exit_format" in error
+    has_transcript = bool(facts.spoken.by_model)
+    last_turns = facts.spoken.by_model[-1:]
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="answers-in-another-form" if form else "no-patch",
-        confidence=0.75 if seen else 0.5,
-        uncertain=not seen,
-        error=said,
-        why=quote.cut(said),
+        confidence=0.75 if has_transcript else 0.5,
+        uncertain=not has_transcript,
+        error=error,
+        why=quote.cut(error),
         reasoning=(
             "The agent's answers were not in the form that its harness reads, until it gave up."
             if form
             else "The agent left no change behind, so no test was run."
         )
-        + ("" if seen else " There is no transcript that shows why."),
-        citations=tuple(one.header(MOST_LINES) if one.turn.kind == "calls" else one.quoted() for one in last),
+        + ("" if has_transcript else " There is no transcript that shows why."),
+        citations=tuple(turn.header(MOST_LINES) if turn.turn.kind == "calls" else turn.quoted() for turn in last_turns),
     )
 
 
 def patch_not_applied(facts: Facts) -> RuleDecision | None:
     """The patch could not be applied to the repository, so no test was run."""
-    said = _error(facts, "patch")
-    if "does not apply" not in said:
+    error = _error(facts, "patch")
+    if "does not apply" not in error:
         return None
-    malformed = MALFORMED.search(said) is not None
+    malformed = MALFORMED.search(error) is not None
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="malformed-patch" if malformed else "patch-does-not-apply",
         confidence=0.7 if malformed else 0.5,
         uncertain=not malformed,
-        error=said,
-        why=quote.cut(said),
+        error=error,
+        why=quote.cut(error),
         reasoning=(
             "The submitted text is no valid patch, so no test was run."
             if malformed
             else "The patch does not fit the files of the repository. The model may have invented the context lines, "
             "or the harness may have started from another state."
         ),
-        citations=(*_log_line(facts, said), *quote.cells(facts, "output")),
+        citations=(*_log_line(facts, error), *quote.cells(facts, "output")),
     )
 
 
 def no_test_counted(facts: Facts) -> RuleDecision | None:
     """The tests were started, but no result was counted: something failed before the first test."""
-    said = _error(facts, "tests")
-    if not said.startswith("no test was counted"):
+    error = _error(facts, "tests")
+    if not error.startswith("no test was counted"):
         return None
-    broken = _broken_import(facts)
-    if broken is None:
+    broken_import = _broken_import(facts)
+    if broken_import is None:
         return RuleDecision(
             label="OVERLY_STRICT",
             kind="harness",
             cause="no-test-counted",
             confidence=0.5,
             uncertain=True,
-            error=said,
-            why=quote.cut(said),
+            error=error,
+            why=quote.cut(error),
             reasoning="The tests were started and no result was found in their output, so nothing of the patch was "
             "judged. The environment may be broken, or the patch may keep the tests from loading.",
             citations=quote.log(facts),
             fix="run the reference patch in the same environment: if it gives no result either, repair the environment",
         )
-    path, citation = broken
+    path, citation = broken_import
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -127,13 +127,13 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
     tests = _tests(facts)
     if not tests:
         return None
-    wanted = [test for group, test in tests if group == WANTED]
-    broken = [test for group, test in tests if group == KEPT]
-    theirs = _failed_by_reference(facts)
-    proven = theirs is not None and theirs.isdisjoint(_lines(facts)) and not wanted
-    unrun = [test for test in broken if facts.spoken.made and not _ran(facts, test)]
+    unrepaired = [test for group, test in tests if group == WANTED]
+    newly_failing = [test for group, test in tests if group == KEPT]
+    reference_failures = _failed_by_reference(facts)
+    proven = reference_failures is not None and reference_failures.isdisjoint(_lines(facts)) and not unrepaired
+    unrun = [test for test in newly_failing if facts.spoken.made and not _is_run_by_agent(facts, test)]
     half = any(
-        step.status == "failed" and step.name.startswith(WANTED) and not _all(step.error)
+        step.status == "failed" and step.name.startswith(WANTED) and not _is_all(step.error)
         for step in facts.evidence.steps
     )
     reasons = {
@@ -141,34 +141,38 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
         "solves-a-part": "Some of the tests that should be repaired pass, and others still fail.",
         "not-repaired": "The tests that should be repaired still fail.",
     }
-    cause = "breaks-tests" if not wanted else "solves-a-part" if half else "not-repaired"
+    cause = "breaks-tests" if not unrepaired else "solves-a-part" if half else "not-repaired"
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=cause,
         confidence=0.75 if proven else 0.5,
         uncertain=not proven,
-        why=quote.cut(_said(facts)),
+        why=quote.cut(_step_errors(facts)),
         reasoning=reasons[cause]
-        + (f" {len(broken)} that passed before fail as well." if wanted and broken else "")
+        + (f" {len(newly_failing)} that passed before fail as well." if unrepaired and newly_failing else "")
         + (f" No command of the agent names `{_name(unrun[0])}`, so it did not see that." if unrun else "")
         + (
             " The reference patch passes these tests in the same environment."
             if proven
             else " Without a run of the reference, a broken environment or a flaky test cannot be excluded."
-            if not wanted and theirs is None
+            if not unrepaired and reference_failures is None
             else " No rule can tell whether the tests ask for more than the task says."
         ),
         citations=(*quote.log(facts), *_failing(facts)),
         fix="evaluate the reference patches (model `gold`) in the same environment, and name that run as reference run"
-        if not wanted and theirs is None
+        if not unrepaired and reference_failures is None
         else None,
     )
 
 
 def _failed_by_reference(facts: Facts) -> set[str] | None:
     """Return the failed tests of the reference patch, as lines of the document `tests`; None if it was not graded."""
-    answers = (one for one in read_reference_runs(facts.evidence.of("log")) if one.kind == "reference answer")
+    answers = (
+        answer_run
+        for answer_run in read_reference_runs(facts.evidence.of("log"))
+        if answer_run.kind == "reference answer"
+    )
     answer = next(answers, None)
     return None if answer is None else {part for trial in answer.trials for part in trial.failed_at}
 
@@ -177,14 +181,16 @@ def _lines(facts: Facts) -> set[str]:
     return {f"{group} failed: {test}" for group, test in _tests(facts)}
 
 
-def _said(facts: Facts) -> str:
+def _step_errors(facts: Facts) -> str:
     return "; ".join(step.error for step in facts.evidence.steps if step.status == "failed" and step.error)
 
 
 def _error(facts: Facts, step: str) -> str:
     """Return the error of the step with this name; empty if the step did not fail."""
-    found = (one.error for one in facts.evidence.steps if one.name == step and one.status == "failed")
-    return next(found, None) or ""
+    errors = (
+        candidate.error for candidate in facts.evidence.steps if candidate.name == step and candidate.status == "failed"
+    )
+    return next(errors, None) or ""
 
 
 def _document(facts: Facts) -> Document | None:
@@ -193,8 +199,8 @@ def _document(facts: Facts) -> Document | None:
 
 def _tests(facts: Facts) -> list[tuple[str, str]]:
     document = _document(facts)
-    found = (FAILED.fullmatch(line) for line in document.lines) if document else ()
-    return [(match["group"], match["test"]) for match in found if match]
+    matches = (FAILED.fullmatch(line) for line in document.lines) if document else ()
+    return [(match["group"], match["test"]) for match in matches if match]
 
 
 def _failing(facts: Facts) -> tuple[Citation, ...]:
@@ -206,7 +212,7 @@ def _failing(facts: Facts) -> tuple[Citation, ...]:
     return (cite_lines(document, first, min(first + MOST_LINES - 1, len(document.lines))),)
 
 
-def _all(error: str | None) -> bool:
+def _is_all(error: str | None) -> bool:
     """Return whether an error such as "8 of 8 tests still fail" means all tests."""
     counts = re.match(r"(\d+) of (\d+) ", error or "")
     return counts is not None and counts[1] == counts[2]
@@ -218,14 +224,14 @@ def _name(test: str) -> str:
     return django["module"].rsplit(".", 1)[0] if django else test.partition("::")[0]
 
 
-def _ran(facts: Facts, test: str) -> bool:
+def _is_run_by_agent(facts: Facts, test: str) -> bool:
     """Return whether any command of the agent names the file, module or folder of a test."""
     name = _name(test).removesuffix(".py")
     parts = [part for part in re.split(r"[/.]", name) if part not in ("", "tests", "test")]
-    asked = "\n".join(
-        code.joined(str(value) for value in one.call.turn.arguments.values()) for one in facts.spoken.made
+    commands = "\n".join(
+        code.joined(str(value) for value in call.call.turn.arguments.values()) for call in facts.spoken.made
     )
-    return any(re.search(rf"\b{re.escape(part)}\b", asked) for part in parts[-2:])
+    return any(re.search(rf"\b{re.escape(part)}\b", commands) for part in parts[-2:])
 
 
 def _broken_import(facts: Facts) -> tuple[str, Citation] | None:
@@ -234,17 +240,17 @@ def _broken_import(facts: Facts) -> tuple[str, Citation] | None:
     for document in facts.evidence.of("log"):
         for number, line in enumerate(document.lines, 1):
             if UNLOADED.search(line):
-                near = "\n".join(document.lines[max(0, number - 6) : number])
-                if path := next((path for path in paths if path in near), None):
+                nearby_text = "\n".join(document.lines[max(0, number - 6) : number])
+                if path := next((path for path in paths if path in nearby_text), None):
                     return path, cite_lines(document, number, number)
     return None
 
 
-def _log_line(facts: Facts, said: str) -> tuple[Citation, ...]:
+def _log_line(facts: Facts, error: str) -> tuple[Citation, ...]:
     """Quote the line of a log from which an error was taken."""
-    why = said.partition("apply: ")[2]
+    reason = error.partition("apply: ")[2]
     for document in facts.evidence.of("log"):
         for number, line in enumerate(document.lines, 1):
-            if why and why in " ".join(line.split()):
+            if reason and reason in " ".join(line.split()):
                 return (cite_lines(document, number, number),)
     return ()

@@ -32,10 +32,10 @@ KINDS: dict[Classification, CauseKind] = {
 
 def people_said_before(facts: Facts) -> RuleDecision | None:
     """A person labelled an earlier failure of this eval with the same step and error, and no one disagreed."""
-    same = _of_the_same(facts)
-    if not same or _disagree(same):
+    labelled = _labels_of_same(facts)
+    if not labelled or _disagree(labelled):
         return None
-    return _as_before(facts, same)
+    return _label_again(facts, labelled)
 
 
 def people_agree(facts: Facts) -> RuleDecision | None:
@@ -44,79 +44,89 @@ def people_agree(facts: Facts) -> RuleDecision | None:
 
     Without failed tests, only the error's text is the same, which must not come from the code under test.
     """
-    same = _known_same(facts.case.precedents)
-    decision = _as_before(facts, same) if same and not _disagree(same) else None
+    labelled = _labels_of_alike(facts.case.precedents)
+    decision = _label_again(facts, labelled) if labelled and not _disagree(labelled) else None
     return decision if decision and not doubts.checked(facts, decision).uncertain else None
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
     """If people labelled the same failure differently, make the decision uncertain and report their labels."""
-    said = _described(_of_the_same(facts)) if facts.case.precedents else ""
-    if not said:
+    disagreement = _disagreement_text(_labels_of_same(facts)) if facts.case.precedents else ""
+    if not disagreement:
         return decision
     return replace(
         decision,
         uncertain=True,
         confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
-        reasoning=f"{decision.reasoning} {said}",
+        reasoning=f"{decision.reasoning} {disagreement}",
     )
 
 
 def describe_disagreement(precedents: Sequence[Precedent]) -> str:
     """Return a sentence that says who gave the same failure which label how often; empty if people agree."""
-    return _described(_known_same(precedents))
+    return _disagreement_text(_labels_of_alike(precedents))
 
 
-def _known_same(precedents: Sequence[Precedent]) -> list[tuple[Precedent, Classification]]:
+def _labels_of_alike(precedents: Sequence[Precedent]) -> list[tuple[Precedent, Classification]]:
     """Return people's labels of failures that are known to be the same, newest first."""
-    told = ((one, one.classification) for one in precedents if one.by_person and one.alike)
-    return [(one, label) for one, label in told if label]
+    labelled = (
+        (precedent, precedent.classification) for precedent in precedents if precedent.by_person and precedent.alike
+    )
+    return [(precedent, label) for precedent, label in labelled if label]
 
 
-def _of_the_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
+def _labels_of_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
     """Return people's labels of the same failure, newest first."""
-    told = ((one, one.classification) for one in facts.case.precedents if one.by_person)
-    return [(one, label) for one, label in told if label and (one.alike or _same_failure(facts, one))]
+    labelled = ((precedent, precedent.classification) for precedent in facts.case.precedents if precedent.by_person)
+    return [
+        (precedent, label)
+        for precedent, label in labelled
+        if label and (precedent.alike or _same_failure(facts, precedent))
+    ]
 
 
-def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, Classification]:
+def _opinions(labelled: Sequence[tuple[Precedent, Classification]]) -> dict[str, Classification]:
     """Return the newest label of each reviewer. All reviewers that git does not name count as one."""
-    return {one.reviewer or UNNAMED: label for one, label in reversed(same)}
+    return {precedent.reviewer or UNNAMED: label for precedent, label in reversed(labelled)}
 
 
-def _disagree(same: Sequence[tuple[Precedent, Classification]]) -> bool:
-    return len(set(_opinions(same).values())) > 1
+def _disagree(labelled: Sequence[tuple[Precedent, Classification]]) -> bool:
+    return len(set(_opinions(labelled).values())) > 1
 
 
-def _described(same: Sequence[tuple[Precedent, Classification]]) -> str:
-    if not _disagree(same):
+def _disagreement_text(labelled: Sequence[tuple[Precedent, Classification]]) -> str:
+    if not _disagree(labelled):
         return ""
-    said = (_opinion(who, label, same) for who, label in sorted(_opinions(same).items()))
-    return f"People disagree about the same failure: {', '.join(said)}."
+    opinions = (_opinion(reviewer, label, labelled) for reviewer, label in sorted(_opinions(labelled).items()))
+    return f"People disagree about the same failure: {', '.join(opinions)}."
 
 
-def _opinion(who: str, label: Classification, same: Sequence[tuple[Precedent, Classification]]) -> str:
-    """Render `Ada says KNOWN_GAP 3 times, last in `r3.md``; `same` is newest first."""
-    reports = [one.report for one, other in same if (one.reviewer or UNNAMED, other) == (who, label)]
+def _opinion(reviewer: str, label: Classification, labelled: Sequence[tuple[Precedent, Classification]]) -> str:
+    """Render `Ada says KNOWN_GAP 3 times, last in `r3.md``; `labelled` is newest first."""
+    reports = [
+        precedent.report
+        for precedent, other_label in labelled
+        if (precedent.reviewer or UNNAMED, other_label) == (reviewer, label)
+    ]
     times = f" {len(reports)} times, last" if len(reports) > 1 else ""
-    return f"{who} says {label}{times} in `{reports[0]}`"
+    return f"{reviewer} says {label}{times} in `{reports[0]}`"
 
 
-def _as_before(facts: Facts, same: Sequence[tuple[Precedent, Classification]]) -> RuleDecision:
+def _label_again(facts: Facts, labelled: Sequence[tuple[Precedent, Classification]]) -> RuleDecision:
     """Return the newest label of the same failure."""
-    precedent, label = same[0]
+    precedent, label = labelled[0]
     lint = facts.check == "lint" and label != "MODEL_FAULT"
     codes = list(dict.fromkeys(error.code for error in facts.errors if error.code))
-    said = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
-    what = quote.cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
+    summary = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
+    first_sentence = quote.cut(re.split(r"(?<=[.!?])\s", " ".join(summary.split()))[0], 160).rstrip(".")
     return RuleDecision(
         label=label,
         kind=precedent.cause_kind or ("lint" if lint else KINDS[label]),
-        cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else what)),
+        cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else first_sentence)),
         confidence=0.8,
-        why=what,
-        reasoning=f"{quote.sentence(what)} `{precedent.report}` has the same failure{_elsewhere(precedent)}, which "
-        f"{_who(same)} labelled {label}.",
+        why=first_sentence,
+        reasoning=f"{quote.sentence(first_sentence)} `{precedent.report}` has the same failure{_elsewhere(precedent)}, "
+        f"which {_reviewers(labelled)} labelled {label}.",
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *quote.log(facts)),
         fix=checks.relax(codes) if lint and codes else None,
         would_pass=bool(lint and facts.outcome.all_passed and len(codes) == 1),
@@ -124,9 +134,11 @@ def _as_before(facts: Facts, same: Sequence[tuple[Precedent, Classification]]) -
     )
 
 
-def _who(same: Sequence[tuple[Precedent, Classification]]) -> str:
+def _reviewers(labelled: Sequence[tuple[Precedent, Classification]]) -> str:
     """Return the reviewers whose newest label this is."""
-    names = [who for who, label in _opinions(same).items() if label == same[0][1] and who != UNNAMED]
+    names = [
+        reviewer for reviewer, label in _opinions(labelled).items() if label == labelled[0][1] and reviewer != UNNAMED
+    ]
     return join_first(sorted(names), MOST_NAMED) if names else "people"
 
 
@@ -140,16 +152,20 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
         return False
     if precedent.cause and precedent.error:
         return _same_error(facts, precedent.error)
-    now = facts.said + "\n" + code.joined(line.text for line in (facts.blamed or facts.introduced))
-    return any(_stands_in(term, now) for term in _terms(precedent))
+    text = facts.said + "\n" + code.joined(line.text for line in (facts.blamed or facts.introduced))
+    return any(_contains_term(term, text) for term in _terms(precedent))
 
 
-def _same_error(facts: Facts, theirs: str) -> bool:
+def _same_error(facts: Facts, quoted_error: str) -> bool:
     """Return whether an error that a report quotes equals one of these errors. A stock message never does."""
-    if log.is_stock(theirs):
+    if log.is_stock(quoted_error):
         return False
-    earlier = log.normalise_error(theirs)
-    return any(earlier in now or now in earlier for now in (log.normalise_error(e.error) for e in facts.errors) if now)
+    earlier = log.normalise_error(quoted_error)
+    return any(
+        earlier in current or current in earlier
+        for current in (log.normalise_error(e.error) for e in facts.errors)
+        if current
+    )
 
 
 def _terms(precedent: Precedent) -> tuple[str, ...]:
@@ -157,9 +173,9 @@ def _terms(precedent: Precedent) -> tuple[str, ...]:
     return terms(text)
 
 
-def _stands_in(term: str, text: str) -> bool:
-    bare = code.fold(term).rstrip("().;,!").rsplit("/", 1)[-1]
-    return len(bare) > 3 and bare in code.fold(text)
+def _contains_term(term: str, text: str) -> bool:
+    folded = code.fold(term).rstrip("().;,!").rsplit("/", 1)[-1]
+    return len(folded) > 3 and folded in code.fold(text)
 
 
 SAID = people_said_before.__name__.replace("_", "-")

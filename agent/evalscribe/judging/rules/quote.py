@@ -39,9 +39,9 @@ def sentence(why: str) -> str:
     return f"{why[:1].upper()}{why[1:].rstrip('.')}."
 
 
-def whole_or(text: str, shorter: str) -> str:
-    """Return `text` if it fits in the report's table, else `shorter`."""
-    return text if text and len(text) <= LONGEST else shorter
+def whole_or(text: str, fallback: str) -> str:
+    """Return `text` if it fits in the report's table, else `fallback`."""
+    return text if text and len(text) <= LONGEST else fallback
 
 
 def brief(text: str) -> str:
@@ -52,8 +52,8 @@ def brief(text: str) -> str:
         block = text[start:end]
         folded += [text[at:start], "{ … }" if len(block) > FOLDED else block]
         at = end
-    whole = "".join((*folded, text[at:]))
-    return whole + "`" * (whole.count("`") % 2)
+    result = "".join((*folded, text[at:]))
+    return result + "`" * (result.count("`") % 2)
 
 
 def _end(text: str, start: int) -> int:
@@ -163,10 +163,10 @@ def log(facts: Facts) -> tuple[Citation, ...]:
     return _last_line(facts)
 
 
-def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote `about`, else the log lines of the first error, test or detail that has the name, else like `log`."""
-    if about and about.citation:
-        return (_reason(facts, about, about.citation),)
+def log_naming(facts: Facts, name: str, located: LocatedError | None = None) -> tuple[Citation, ...]:
+    """Quote `located`, else the log lines of the first error, test or detail that has the name, else like `log`."""
+    if located and located.citation:
+        return (_reason(facts, located, located.citation),)
     if facts.first and name in facts.first.error:
         return log(facts)
     for test in facts.outcome.failures:
@@ -218,13 +218,13 @@ def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) ->
     the function.
     """
     lines = facts.blamed if error is None else facts.lines_of(error)
-    return pairs(facts, [line for line in lines if _enclosing(facts, line)][:longest])
+    return pairs(facts, [line for line in lines if _quotable_statement(facts, line)][:longest])
 
 
 def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]:
     """Quote lines with a name that the reference lacks, each with its counterpart."""
-    own = (line for line in facts.introduced if subject and subject in code.names(line.text))
-    return pairs(facts, [line for line in own if not is_bare(line.text)][:longest])
+    lines = (line for line in facts.introduced if subject and subject in code.names(line.text))
+    return pairs(facts, [line for line in lines if not is_bare(line.text)][:longest])
 
 
 class QuotedStatement(NamedTuple):
@@ -252,8 +252,8 @@ def is_bare(text: str) -> bool:
 
 def _depth(text: str) -> int:
     """Return how many more brackets a line opens than it closes."""
-    bare = re.sub(code.STRING, "", text)
-    return sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
+    without_strings = re.sub(code.STRING, "", text)
+    return sum(map(without_strings.count, "([{")) - sum(map(without_strings.count, ")]}"))
 
 
 def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
@@ -270,43 +270,43 @@ def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
 
 def statement_lines(facts: Facts, line: CodeLine) -> list[str]:
     """Return the lines of the statement around a line."""
-    whole = _enclosing(facts, line) or _statement(facts, line)
-    return facts.code_of(line.document)[whole.first - 1 : whole.last]
+    statement = _quotable_statement(facts, line) or _statement(facts, line)
+    return facts.code_of(line.document)[statement.first - 1 : statement.last]
 
 
-def _enclosing(facts: Facts, line: CodeLine) -> QuotedStatement | None:
+def _quotable_statement(facts: Facts, line: CodeLine) -> QuotedStatement | None:
     """Return the statement to quote for a line: for a bare line, the statement around it, or None if it is too long."""
-    own = _statement(facts, line)
-    if not is_bare(line.text) or own.last > own.first:
-        return own
+    statement = _statement(facts, line)
+    if not is_bare(line.text) or statement.last > statement.first:
+        return statement
     lines, depth = facts.code_of(line.document), min(0, _depth(line.text))
     for number in range(line.number - 1, max(0, line.number - LONGEST_STATEMENT), -1):
         depth += _depth(lines[number - 1])
         if depth >= (0 if _depth(line.text) < 0 else 1):
-            around = _statement(facts, CodeLine(line.document, number, lines[number - 1]))
-            return around if around.last >= line.number else None
+            enclosing = _statement(facts, CodeLine(line.document, number, lines[number - 1]))
+            return enclosing if enclosing.last >= line.number else None
     return None
 
 
 def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
     """Quote lines of the output or the reference, each with its counterpart unless the two are equal."""
-    found: dict[tuple[Role, str, int], Citation] = {}
+    citations: dict[tuple[Role, str, int], Citation] = {}
     for line in lines:
         if any(
             c.role == line.document.role and c.path == line.document.path and c.first <= line.number <= c.last
-            for c in found.values()
+            for c in citations.values()
         ):
             continue
         other = counterpart(facts, line)
         sides = [line] if other is None else [line, other] if line.document.role == "output" else [other, line]
-        whole = [_enclosing(facts, side) or _statement(facts, side) for side in sides]
-        if len({one.folded for one in whole}) < len(whole):
-            sides, whole = [line], [_enclosing(facts, line) or _statement(facts, line)]
-        alike = len(sides) == 2 and sides[0].folded == sides[1].folded
-        for side, one in zip(sides, whole, strict=True):
-            citation = one.citation if alike or _continues(side.text) else alone(side)[0]
-            found.setdefault((citation.role, citation.path, citation.first), citation)
-    return tuple(found.values())
+        statements = [_quotable_statement(facts, side) or _statement(facts, side) for side in sides]
+        if len({statement.folded for statement in statements}) < len(statements):
+            sides, statements = [line], [_quotable_statement(facts, line) or _statement(facts, line)]
+        equal = len(sides) == 2 and sides[0].folded == sides[1].folded
+        for side, statement in zip(sides, statements, strict=True):
+            citation = statement.citation if equal or _continues(side.text) else alone(side)[0]
+            citations.setdefault((citation.role, citation.path, citation.first), citation)
+    return tuple(citations.values())
 
 
 def _continues(text: str) -> bool:
@@ -316,12 +316,12 @@ def _continues(text: str) -> bool:
 
 def opposed(facts: Facts, line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
     """Quote an output line and a reference line."""
-    whole = [_enclosing(facts, one) or _statement(facts, one) for one in (line, other)]
-    if whole[0].folded == whole[1].folded:
-        return (whole[0].citation,)
-    alike = line.folded == other.folded
-    sides = zip((line, other), whole, strict=True)
-    return tuple(one.citation if alike or _continues(side.text) else alone(side)[0] for side, one in sides)
+    statements = [_quotable_statement(facts, statement) or _statement(facts, statement) for statement in (line, other)]
+    if statements[0].folded == statements[1].folded:
+        return (statements[0].citation,)
+    equal = line.folded == other.folded
+    sides = zip((line, other), statements, strict=True)
+    return tuple(statement.citation if equal or _continues(side.text) else alone(side)[0] for side, statement in sides)
 
 
 def alone(line: CodeLine) -> tuple[Citation, ...]:
@@ -334,13 +334,13 @@ def difference(facts: Facts, line: CodeLine) -> str:
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
         return ""
-    mine, its = line.text, _from_key(line.text, other.text)
-    begin, end = _alike(mine, its), _alike(mine[::-1], its[::-1])
-    if begin + end >= min(len(mine), len(its)):
+    own_text, other_text = line.text, _from_key(line.text, other.text)
+    begin, end = _common_length(own_text, other_text), _common_length(own_text[::-1], other_text[::-1])
+    if begin + end >= min(len(own_text), len(other_text)):
         return ""
-    start = max(mine.rfind(mark, 0, begin) for mark in " (.") + 1
-    ours, theirs = (text[start:].rstrip(" ,;{(") for text in (mine, its))
-    return f"`{ours}` where the reference has `{theirs}`" if ours and theirs else ""
+    start = max(own_text.rfind(mark, 0, begin) for mark in " (.") + 1
+    own_part, other_part = (text[start:].rstrip(" ,;{(") for text in (own_text, other_text))
+    return f"`{own_part}` where the reference has `{other_part}`" if own_part and other_part else ""
 
 
 def _from_key(text: str, other: str) -> str:
@@ -350,9 +350,9 @@ def _from_key(text: str, other: str) -> str:
     return inside[0] if inside and inside.start() > 0 else other
 
 
-def _alike(one: str, other: str) -> int:
+def _common_length(text: str, other: str) -> int:
     """Return the length of the common prefix."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
 
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
@@ -364,17 +364,17 @@ def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
-    own = line.document
-    sides = ((p.output, p.expected) if own.role == "output" else (p.expected, p.output) for p in facts.pairs)
-    partner = next((other for side, other in sides if side and other and side.path == own.path), None)
+    document = line.document
+    sides = ((p.output, p.expected) if document.role == "output" else (p.expected, p.output) for p in facts.pairs)
+    partner = next((other for side, other in sides if side and other and side.path == document.path), None)
     if partner is None:
         return None
-    lines = facts.expected_lines if own.role == "output" else facts.output_lines
+    lines = facts.expected_lines if document.role == "output" else facts.output_lines
     candidates = [
         c for c in lines if c.document.path == partner.path and c.text.startswith(".") == line.text.startswith(".")
     ][:COMPARED]
-    ours = facts.folded_output if own.role == "output" else facts.folded_expected
-    likeness = _Likeness((_enclosing(facts, line) or _statement(facts, line)).folded)
+    own_code = facts.folded_output if document.role == "output" else facts.folded_expected
+    likeness = _Likeness((_quotable_statement(facts, line) or _statement(facts, line)).folded)
     best, highest = None, 0.0
     for other in sorted(candidates, key=lambda c: abs(c.number - line.number)):
         bonus = _same_key(facts, line, other)
@@ -382,10 +382,10 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
             continue
         if not bonus and _of_other_keys(line, other):
             continue
-        whole = _statement(facts, other).folded
-        if not bonus and other.folded != line.folded and whole.rstrip(",") in ours:
+        statement = _statement(facts, other).folded
+        if not bonus and other.folded != line.folded and statement.rstrip(",") in own_code:
             continue  # a statement that both sides have is its own counterpart
-        score = max(likeness.to(whole, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
+        score = max(likeness.to(statement, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
         if score > highest:  # `>`: of lines with equal scores, the first is the nearest
             best, highest = other, score
     return best if highest >= ALIKE else None
@@ -393,10 +393,10 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
     """Return whether two lines assign keys without a common word: `age: …` is no counterpart of `phone: …`."""
-    ours, theirs = KEY.match(line.text), KEY.match(other.text)
-    if not (ours and theirs) or ours[2] != ":" or theirs[2] != ":" or DECLARES.match(line.text):
+    own_key, other_key = KEY.match(line.text), KEY.match(other.text)
+    if not (own_key and other_key) or own_key[2] != ":" or other_key[2] != ":" or DECLARES.match(line.text):
         return False
-    return not set(code.parts(ours[1])) & set(code.parts(theirs[1]))
+    return not set(code.parts(own_key[1])) & set(code.parts(other_key[1]))
 
 
 def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
@@ -404,15 +404,19 @@ def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
 
     A line must use a name that the reference never uses, or other names than its counterpart.
     """
-    whole = code.fold(" ".join(line.text for line in facts.expected_lines))
-    spoken = [line for line in facts.introduced if code.NAME.search(line.text) and not is_bare(line.text)]
-    own = [line for line in spoken if _statement(facts, line).folded not in whole and not _says_words(line.text)]
-    strangest = sorted(own, key=lambda line: -_strangeness(facts, line))[:RANKED]
+    reference_code = code.fold(" ".join(line.text for line in facts.expected_lines))
+    candidates = [line for line in facts.introduced if code.NAME.search(line.text) and not is_bare(line.text)]
+    unmatched = [
+        line
+        for line in candidates
+        if _statement(facts, line).folded not in reference_code and not _is_message(line.text)
+    ]
+    strangest = sorted(unmatched, key=lambda line: -_strangeness(facts, line))[:RANKED]
     ranked = sorted(strangest, key=lambda line: (-_strangeness(facts, line) - _change(facts, line), line.number))
     return pairs(facts, [line for line in ranked if _strangeness(facts, line) or _swaps(facts, line)][:longest])
 
 
-def _says_words(text: str) -> bool:
+def _is_message(text: str) -> bool:
     """Return whether a line prints, raises or imports."""
     return text.startswith(("throw", "raise", "console.", "print", "log", "import", "from "))
 
@@ -426,53 +430,59 @@ def _swaps(facts: Facts, line: CodeLine) -> bool:
     if keys[0] and keys[1] and keys[0][2] == keys[1][2] == ":" and keys[0][1] != keys[1][1]:
         return _Likeness(line.text).to(other.text) >= RENAMED
     texts = (re.sub(code.STRING, "", text) for text in (line.text, other.text))
-    ours, theirs = (code.names(text) - CONTEXT - STRUCTURAL_WORDS - {"of"} for text in texts)
-    if ours == theirs and OPERATOR.findall(line.text) != OPERATOR.findall(other.text):
+    own_names, other_names = (code.names(text) - CONTEXT - STRUCTURAL_WORDS - {"of"} for text in texts)
+    if own_names == other_names and OPERATOR.findall(line.text) != OPERATOR.findall(other.text):
         return True
-    found = (groups for text in (facts.output_code, facts.expected_code) for groups in LOCAL.findall(text))
-    local = code.names(" ".join(name for groups in found for name in groups))
-    return bool((ours ^ theirs) - local)
+    declared = (groups for text in (facts.output_code, facts.expected_code) for groups in LOCAL.findall(text))
+    local = code.names(" ".join(name for groups in declared for name in groups))
+    return bool((own_names ^ other_names) - local)
 
 
 def declarations(facts: Facts, line: CodeLine) -> tuple[Citation, ...]:
     """Quote the declaration of a name that a line uses, if the reference declares it differently."""
     used = code.names(line.text)
-    top = (one for one in facts.introduced if not facts.code_of(one.document)[one.number - 1].startswith((" ", "\t")))
-    own = (one for one in top if (named := DECLARES.match(one.text)) and named[1] in used)
-    return pairs(facts, [one for one in own if one.number != line.number and _swaps(facts, one)][:1])
+    top = (
+        candidate
+        for candidate in facts.introduced
+        if not facts.code_of(candidate.document)[candidate.number - 1].startswith((" ", "\t"))
+    )
+    declared = (candidate for candidate in top if (match := DECLARES.match(candidate.text)) and match[1] in used)
+    return pairs(
+        facts, [candidate for candidate in declared if candidate.number != line.number and _swaps(facts, candidate)][:1]
+    )
 
 
 def both(facts: Facts, text: str) -> tuple[Citation, ...]:
     """Quote the first lines of output and reference that contain a text."""
-    ours, theirs = first_with(facts.output_lines, text), first_with(facts.expected_lines, text)
-    found = pairs(facts, [ours] if ours else [])
-    return found if len(found) > 1 or theirs is None else (*found, *alone(theirs))
+    output_line, reference_line = first_with(facts.output_lines, text), first_with(facts.expected_lines, text)
+    citations = pairs(facts, [output_line] if output_line else [])
+    return citations if len(citations) > 1 or reference_line is None else (*citations, *alone(reference_line))
 
 
 def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
     """Return the first line that contains a text, ignoring white space."""
-    wanted = code.fold(text)
-    return next((line for line in lines if wanted and wanted in line.folded), None)
+    folded = code.fold(text)
+    return next((line for line in lines if folded and folded in line.folded), None)
 
 
 def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
     """Quote the grader's lines that a message names as `file:line`, else the failed assertion if it can be found."""
-    found = []
+    citations = []
     for document in facts.evidence.of("grader"):
         name = re.escape(document.path.rsplit("/", 1)[-1])
-        found += [cite_lines(document, int(n), int(n)) for n in re.findall(rf"{name}:(\d{{1,6}})", message)]
+        citations += [cite_lines(document, int(n), int(n)) for n in re.findall(rf"{name}:(\d{{1,6}})", message)]
     tests = (assertion for test in facts.outcome.failures if (assertion := _assertion(facts, test)))
-    return tuple((found or list(tests))[:longest])
+    return tuple((citations or list(tests))[:longest])
 
 
 def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
     """Quote the assertion of a failed test that shares most values with its message, or the only assertion."""
-    wanted = _values(test.message)
+    values = _values(test.message)
     for document, first, text in bodies(facts, test):
         lines = [(first + n, line) for n, line in enumerate(text.split("\n")) if EXPECTS.search(line)]
-        best = max(lines, key=lambda one: len(_values(one[1]) & wanted), default=None)
-        if best and (len(lines) == 1 or _values(best[1]) & wanted):
-            return _statement(facts, CodeLine(document, *best)).citation
+        closest = max(lines, key=lambda numbered: len(_values(numbered[1]) & values), default=None)
+        if closest and (len(lines) == 1 or _values(closest[1]) & values):
+            return _statement(facts, CodeLine(document, *closest)).citation
     return None
 
 
@@ -532,12 +542,12 @@ def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
     declares = DECLARES.match(line.text), DECLARES.match(other.text)
     if declares[0] and declares[1] and declares[0][1] == declares[1][1]:
         return 1.0
-    key, theirs = KEY.match(line.text), KEY.match(other.text)
+    key, other_key = KEY.match(line.text), KEY.match(other.text)
     if key is None:
         return 0.0
-    if theirs and key.groups() == theirs.groups():
-        around = _parent(facts, line), _parent(facts, other)
-        return SAME_PLACE if around[0] == around[1] or _Likeness(around[0]).to(around[1]) else 0.0
+    if other_key and key.groups() == other_key.groups():
+        parents = _parent(facts, line), _parent(facts, other)
+        return SAME_PLACE if parents[0] == parents[1] or _Likeness(parents[0]).to(parents[1]) else 0.0
     inside = key[2] == ":" and len(key[1]) > SHORT_KEY and re.search(rf"[{{,(]\s*{re.escape(key[1])}\s*:", other.text)
     return ALIKE if inside else 0.0
 
@@ -545,8 +555,8 @@ def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
 def _parent(facts: Facts, line: CodeLine) -> str:
     """Return the nearest line above that is less indented, stripped of white space."""
     lines = facts.code_of(line.document)
-    own = lines[line.number - 1]
-    depth = len(own) - len(own.lstrip())
+    text_of_line = lines[line.number - 1]
+    depth = len(text_of_line) - len(text_of_line.lstrip())
     above = (text for text in reversed(lines[: line.number - 1]) if text.strip())
     return code.fold(next((text for text in above if len(text) - len(text.lstrip()) < depth), ""))
 
@@ -556,8 +566,8 @@ def _last_line(facts: Facts) -> tuple[Citation, ...]:
     document = facts.evidence.document("log", excerpt.path) if excerpt else None
     if excerpt is None or document is None:
         return ()
-    spoken = [excerpt.first + i for i, text in enumerate(excerpt.text.split("\n")) if text.strip()]
-    return (cite_lines(document, spoken[-1], spoken[-1]),) if spoken else ()
+    numbers = [excerpt.first + i for i, text in enumerate(excerpt.text.split("\n")) if text.strip()]
+    return (cite_lines(document, numbers[-1], numbers[-1]),) if numbers else ()
 
 
 class _Likeness:

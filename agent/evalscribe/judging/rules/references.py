@@ -47,45 +47,46 @@ def reference_fails(facts: Facts) -> RuleDecision | None:
     reference = _graded(facts, "reference answer")
     if reference is None or reference.passed or facts.evidence.eval.status != "failed":
         return None
-    theirs = set.intersection(*(set(trial.failed_at) for trial in reference.trials))
-    own = [part for part in _failed(facts) if part not in theirs]
-    alike = not own and _prints_as(facts, reference)
-    if not alike and _prints_as(facts, _graded(facts, "empty answer")):
+    always_failed = set.intersection(*(set(trial.failed_at) for trial in reference.trials))
+    own_failures = [part for part in _failed_names(facts) if part not in always_failed]
+    prints_alike = not own_failures and _prints_as(facts, reference)
+    if not prints_alike and _prints_as(facts, _graded(facts, "empty answer")):
         return None
-    certain = not own and (alike or reference.total >= ENOUGH)
+    certain = not own_failures and (prints_alike or reference.total >= ENOUGH)
     often = f"{reference.total} of {pluralise(reference.total, 'trial')}"
-    values = _values(facts) if alike else None
-    lines = _deciding(facts) if not own else ()
-    place = f" ({lines[0].path}:{lines[0].first})" if lines else ""
-    who = "the reference answer itself" if reference.judged else "the reference answer"
+    values = _values(facts) if prints_alike else None
+    lines = _deciding(facts) if not own_failures else ()
+    position = f" ({lines[0].path}:{lines[0].first})" if lines else ""
+    answer_name = "the reference answer itself" if reference.judged else "the reference answer"
     whose = "it says" if reference.judged else "this answer and the reference say"
     if values:
-        told = f"The verifier wants {values[0]}; {whose} {values[1]}."
-    elif alike and not reference.judged:
-        told = "The verifier prints the same for both answers, so it cannot tell this one from the reference."
-    elif own:
-        told = f"But this answer also fails `{quote.cut(own[0], 80)}`, which the reference passes."
+        explanation = f"The verifier wants {values[0]}; {whose} {values[1]}."
+    elif prints_alike and not reference.judged:
+        explanation = "The verifier prints the same for both answers, so it cannot tell this one from the reference."
+    elif own_failures:
+        explanation = f"But this answer also fails `{quote.cut(own_failures[0], 80)}`, which the reference passes."
     else:
-        told = "Nobody can pass before that is settled: the verifier, the reference or the environment is wrong."
-    fix = f"correct the verifier{place} or the reference: the reference answer fails `{quote.cut(_named(facts), 80)}`"
+        explanation = "Nobody can pass before that is settled: the verifier, the reference or the environment is wrong."
+    failure_name = quote.cut(_failure_name(facts), 80)
+    fix = f"correct the verifier{position} or the reference: the reference answer fails `{failure_name}`"
     if values and not reference.judged:
-        fix = f"correct the verifier{place}: it wants {values[0]}, and the reference says {values[1]} like the model"
+        fix = f"correct the verifier{position}: it wants {values[0]}, and the reference says {values[1]} like the model"
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
         cause="reference-answer-fails-too",
-        confidence=(0.9 if alike and reference.total >= ENOUGH else 0.8) if certain else 0.5,
+        confidence=(0.9 if prints_alike and reference.total >= ENOUGH else 0.8) if certain else 0.5,
         uncertain=not certain,
-        why=f"{who} fails{'' if reference.judged else ' too'}, in {often}",
-        reasoning=f"{who[0].upper()}{who[1:]} fails{'' if reference.judged else ' as well'}, in {often}"
-        f"{': that points at the task' if reference.judged else ''}. {told}{_of_the_empty_answer(facts)}",
+        why=f"{answer_name} fails{'' if reference.judged else ' too'}, in {often}",
+        reasoning=f"{answer_name[0].upper()}{answer_name[1:]} fails{'' if reference.judged else ' as well'}, in {often}"
+        f"{': that points at the task' if reference.judged else ''}. {explanation}{_of_the_empty_answer(facts)}",
         citations=(
             *lines,
-            *_own_words(facts),
-            *_their_words(facts, "reference answer", failed=None if alike else True),
+            *_cite_output(facts),
+            *_cite_trials(facts, "reference answer", failed=None if prints_alike else True),
         ),
         fix=fix,
-        would_pass=alike,
+        would_pass=prints_alike,
     )
 
 
@@ -95,7 +96,7 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
     if reference is None or reference.passed in (0, reference.total) or facts.evidence.eval.status != "failed":
         return None
     flaky = {part for trial in reference.trials for part in trial.failed_at}
-    if not set(_failed(facts)) <= flaky:
+    if not set(_failed_names(facts)) <= flaky:
         return None
     passes = f"{reference.passed} of {pluralise(reference.total, 'trial')}"
     return RuleDecision(
@@ -113,8 +114,8 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
         ),
         citations=(
             *_deciding(facts),
-            *_own_words(facts),
-            *_their_words(facts, "reference answer", failed=None if _prints_as(facts, reference) else True),
+            *_cite_output(facts),
+            *_cite_trials(facts, "reference answer", failed=None if _prints_as(facts, reference) else True),
         ),
         fix="make the verifier accept every answer that the task allows: the reference answer passes only " + passes,
     )
@@ -122,12 +123,16 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
 
 def tests_do_not_load(facts: Facts) -> RuleDecision | None:
     """The file of the tests could not be loaded, so no test judged the agent's work."""
-    said = facts.first.error if facts.first else ""
+    message = facts.first.error if facts.first else ""
     log = first_log(facts.evidence)
     line = next((n for n, text in enumerate(log.lines, 1) if NOT_LOADED.search(text)), None) if log else None
-    if facts.evidence.eval.status != "failed" or facts.check != "tests" or (line is None and not LOADING.search(said)):
+    if (
+        facts.evidence.eval.status != "failed"
+        or facts.check != "tests"
+        or (line is None and not LOADING.search(message))
+    ):
         return None
-    if any(step.status == "passed" for step in facts.evidence.steps) or len(_failed(facts)) != 1:
+    if any(step.status == "passed" for step in facts.evidence.steps) or len(_failed_names(facts)) != 1:
         return None
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -135,7 +140,7 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
         cause="tests-do-not-load",
         confidence=0.5,
         uncertain=True,
-        why=quote.cut(f"no test ran: {said}"),
+        why=quote.cut(f"no test ran: {message}"),
         reasoning="The file of the tests could not be loaded, so no test ran. Either the file is broken, or it imports "
         f"something that the answer should have provided. {_fairness(_graded(facts, 'reference answer'))}",
         citations=(cite_lines(log, line, min(line + 2, len(log.lines))),) if log and line else (),
@@ -145,37 +150,41 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
 
 def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
     """Tests of an agent's work fail; certain if the reference answer passes them in every trial."""
-    failed = _failed(facts)
+    failed_names = _failed_names(facts)
     reference, empty = _graded(facts, "reference answer"), _graded(facts, "empty answer")
     of_an_agent = facts.spoken.by_model or reference or empty
-    if not failed or not of_an_agent or facts.evidence.eval.status != "failed" or not _output(facts):
+    if not failed_names or not of_an_agent or facts.evidence.eval.status != "failed" or not _output(facts):
         return None
     fair = reference is not None and reference.passed == reference.total >= ENOUGH and not (empty and empty.passed)
     undone = _prints_as(facts, empty)
-    said = facts.first.error if facts.first else failed[0]
-    passed = [step for step in facts.evidence.steps if step.status == "passed"]
-    counted = f"{len(passed)} of {pluralise(len(passed) + len(failed), 'test')} passed. " if passed else ""
+    message = facts.first.error if facts.first else failed_names[0]
+    passed_steps = [step for step in facts.evidence.steps if step.status == "passed"]
+    count_text = (
+        f"{len(passed_steps)} of {pluralise(len(passed_steps) + len(failed_names), 'test')} passed. "
+        if passed_steps
+        else ""
+    )
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="nothing-delivered" if undone else "fails-" + code.kebab(_named(facts)),
+        cause="nothing-delivered" if undone else "fails-" + code.kebab(_failure_name(facts)),
         confidence=0.7 if fair else 0.5,
         uncertain=not fair,
         why="the empty answer fails, as it has to"
         if empty and empty.judged
-        else quote.cut(f"fails like an empty answer: {said}" if undone else said),
-        reasoning=f"`{facts.step}` failed. {counted}" + _fairness(reference) + _of_the_empty_answer(facts),
+        else quote.cut(f"fails like an empty answer: {message}" if undone else message),
+        reasoning=f"`{facts.step}` failed. {count_text}" + _fairness(reference) + _of_the_empty_answer(facts),
         citations=(
-            *_own_words(facts),
-            *_their_words(facts, "empty answer", failed=True) * undone,
-            *_their_words(facts, "reference answer", failed=False),
+            *_cite_output(facts),
+            *_cite_trials(facts, "empty answer", failed=True) * undone,
+            *_cite_trials(facts, "reference answer", failed=False),
         ),
     )
 
 
 def _graded(facts: Facts, kind: AnswerKind) -> GradedAnswer | None:
     answers = read_reference_runs(facts.evidence.of("log"))
-    return next((one for one in answers if one.kind == kind and one.total and one.trials), None)
+    return next((answer for answer in answers if answer.kind == kind and answer.total and answer.trials), None)
 
 
 def _prints_as(facts: Facts, answer: GradedAnswer | None) -> bool:
@@ -183,11 +192,11 @@ def _prints_as(facts: Facts, answer: GradedAnswer | None) -> bool:
     return any(prints_the_same(_output(facts), trial.output) for trial in answer.trials) if answer else False
 
 
-def _failed(facts: Facts) -> tuple[str, ...]:
+def _failed_names(facts: Facts) -> tuple[str, ...]:
     return failed_parts(step for step in facts.evidence.steps if not step.name.endswith(ENDINGS))
 
 
-def _named(facts: Facts) -> str:
+def _failure_name(facts: Facts) -> str:
     """Return the name of the failed test, or, if the verifier names no tests, the error that it printed."""
     step = facts.step
     return (facts.first.error if facts.first else step) if step.endswith(VERIFIER) else step
@@ -205,8 +214,8 @@ def _fairness(reference: GradedAnswer | None) -> str:
         return "The reference answer fails as well, in another way."
     if reference.passed < reference.total:
         return f"The reference answer passes only {reference.passed} of {pluralise(reference.total, 'trial')}."
-    once = reference.total < ENOUGH
-    passes = "once" if once else f"in {reference.total} of {reference.total} trials"
+    is_single = reference.total < ENOUGH
+    passes = "once" if is_single else f"in {reference.total} of {reference.total} trials"
     return f"The reference answer passes {passes}, so the task can be done as it is graded."
 
 
@@ -217,16 +226,16 @@ def _of_the_empty_answer(facts: Facts) -> str:
     return f" But an empty answer passes {empty.passed} of {pluralise(empty.total, 'trial')}: the verifier is suspect."
 
 
-def _own_words(facts: Facts) -> tuple[Citation, ...]:
+def _cite_output(facts: Facts) -> tuple[Citation, ...]:
     """Quote the verifier's output: all of it if it is short, else the lines about the failure."""
     log = first_log(facts.evidence)
-    return _around(log, _named(facts), facts.first.error if facts.first else "") if log else ()
+    return _cite_around(log, _failure_name(facts), facts.first.error if facts.first else "") if log else ()
 
 
 def _values(facts: Facts) -> tuple[str, str] | None:
     """Return the expected and the actual value as code, if the verifier prints both."""
-    found = VALUES.search(_output(facts))
-    values = (found["wanted"].strip(), found["got"].strip()) if found else ("", "")
+    match = VALUES.search(_output(facts))
+    values = (match["wanted"].strip(), match["got"].strip()) if match else ("", "")
     if values[0] == values[1] or any("`" in value or len(value) > MOST_VALUE for value in values):
         return None
     return f"`{values[0]}`", f"`{values[1]}`"
@@ -235,13 +244,13 @@ def _values(facts: Facts) -> tuple[str, str] | None:
 def _deciding(facts: Facts) -> tuple[Citation, ...]:
     """Quote the grader's line that computes the expected value, else the condition before the printed message."""
     label = VALUES.search(_output(facts))
-    message = re.sub(r"^\W*(?:FAIL(?:ED)?|ERROR)\b\W*", "", _named(facts))[:30]
+    message = re.sub(r"^\W*(?:FAIL(?:ED)?|ERROR)\b\W*", "", _failure_name(facts))[:30]
     for document in facts.evidence.of("grader"):
         if not quote.is_code(document):
             continue
-        shown = rf"(?:echo|print|log|assert|raise|throw)[^\n]*?{label['label']}\W{{1,8}}(\w+)" if label else "(?!)"
-        printed = re.search(shown, document.text, re.IGNORECASE)
-        computed = rf"\s*(?:(?:local|export|const|let|var)\s+)?{printed[1]}\s*:?=[^=]" if printed else None
+        pattern = rf"(?:echo|print|log|assert|raise|throw)[^\n]*?{label['label']}\W{{1,8}}(\w+)" if label else "(?!)"
+        match = re.search(pattern, document.text, re.IGNORECASE)
+        computed = rf"\s*(?:(?:local|export|const|let|var)\s+)?{match[1]}\s*:?=[^=]" if match else None
         if computed and (at := _line_like(document, computed)):
             return (cite_lines(document, at, at),)
         if message and (at := _line_like(document, rf".*{re.escape(message)}")):
@@ -255,13 +264,13 @@ def _line_like(document: Document, pattern: str) -> int | None:
     return next((n for n, line in enumerate(document.lines, 1) if re.match(pattern, line)), None)
 
 
-def _their_words(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tuple[Citation, ...]:
+def _cite_trials(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tuple[Citation, ...]:
     """Quote how many trials of another answer passed and, if `failed`, what the verifier printed for them."""
     document = facts.evidence.document("log", PATH)
     if document is None or _graded(facts, kind) is None:
         return ()
-    begins = f"{kind}, trial "
-    heads = ((n, line) for n, line in enumerate(document.lines, 1) if line.startswith(begins))
+    prefix = f"{kind}, trial "
+    heads = ((n, line) for n, line in enumerate(document.lines, 1) if line.startswith(prefix))
     first = next((n for n, line in heads if failed is None or (" failed at [" in line) == failed), None)
     if first is None:
         return ()
@@ -273,7 +282,7 @@ def _their_words(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tupl
     return (cite_lines(document, first, min(last, first + SHOWN)),)
 
 
-def _around(log: Document, *names: str) -> tuple[Citation, ...]:
+def _cite_around(log: Document, *names: str) -> tuple[Citation, ...]:
     texts: Sequence[str] = log.text.rstrip().split("\n")
     if len(texts) <= SHOWN:
         return (cite_lines(log, 1, len(texts)),)

@@ -16,14 +16,14 @@ def reference_fails_alike(facts: Facts) -> RuleDecision | None:
     """The output's code equals the reference line for line, but fails its tests, so something else broke."""
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None
-    said = facts.outcome.failures and not facts.outcome.silent
+    has_message = facts.outcome.failures and not facts.outcome.silent
     return _of_the_harness(
         facts,
         "same-code-as-reference",
         "the code is the reference's line for line, and its tests fail",
-        f"{_what_failed(facts)}, and the output's code is the reference's line for line: it would fail alike. "
+        f"{_failure_count(facts)}, and the output's code is the reference's line for line: it would fail alike. "
         f"{limits(facts) or 'Ports, the network or state that tests leave behind may be the cause.'}"
-        + ("" if said else " The log has no message of a failed test."),
+        + ("" if has_message else " The log has no message of a failed test."),
     )
 
 
@@ -52,17 +52,17 @@ def _no_request_is_answered(facts: Facts) -> RuleDecision | None:
     if facts.check != "tests" or not facts.outcome.silent or facts.outcome.passed or len(failures) < 2:
         return None
     texts = ["\n".join(text for _, _, text in bodies(facts, test)) for test in failures]
-    asked = [_address(address) for body in texts for address in REQUEST.findall(body)]
-    served = [text for _, text in re.findall(r"([\"'`])(/[^\"'`\s]*)\1", facts.all_output)]
-    if not asked or not all(REQUEST.search(body) and not CALL.search(body) for body in texts):
+    addresses = [_address(address) for body in texts for address in REQUEST.findall(body)]
+    paths = [text for _, text in re.findall(r"([\"'`])(/[^\"'`\s]*)\1", facts.all_output)]
+    if not addresses or not all(REQUEST.search(body) and not CALL.search(body) for body in texts):
         return None
-    if len(set(asked)) < 2 or not all(_serves(served, address) for address in asked):
+    if len(set(addresses)) < 2 or not all(_serves(paths, address) for address in addresses):
         return None
     return _of_the_harness(
         facts,
         "no-request-answered",
         f"all {len(failures)} tests fail, but the code serves every address that they request",
-        f"{_what_failed(facts)}. Each sends HTTP requests, and the output serves every requested address, so the "
+        f"{_failure_count(facts)}. Each sends HTTP requests, and the output serves every requested address, so the "
         f"server's address or port may be wrong. {limits(facts)}",
         grader=(*quote.grader_addresses(facts), *quote.served(facts)),
         fix=right_address(facts),
@@ -74,23 +74,26 @@ def _lacks_what_was_to_be_chosen(facts: Facts) -> RuleDecision | None:
     names = {step.name.lower() for step in facts.evidence.steps}
     if facts.check != "tests" or not facts.outcome.silent or not facts.reads_files_only or len(names) < 2:
         return None
-    ours, theirs = _packages(facts.original.of("output")), _packages(facts.evidence.of("expected"))
+    output_packages, reference_packages = (
+        _packages(facts.original.of("output")),
+        _packages(facts.evidence.of("expected")),
+    )
     titles = " ".join(test.title for test in facts.outcome.failures).lower()
-    missing = [name for name in theirs if name not in ours and name in facts.grader]
+    missing = [name for name in reference_packages if name not in output_packages and name in facts.grader]
     # The scope `@vendor/` is removed, because titles may name the vendor of several packages.
-    words = {name: [p for p in code.parts(name.rsplit("/", 1)[-1]) if len(p) > 3] for name in missing}
-    chosen = next((name for name in missing if any(word in titles for word in words[name])), None)
-    if chosen is None:
+    words_by_name = {name: [p for p in code.parts(name.rsplit("/", 1)[-1]) if len(p) > 3] for name in missing}
+    package = next((name for name in missing if any(word in titles for word in words_by_name[name])), None)
+    if package is None:
         return None
-    line = quote.first_with(facts.left_out, chosen)
+    line = quote.first_with(facts.left_out, package)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="not-chosen-" + code.kebab(chosen),
+        cause="not-chosen-" + code.kebab(package),
         confidence=0.65,
-        why=f"does not use `{chosen}`, which the tests expect",
-        reasoning=f"The grader only reads the files to see which package was chosen. {_what_failed(facts)}, first "
-        f"`{facts.outcome.failures[0].title}`; the reference uses `{chosen}` and the output does not.",
+        why=f"does not use `{package}`, which the tests expect",
+        reasoning=f"The grader only reads the files to see which package was chosen. {_failure_count(facts)}, first "
+        f"`{facts.outcome.failures[0].title}`; the reference uses `{package}` and the output does not.",
         citations=(
             *(quote.alone(line) if line else ()),
             *quote.log(facts),
@@ -121,7 +124,7 @@ def _of_the_harness(
     )
 
 
-def _what_failed(facts: Facts) -> str:
+def _failure_count(facts: Facts) -> str:
     failed, passed = len(facts.outcome.failures), facts.outcome.passed or 0
     if not failed:
         return "No test ran"
@@ -133,22 +136,21 @@ def _address(text: str) -> str:
     return "/" + re.sub(r"^(?:\$\{[^}]*\}|https?://[^/]*)", "", text).split("?")[0].lstrip("/")
 
 
-def _serves(served: list[str], address: str) -> bool:
+def _serves(paths: list[str], address: str) -> bool:
     return any(
-        address == path or (path.endswith(("/", "/*")) and address.startswith(path.removesuffix("*")))
-        for path in served
+        address == path or (path.endswith(("/", "/*")) and address.startswith(path.removesuffix("*"))) for path in paths
     )
 
 
 def _packages(documents: tuple[Document, ...]) -> tuple[str, ...]:
     """Return the packages that these documents import or list as dependencies, without the project's own modules."""
-    found: dict[str, None] = {}
+    packages: dict[str, None] = {}
     for document in documents:
         for _, module in re.findall(r"(?:from|import|require\()\s*([\"'])([^\"'./][^\"']*)\1", document.text):
-            found["/".join(module.split("/")[: 2 if module.startswith("@") else 1])] = None
+            packages["/".join(module.split("/")[: 2 if module.startswith("@") else 1])] = None
         if document.path.endswith("package.json"):
-            found |= dict.fromkeys(re.findall(r"\"((?:@[\w.-]+/)?[\w.-]+)\"\s*:\s*\"[\^~<>=*\d]", document.text))
-    return tuple(found)
+            packages |= dict.fromkeys(re.findall(r"\"((?:@[\w.-]+/)?[\w.-]+)\"\s*:\s*\"[\^~<>=*\d]", document.text))
+    return tuple(packages)
 
 
 QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
@@ -163,25 +165,29 @@ def _misses_a_name(facts: Facts) -> RuleDecision | None:
     """A test needs a name that the task specifies and the output lacks."""
     if facts.check != "tests":
         return None
-    ours = facts.output_names
-    wanted = [n for n in _names_in_question(facts) if n not in ours and code.says(facts.task, n)]
+    output_names = facts.output_names
+    missing = [n for n in _names_in_question(facts) if n not in output_names and code.says(facts.task, n)]
     if facts.outcome.silent:
-        wanted = [n for n in wanted if concerns(facts, n)]
-    if not wanted:
+        missing = [n for n in missing if concerns(facts, n)]
+    if not missing:
         return None
-    said = quote.task(facts, lambda text: code.says(text, wanted[0]))
+    task_citations = quote.task(facts, lambda text: code.says(text, missing[0]))
     test = next(iter(facts.outcome.failures), None)
-    there = quote.first_with(facts.left_out, wanted[0])
-    said_so = facts.first.error if facts.first else ""
-    needs = f" `{test.title}` needs it." if test and test.title not in said_so else ""
+    reference_line = quote.first_with(facts.left_out, missing[0])
+    message = facts.first.error if facts.first else ""
+    needs = f" `{test.title}` needs it." if test and test.title not in message else ""
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="missing-" + code.kebab(wanted[0]),
+        cause="missing-" + code.kebab(missing[0]),
         confidence=0.85,
-        why=f"lacks `{wanted[0]}`, which the task names",
-        reasoning=f"Lacks `{wanted[0]}`, which the task names.{needs}",
-        citations=(*(quote.pairs(facts, [there]) if there else ()), *said, *quote.log(facts)),
+        why=f"lacks `{missing[0]}`, which the task names",
+        reasoning=f"Lacks `{missing[0]}`, which the task names.{needs}",
+        citations=(
+            *(quote.pairs(facts, [reference_line]) if reference_line else ()),
+            *task_citations,
+            *quote.log(facts),
+        ),
     )
 
 
@@ -189,20 +195,20 @@ def _misses_a_file(facts: Facts) -> RuleDecision | None:
     """The log gives no reason, and a file that the task requires by name is not in the output."""
     if facts.errors or facts.outcome.failures:
         return None
-    ours = {basename(d.path) for d in facts.original.of("output")}
-    missing = (d for d in facts.evidence.of("expected") if basename(d.path) not in ours)
-    named = [d for d in missing if code.says(facts.task, basename(d.path))]
-    if not facts.produced or not named:
+    output_files = {basename(d.path) for d in facts.original.of("output")}
+    missing = (d for d in facts.evidence.of("expected") if basename(d.path) not in output_files)
+    named_documents = [d for d in missing if code.says(facts.task, basename(d.path))]
+    if not facts.produced or not named_documents:
         return None
-    name = basename(named[0].path)
-    asks = f"the task asks for `{name}`; the output has {_files(facts)}"
+    name = basename(named_documents[0].path)
+    summary = f"the task asks for `{name}`; the output has {_files(facts)}"
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="missing-file-" + code.kebab(name),
         confidence=0.75,
-        why=quote.whole_or(asks, f"no `{name}` among its files; the task names it"),
-        reasoning=quote.sentence(asks),
+        why=quote.whole_or(summary, f"no `{name}` among its files; the task names it"),
+        reasoning=quote.sentence(summary),
         citations=(*quote.task(facts, lambda text: code.says(text, name)), *quote.log(facts)),
     )
 
@@ -215,6 +221,6 @@ def _files(facts: Facts) -> str:
 
 def _names_in_question(facts: Facts) -> list[str]:
     """Return names that the errors quote, then names on reference lines that the output lacks."""
-    said = "\n".join(e.error for e in facts.errors)
+    messages = "\n".join(e.error for e in facts.errors)
     missing = [name for line in facts.left_out for name in code.NAME.findall(line.text) if code.SHAPED.search(name)]
-    return list(dict.fromkeys([*QUOTED_NAME.findall(said), *missing]))
+    return list(dict.fromkeys([*QUOTED_NAME.findall(messages), *missing]))

@@ -29,8 +29,8 @@ class LocatedTurn:
         """Quote the turn's first paragraph without its header, at most `lines` lines."""
         texts = self.document.lines
         below = range(self.turn.first + 1, self.turn.last + 1)
-        said = list(takewhile(lambda n: texts[n - 1].strip(), dropwhile(lambda n: not texts[n - 1].strip(), below)))
-        first, last = (said[0], said[:lines][-1]) if said else (self.turn.first, self.turn.first)
+        numbers = list(takewhile(lambda n: texts[n - 1].strip(), dropwhile(lambda n: not texts[n - 1].strip(), below)))
+        first, last = (numbers[0], numbers[:lines][-1]) if numbers else (self.turn.first, self.turn.first)
         return cite_lines(self.document, first, last)
 
     def header(self, lines: int = 1) -> Citation:
@@ -68,77 +68,77 @@ class Transcripts:
 
     @cached_property
     def turns(self) -> tuple[LocatedTurn, ...]:
-        found = self.evidence.of("transcript")
-        return tuple(LocatedTurn(document, turn) for document in found for turn in parse_transcript(document.text))
+        documents = self.evidence.of("transcript")
+        return tuple(LocatedTurn(document, turn) for document in documents for turn in parse_transcript(document.text))
 
     @cached_property
     def by_model(self) -> tuple[LocatedTurn, ...]:
-        return tuple(said for said in self.turns if said.turn.role == "assistant")
+        return tuple(located for located in self.turns if located.turn.role == "assistant")
 
     @cached_property
     def words(self) -> tuple[LocatedTurn, ...]:
         """The model's messages, without its thinking."""
-        return tuple(said for said in self.by_model if said.turn.kind == "says" and said.turn.text.strip())
+        return tuple(located for located in self.by_model if located.turn.kind == "says" and located.turn.text.strip())
 
     @cached_property
     def made(self) -> tuple[AnsweredCall, ...]:
         """The model's tool calls in order, each with the tool's answer."""
-        return tuple(_made(self.turns))[:MOST_CALLS]
+        return tuple(_answered_calls(self.turns))[:MOST_CALLS]
 
     @cached_property
     def is_agent_run(self) -> bool:
         """Whether the model called tools, or spoke with a user more than once."""
-        return bool(self.made) or sum(said.turn.role == "user" for said in self.turns) > 1
+        return bool(self.made) or sum(located.turn.role == "user" for located in self.turns) > 1
 
     @cached_property
     def actions(self) -> tuple[Action, ...]:
-        return tuple(made.action for made in self.made)
+        return tuple(call.action for call in self.made)
 
     @cached_property
     def expected(self) -> tuple[LocatedTurn, ...]:
         """The expected tool calls, if a reference lists any."""
-        found = (said for document in self.evidence.of("expected") for said in _expected(document))
-        return tuple(found)[:MOST_EXPECTED]
+        calls = (call for document in self.evidence.of("expected") for call in _expected(document))
+        return tuple(calls)[:MOST_EXPECTED]
 
     @cached_property
     def wanted(self) -> tuple[Action, ...]:
-        return tuple(Action(said.turn.name or "", said.turn.arguments) for said in self.expected)
+        return tuple(Action(call.turn.name or "", call.turn.arguments) for call in self.expected)
 
     def first_saying(self, text: str, turns: Iterable[LocatedTurn]) -> Citation | None:
         """Quote the first line in these turns that contains a text."""
-        for said in turns:
-            for number in range(said.turn.first + 1, said.turn.last + 1):
-                if text in said.document.lines[number - 1]:
-                    return cite_lines(said.document, number, number)
+        for located in turns:
+            for number in range(located.turn.first + 1, located.turn.last + 1):
+                if text in located.document.lines[number - 1]:
+                    return cite_lines(located.document, number, number)
         return None
 
 
-def _made(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
+def _answered_calls(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
     """Return the calls with their answers. An answer belongs to the first unanswered call, preferably of its name."""
     waiting: list[LocatedTurn] = []
     answers: dict[int, LocatedTurn] = {}
     calls = []
-    for said in turns:
-        if said.turn.kind == "calls":
-            waiting.append(said)
-            calls.append(said)
-        elif said.turn.role == "tool" and waiting:
-            name = said.turn.name
-            own = next((one for one in waiting if name in (None, one.turn.name)), waiting[0])
-            waiting.remove(own)
-            answers[id(own)] = said
-        elif said.turn.role != "assistant":
+    for located in turns:
+        if located.turn.kind == "calls":
+            waiting.append(located)
+            calls.append(located)
+        elif located.turn.role == "tool" and waiting:
+            name = located.turn.name
+            answered = next((call_turn for call_turn in waiting if name in (None, call_turn.turn.name)), waiting[0])
+            waiting.remove(answered)
+            answers[id(answered)] = located
+        elif located.turn.role != "assistant":
             waiting.clear()
     return (AnsweredCall(call, answers.get(id(call))) for call in calls)
 
 
 def _expected(document: Document) -> Iterator[LocatedTurn]:
     """Return the calls in a document: as written by `render_calls`, or a JSON list of names and arguments."""
-    turns = parse_calls(document.text) or tuple(_listed(document))
+    turns = parse_calls(document.text) or tuple(_json_calls(document))
     return (LocatedTurn(document, turn) for turn in turns)
 
 
-def _listed(document: Document) -> Iterator[TranscriptTurn]:
+def _json_calls(document: Document) -> Iterator[TranscriptTurn]:
     try:
         entries = json.loads(document.text)
     except (ValueError, RecursionError):
@@ -147,14 +147,14 @@ def _listed(document: Document) -> Iterator[TranscriptTurn]:
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict) or not isinstance(name := entry.get("name", entry.get("function")), str):
             return
-        given = entry.get("arguments", entry.get("kwargs", {}))
-        arguments = given if isinstance(given, dict) else {}
+        fields = entry.get("arguments", entry.get("kwargs", {}))
+        arguments = fields if isinstance(fields, dict) else {}
         line = _line_with(document, json.dumps(name, ensure_ascii=False), line)
         places = {key: _line_with(document, f"{json.dumps(key, ensure_ascii=False)}:", line) for key in arguments}
-        yield _turn(name, arguments, line, places)
+        yield _turn_of_call(name, arguments, line, places)
 
 
-def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[str, int]) -> TranscriptTurn:
+def _turn_of_call(name: str, arguments: dict[str, object], line: int, places: Mapping[str, int]) -> TranscriptTurn:
     return TranscriptTurn.model_validate(
         {
             "number": 0,
@@ -171,5 +171,5 @@ def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[st
 
 def _line_with(document: Document, text: str, after: int) -> int:
     """Return the number of the first line after line `after` that contains a text; `after` if there is none."""
-    found = (n for n, line in enumerate(document.lines[after:], after + 1) if text in line)
-    return next(found, max(1, after))
+    numbers = (n for n, line in enumerate(document.lines[after:], after + 1) if text in line)
+    return next(numbers, max(1, after))
