@@ -120,7 +120,7 @@ def innermost_mismatch(name: str, actual: Mapping[str, JsonValue], expected: Map
 
 
 def name_call(action: Action, other_calls: Sequence[Action] = ()) -> str:
-    """Name a call by its tool and its first argument that no successful one of `other_calls` has, plain values first."""
+    """Name a call by its tool and the first argument that no successful call of `other_calls` has, plain ones first."""
     other_arguments = [call.arguments for call in other_calls if call.tool == action.tool and not call.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))
     distinguishing = [
