@@ -29,7 +29,7 @@ NOW = FailureFingerprint(
     grader="g1",
     method=1,
 )
-LOOK = CurrentFailure(sighting=NOW, path="a/1", error=ERROR, code="TS2345", cause="takes-no-argument")
+LOOK = CurrentFailure(fingerprint=NOW, path="a/1", error=ERROR, code="TS2345", cause="takes-no-argument")
 LABEL = HumanLabel(
     run="old",
     provider="p",
@@ -144,7 +144,7 @@ def test_what_is_known_to_be_another_failure_is_no_evidence(
     assert (found.by_person, found.alike) == (True, True)
 
 
-def test_without_a_sighting_the_words_of_the_report_decide() -> None:
+def test_without_a_fingerprint_the_words_of_the_report_decide() -> None:
     (found,) = add_labels([EARLIER], [LABEL], LOOK, {}, names(LABEL), {})
     assert (found.by_person, found.alike, found.reviewer) == (True, False, "Ada")
 

@@ -26,7 +26,7 @@ from evalscribe.analysis.prepare import (
     usage_by_stage,
     with_context,
 )
-from evalscribe.analysis.write import ReportTarget, keep_standing_verdicts, report_target, why_undecided, write_report
+from evalscribe.analysis.write import ReportTarget, keep_current_verdicts, report_target, why_undecided, write_report
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.errors import ConsentError
 from evalscribe.failures.collate import collate
@@ -96,14 +96,14 @@ async def analyze(
         model=model,
         replay=None if dry_run else replay,
     ) as analysis:
-        read = await analysis.load()
-        if not read.failures:
-            return NothingFailed(run=read, message=nothing_failed(read))
+        loaded = await analysis.load()
+        if not loaded.failures:
+            return NothingFailed(run=loaded, message=nothing_failed(loaded))
         if dry_run:
             return plan_analysis(await analysis.prepared())
         from evalscribe.analysis.graph import run_graph  # LangGraph takes more than a second to import
 
-        await run_graph(analysis, read.id, workspace.checkpoints)
+        await run_graph(analysis, loaded.id, workspace.checkpoints)
         return analysis.result
 
 
@@ -200,7 +200,7 @@ class RunAnalysis:
                 prepared = await prepare(self._workspace, self._analyst, self._source, run, past, self._watcher)
                 if prepared.run != run:
                     store.put_run(prepared.run)
-                store.put_sightings(run.id, prepared.sightings)
+                store.put_sightings(run.id, prepared.fingerprints)
                 if self._replay is not None:
                     from evalscribe.analysis.replay import prove_failures  # 24 modules that few analyses need
 
@@ -224,8 +224,8 @@ class RunAnalysis:
 
     def _require_no_model_verdicts(self, prepared: PreparedRun) -> None:
         """Raise `ConsentError` if the rules would replace verdicts of a model."""
-        standing = report_target(self._workspace, prepared.run, self._date).standing()
-        models = {verdict.judge for verdict in standing.values() if by_model(verdict.judge)}
+        verdicts = report_target(self._workspace, prepared.run, self._date).current_verdicts()
+        models = {verdict.judge for verdict in verdicts.values() if by_model(verdict.judge)}
         if self._writes and models:
             judges = join_first(sorted(models), 3)
             raise ConsentError(
@@ -302,9 +302,9 @@ async def open_analysis(
 
 def _add_sample_reports(reports: ReportsFolder) -> None:
     """Add the sample's earlier reports if they are missing."""
-    there = {report.name for report in reports.all()}
+    names = {report.name for report in reports.all()}
     for name, text in earlier_reports():
-        if name not in there:
+        if name not in names:
             reports.write(name, text)
 
 
@@ -341,8 +341,8 @@ def _renamed(run: Run, provider: str | None, model: str | None) -> Run:
     before, slash, after = (model or "").partition("/")
     if slash and after and not provider and run.provider in (UNKNOWN, before):
         provider, model = before, after
-    given = {"provider": provider, "model": model}
-    return run.model_copy(update={name: value for name, value in given.items() if value})
+    changes = {"provider": provider, "model": model}
+    return run.model_copy(update={name: value for name, value in changes.items() if value})
 
 
 @dataclass(frozen=True)
@@ -377,21 +377,21 @@ def collate_findings(
     prepared: PreparedRun, findings: tuple[Finding, ...], place: ReportTarget, costs: Spent, date: str
 ) -> CollatedRun:
     """Find what findings have in common. A finding without a verdict gets its verdict from the existing report."""
-    workspace, past, standing = prepared.workspace, prepared.history, place.standing()
+    workspace, past, current = prepared.workspace, prepared.history, place.current_verdicts()
     missing = [finding for finding in findings if undecided(finding.verdict) is not None]
-    whole = keep_standing_verdicts(findings, standing)
-    done_before = follow_up_actions(
-        workspace.store.analyses, workspace.reports, prepared.run, date, past, whole, prepared.sightings
+    completed = keep_current_verdicts(findings, current)
+    follow_ups = follow_up_actions(
+        workspace.store.analyses, workspace.reports, prepared.run, date, past, completed, prepared.fingerprints
     )
     return CollatedRun(
         prepared=prepared,
         target=place,
-        findings=whole,
-        collation=_collation(prepared, whole, done_before),
-        follow_ups=done_before,
+        findings=completed,
+        collation=_collation(prepared, completed, follow_ups),
+        follow_ups=follow_ups,
         spent=costs,
         saving=describe_saving(prepared, findings),
-        kept=tuple(path for finding in missing for path in finding.paths if path in standing),
+        kept=tuple(path for finding in missing for path in finding.paths if path in current),
     )
 
 
@@ -412,12 +412,12 @@ def write_collated(
     """Compose and write the report. `judges` are ids of possible judges; by default, those of this analysis."""
     prepared, findings = collated.prepared, collated.findings
     analyst, past = prepared.analyst, prepared.history
-    asked = analyst.judges if judges is None else judges
-    judges = tuple(dict.fromkeys([*asked, *(f.judged.judge for f in findings if f.judged)]))
+    judge_ids = analyst.judges if judges is None else judges
+    judges = tuple(dict.fromkeys([*judge_ids, *(f.judged.judge for f in findings if f.judged)]))
 
     measured = [*judges, *(CASCADE for f in findings if f.judged and f.judged.stage)]
     workspace = prepared.workspace
-    agreed = judge_agreement(workspace.reports, workspace.store.analyses)
+    agreement = judge_agreement(workspace.reports, workspace.store.analyses)
 
     def composed(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collated.collation
@@ -432,16 +432,18 @@ def write_collated(
             earlier=[report.name for report in past.reports],
             own_prompts=analyst.own_prompts,
             cascade=collated.saving,
-            agreement=[one for one in agreed if one.judge in measured],
+            agreement=[row for row in agreement if row.judge in measured],
         )
         return report, collation
 
     done = write_report(prepared.workspace, prepared.run, collated.target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
-    kept = (f"not judged this time, earlier verdict kept: {join_first(collated.kept, 5)}",) if collated.kept else ()
+    kept_note = (
+        (f"not judged this time, earlier verdict kept: {join_first(collated.kept, 5)}",) if collated.kept else ()
+    )
     return done.model_copy(
         update={
-            "notes": (*analyst.notes, *past.notes, *done.notes, *kept),
+            "notes": (*analyst.notes, *past.notes, *done.notes, *kept_note),
             "uncertain": tuple(eval.path for eval in prepared.run.failures if eval.path in unsure),
             "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
             "advice": analysis_advice(

@@ -98,33 +98,33 @@ def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
 
     Groups whose verdict is proved, or decided by people's corrections, are never judged.
     """
-    known, asked = 0, []
+    cached, stage_estimates = 0, []
     trials = _Trials(prepared)
     proved = [group for group in prepared.groups if prepared.proved(group)]
-    known += len(proved)
+    cached += len(proved)
     for group in prepared.groups:
         case = prepared.case(group) if group not in proved else None
         if not isinstance(case, Failure):
             continue
         if decided_by_people(case):
-            known += 1
+            cached += 1
             continue
-        verdict = None if prepared.workspace.options.fresh else prepared.known_verdict(case)
+        verdict = None if prepared.workspace.options.fresh else prepared.cached_verdict(case)
         if verdict is not None:
-            known += 1
+            cached += 1
             trials.add(group, None, verdict)
         else:
-            asked.append(_stages(prepared.analyst, case))
-            trials.add(group, sum(asked[-1].values(), Estimate()), None)
+            stage_estimates.append(_stages(prepared.analyst, case))
+            trials.add(group, sum(stage_estimates[-1].values(), Estimate()), None)
     again = tuple(trials.estimates())
     return AnalysisPlan(
         run=prepared.run,
         judge=prepared.analyst.judge.id,
         groups=len(prepared.groups),
-        known=known,
-        estimate=sum((*(estimate for stages in asked for estimate in stages.values()), *again), Estimate()),
+        known=cached,
+        estimate=sum((*(estimate for stages in stage_estimates for estimate in stages.values()), *again), Estimate()),
         again=len(again),
-        stages=_planned(prepared.analyst.cascade, asked) if prepared.analyst.cascade else (),
+        stages=_planned(prepared.analyst.cascade, stage_estimates) if prepared.analyst.cascade else (),
     )
 
 
@@ -134,30 +134,30 @@ class _Trials:
     def __init__(self, prepared: PreparedRun) -> None:
         self._prepared = prepared
         self._evals = {eval.id: eval for eval in prepared.run.failures}
-        self._asked: dict[str, list[Estimate]] = defaultdict(list)
+        self._estimates: dict[str, list[Estimate]] = defaultdict(list)
         self._failed = Counter(eval.task for eval in prepared.run.failures)
-        self._known: list[Finding] = []
+        self._cached: list[Finding] = []
 
     def add(self, group: FailureGroup, estimate: Estimate | None, verdict: Verdict | None) -> None:
         """Add a group with its estimate, or with its stored verdict."""
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         if verdict is not None:
-            self._known.append(Finding(group=group.id, evals=evals, verdict=verdict))
+            self._cached.append(Finding(group=group.id, evals=evals, verdict=verdict))
         elif self._failed[evals[0].task] > MIN_AGREEING:
-            self._asked[evals[0].task].append(estimate or Estimate())
+            self._estimates[evals[0].task].append(estimate or Estimate())
 
     def estimates(self) -> Iterator[Estimate]:
         """Yield the most expensive estimate of each task that may have an outlier, since a task has at most one."""
         if not self._prepared.analyst.models:
             return
-        for estimates in self._asked.values():
-            yield max(estimates, key=lambda one: one.input_tokens)
-        settled = [finding for finding in self._known if finding.evals[0].task not in self._asked]
+        for estimates in self._estimates.values():
+            yield max(estimates, key=lambda estimate: estimate.input_tokens)
+        findings = [finding for finding in self._cached if finding.evals[0].task not in self._estimates]
         of_group = {group.id: group for group in self._prepared.groups}
-        for group_id, others in find_outliers(settled).items():
+        for group_id, other_trials in find_outliers(findings).items():
             case = self._prepared.case(of_group[group_id])
             if isinstance(case, Failure):
-                again = case.model_copy(update={"others": others})
+                again = case.model_copy(update={"others": other_trials})
                 if not self._prepared.knows(again):
                     yield self._prepared.analyst.judge.estimate(again)
 
@@ -166,16 +166,18 @@ def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
     return analyst.cascade.estimates(case) if analyst.cascade else {"judge": analyst.judge.estimate(case)}
 
 
-def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
+def _planned(cascade: FailureCascade, planned: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
     """Plan the worst case: each stage that may be asked about a failure is asked."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
-    for stages in asked:
+    for stages in planned:
         for stage, estimate in (stages or {"rules": Estimate()}).items():
             of_stage[stage].append(estimate)
     judges: dict[Stage, str] = {"rules": cascade.judges[0], "tag": cascade.first.id, "judge": cascade.alone.id}
     return tuple(
-        StagePlan(stage=stage, judge=judges[stage], verdicts=len(told), estimate=sum(told, Estimate()))
-        for stage, told in sorted(of_stage.items(), key=lambda item: STAGES.index(item[0]))
+        StagePlan(
+            stage=stage, judge=judges[stage], verdicts=len(stage_estimates), estimate=sum(stage_estimates, Estimate())
+        )
+        for stage, stage_estimates in sorted(of_stage.items(), key=lambda item: STAGES.index(item[0]))
     )
 
 
@@ -193,14 +195,14 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
     if not prepared.analyst.models:
         return prepared
     plan = plan_analysis(prepared)
-    asked = plan.groups - plan.known
+    uncached = plan.groups - plan.known
     for line in stage_lines(plan):
         watcher.say(line)
     if not prepared.analyst.cascade:
-        watcher.say(f"{plan.judge} for {asked} of {plan.groups} verdicts: {plan.cost}")
+        watcher.say(f"{plan.judge} for {uncached} of {plan.groups} verdicts: {plan.cost}")
     elif plan.again:
         watcher.say(f"In all {plan.cost}")
-    if not asked and not plan.again:
+    if not uncached and not plan.again:
         return prepared
     try:
         prepared.workspace.consent.require(*prepared.analyst.models, estimate=plan.estimate)
@@ -215,9 +217,9 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
 def stage_lines(plan: AnalysisPlan) -> list[str]:
     """Render each stage of a cascade, such as `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
     return [
-        f"Stage {one.stage}: {one.judge} for {'at most ' if one.stage == 'judge' else ''}{one.verdicts} of "
-        f"{plan.groups} verdicts: {'free' if one.stage == 'rules' else one.estimate.summary}"
-        for one in plan.stages
+        f"Stage {stage.stage}: {stage.judge} for {'at most ' if stage.stage == 'judge' else ''}{stage.verdicts} of "
+        f"{plan.groups} verdicts: {'free' if stage.stage == 'rules' else stage.estimate.summary}"
+        for stage in plan.stages
     ]
 
 
@@ -228,8 +230,8 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
         return None
     of_group = {group.id: group for group in prepared.groups}
     spared = {f.group: of_group[f.group] for f in findings if f.judged and saved_by_cascade(f.judged)}
-    alone = {name: prepared.case(group) for name, group in spared.items()}
-    estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Failure)}
+    cases = {name: prepared.case(group) for name, group in spared.items()}
+    estimates = {name: cascade.alone.estimate(case) for name, case in cases.items() if isinstance(case, Failure)}
     return cascade_saving(tuple(findings), estimates, cascade.alone.id)
 
 

@@ -74,14 +74,14 @@ async def explain(
     """
     opened = open_run_source(workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model)
     async with opened as (analyst, source):
-        whole = await source.run()
-        failure, *others = await asyncio.to_thread(find_trials, workspace, whole, eval, "explain")
-        if others:
-            watcher.say(f"This is {failure.path}; other failed trials: {join_first([o.path for o in others], 5)}")
-        only = whole.model_copy(update={"failures": (failure,)})
-        watcher.started(whole)
-        past = await asyncio.to_thread(past_reports, workspace, only)
-        prepared = await prepare(workspace, analyst, source, only, past, watcher, whole=whole)
+        full_run = await source.run()
+        failure, *later_trials = await asyncio.to_thread(find_trials, workspace, full_run, eval, "explain")
+        if later_trials:
+            watcher.say(f"This is {failure.path}; other failed trials: {join_first([o.path for o in later_trials], 5)}")
+        reduced = full_run.model_copy(update={"failures": (failure,)})
+        watcher.started(full_run)
+        past = await asyncio.to_thread(past_reports, workspace, reduced)
+        prepared = await prepare(workspace, analyst, source, reduced, past, watcher, full_run=full_run)
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
         prepared = announce_plan(prepared, watcher, rules_instead=False)
@@ -94,7 +94,7 @@ async def explain(
     judges, today = prepared.analyst.judges, date.today().isoformat()
     report = compose_report(prepared.run, collation, judges=judges, date=today, evidence=prepared.digests)
     document = analysis_document(report, collation.findings, report_path=None, changed=False, spent=costs)
-    reviewed = _reviewed(workspace.reports, whole, failure)
+    reviewed = _reviewed(workspace.reports, full_run, failure)
     return ExplainedFailure(
         finding=collation.findings[0],
         case=case,
@@ -111,13 +111,15 @@ def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | 
         except DataError:
             continue  # `reports check` reports what is wrong with it
         if report.run.id == printed(run.id):
-            hits = (one for one in report.findings if one.eval == printed_path(eval.path) and one.reviewer)
+            hits = (
+                finding for finding in report.findings if finding.eval == printed_path(eval.path) and finding.reviewer
+            )
             return next(hits, None)
     return None
 
 
-def _in_force(said: tuple[FindingSummary, ...], reviewed: FindingSummary | None) -> tuple[FindingSummary, ...]:
+def _in_force(findings: tuple[FindingSummary, ...], reviewed: FindingSummary | None) -> tuple[FindingSummary, ...]:
     if reviewed is None:
-        return said
+        return findings
     change = {name: getattr(reviewed, name) for name in ("classification", "cause_kind", "uncertain", "reviewer")}
-    return tuple(one.model_copy(update=change) for one in said)
+    return tuple(finding.model_copy(update=change) for finding in findings)

@@ -52,14 +52,14 @@ async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
     """Open checkpoints that reconnect, because the server may restart while workers wait for minutes."""
     _silence()
     with translate_server_errors(without_password(url)):
-        given = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        arguments = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
         # Connect before opening the pool, which reports a failed connection only as a timeout.
-        connection: Connection = await AsyncConnection.connect(**given)
+        connection: Connection = await AsyncConnection.connect(**arguments)
         async with connection:
             await _choose_schema(connection)
             await _set_up(AsyncPostgresSaver(connection), connection)
         pool = AsyncConnectionPool[Connection](
-            kwargs=given,
+            kwargs=arguments,
             min_size=1,
             max_size=1,
             timeout=PATIENCE_S,
@@ -97,7 +97,7 @@ async def _set_up(saver: AsyncPostgresSaver, connection: Connection) -> None:
 
     Processes poll for the lock, because Postgres creates some indexes only after all running statements have ended.
     """
-    while not await _taken(connection):  # noqa: ASYNC110  another process ends it
+    while not await _try_lock(connection):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(PAUSE_S)
     try:
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
@@ -106,7 +106,7 @@ async def _set_up(saver: AsyncPostgresSaver, connection: Connection) -> None:
         await connection.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
 
 
-async def _taken(connection: Connection) -> bool:
+async def _try_lock(connection: Connection) -> bool:
     cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS taken", [LOCK])
     row = await cursor.fetchone()
     return bool(row and row["taken"])

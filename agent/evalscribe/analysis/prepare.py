@@ -65,26 +65,28 @@ class RunLabels:
     """Human labels of other runs, with the labelled failures that are in the store."""
 
     labels: tuple[HumanLabel, ...]
-    sighted: FailureRecords
+    records: FailureRecords
     names: Mapping[str, str]
     """Display name of each report, by its path in the reports folder."""
     runs: Mapping[str, str]
     """Run id of each earlier report on the model, by the report's display name."""
-    _looks: dict[str, CurrentFailure] = field(default_factory=dict)
+    _current_failures: dict[str, CurrentFailure] = field(default_factory=dict)
 
-    def recalled(self, case: Failure, sighting: FailureFingerprint) -> Failure:
+    def with_labels(self, case: Failure, fingerprint: FailureFingerprint) -> Failure:
         """Return the case with precedents and examples from human labels."""
         if not (self.labels or case.precedents):
             return case
-        now = self._looks.get(sighting.eval_id)
+        now = self._current_failures.get(fingerprint.eval_id)
         if now is None:
             # The cause only selects examples, and without labels there are none.
-            now = self._looks[sighting.eval_id] = _look(case, sighting, cause=_cause(case) if self.labels else None)
+            now = self._current_failures[fingerprint.eval_id] = _current_failure(
+                case, fingerprint, cause=_cause(case) if self.labels else None
+            )
         return case.model_copy(
             update={
-                "precedents": add_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
-                "examples": examples_from_labels(self.labels, now, self.sighted),
-                "similar": count_similar(self.labels, now, self.sighted),
+                "precedents": add_labels(case.precedents, self.labels, now, self.records, self.names, self.runs),
+                "examples": examples_from_labels(self.labels, now, self.records),
+                "similar": count_similar(self.labels, now, self.records),
             }
         )
 
@@ -95,23 +97,24 @@ def labels_for(store: "AnalysisStore", run: Run, past: ReportHistory) -> RunLabe
     folder = "/" + (past.folder or "/".join(model_folder(run.provider, run.model)))
     names = {label.report: relpath(f"/{label.report}", folder) for label in labels}
     runs = {report.name: report.run for report in past.reports}
-    return RunLabels(labels, _sighted(store, {*runs.values(), *(label.run for label in labels)}), names, runs)
+    return RunLabels(labels, _stored_failures(store, {*runs.values(), *(label.run for label in labels)}), names, runs)
 
 
-def _sighted(store: "AnalysisStore", run_ids: Iterable[str]) -> dict[tuple[str, str], FailureFingerprint]:
-    found: dict[tuple[str, str], FailureFingerprint] = {}
+def _stored_failures(store: "AnalysisStore", run_ids: Iterable[str]) -> dict[tuple[str, str], FailureFingerprint]:
+    records: dict[tuple[str, str], FailureFingerprint] = {}
     for run_id in sorted({*run_ids}.intersection(store.run_ids())):
         if run := store.get_run(run_id):
-            found |= {
-                (run_id, eval.path): seen for eval, seen in zip(run.failures, stored_records(store, run), strict=True)
+            records |= {
+                (run_id, eval.path): record
+                for eval, record in zip(run.failures, stored_records(store, run), strict=True)
             }
-    return found
+    return records
 
 
-def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> CurrentFailure:
+def _current_failure(case: Failure, fingerprint: FailureFingerprint, *, cause: str | None) -> CurrentFailure:
     located = case.diagnosis.located if case.diagnosis else None
     return CurrentFailure(
-        sighting=sighting,
+        fingerprint=fingerprint,
         path=case.evidence.eval.path,
         error=located.error if located else None,
         code=located.code if located else None,
@@ -121,8 +124,8 @@ def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> 
 
 def _cause(case: Failure) -> str | None:
     """Return the cause that the rules name; None if they are uncertain."""
-    found = RulesJudge().decide(case)
-    return None if found.uncertain else found.cause
+    verdict = RulesJudge().decide(case)
+    return None if verdict.uncertain else verdict.cause
 
 
 BATCH_WORKERS = 500
@@ -144,7 +147,7 @@ class PreparedRun:
     groups: tuple[FailureGroup, ...]
     digests: tuple[str, ...]
     """Content ids of the evidence, in the order of the run's failures."""
-    sightings: tuple[FailureFingerprint, ...]
+    fingerprints: tuple[FailureFingerprint, ...]
     """Fingerprints in the order of the run's failures."""
     elsewhere: OtherRuns
     labels: RunLabels
@@ -162,7 +165,7 @@ class PreparedRun:
     """Scores of failed steps with their thresholds, by eval id, where both are known."""
     not_replayed: Mapping[str, str] = field(default_factory=dict)
     """Why a requested replay of a failure could not run, by eval id."""
-    whole: Run | None = None
+    full_run: Run | None = None
     """The run with all its failures, if `run` has only some of them."""
 
     def proved(self, group: FailureGroup) -> Verdict | None:
@@ -182,42 +185,44 @@ class PreparedRun:
     def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
         """Return the case of the group's first member, read from the store."""
         eval = self._evals[group.eval_ids[0]]
-        found = self.workspace.store.analyses.get_evidence(self.run.id, eval.id)
-        if found is None:
+        evidence = self.workspace.store.analyses.get_evidence(self.run.id, eval.id)
+        if evidence is None:
             return UnreadableEvidence(eval=eval, reason="its evidence is no longer in the store")
-        if isinstance(found, UnreadableEvidence):
-            return found
+        if isinstance(evidence, UnreadableEvidence):
+            return evidence
         data = self.computed.get(eval.id)
-        case = case_of(found, PreparedFailure.decompress(data) if data else None)
+        case = case_of(evidence, PreparedFailure.decompress(data) if data else None)
         past = {
             "precedents": self.history.precedents.get(eval.path, ()),
             "across": self.across(group.eval_ids),
             "passable": all(map(self._passable, group.eval_ids)),
             "scored": self.scored.get(eval.id),
         }
-        return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
+        return self.labels.with_labels(case.model_copy(update=past), self._fingerprints[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
         """Return other models' results for failures that share a verdict; None if these results differ by failure."""
-        first, *others = (self._across(eval_id) for eval_id in eval_ids)
-        return first if all(other == first for other in others) else None
+        first, *rest = (self._across(eval_id) for eval_id in eval_ids)
+        return first if all(other == first for other in rest) else None
 
     def _passable(self, eval_id: str) -> bool:
         proof, trials = self.proofs.get(eval_id), self._trials.get(self._evals[eval_id].task)
         replayed = proof is not None and proof.outcome == "reproduced"
-        here = eval_id in self.passable or bool(trials and trials.passed)
-        return replayed or here or self.elsewhere.passed(self._sighted[eval_id].eval)
+        known_to_pass = eval_id in self.passable or bool(trials and trials.passed)
+        return replayed or known_to_pass or self.elsewhere.passed(self._fingerprints[eval_id].eval)
 
     @cached_property
     def _trials(self) -> Mapping[str, TrialCount]:
-        return count_trials(self.whole or self.run)
+        return count_trials(self.full_run or self.run)
 
     def never_passed(self, eval_id: str) -> bool:
         """Return whether an agent failed the task in each of several known trials, and no reference passes it."""
         if eval_id not in self.agent_runs or self._passable(eval_id):
             return False
         trials = self._trials.get(self._evals[eval_id].task)
-        return bool(trials and trials.never_passed) or bool(self.elsewhere.failures.get(self._sighted[eval_id].eval))
+        return bool(trials and trials.never_passed) or bool(
+            self.elsewhere.failures.get(self._fingerprints[eval_id].eval)
+        )
 
     def unconfirmed(self, finding: Finding) -> bool:
         """Return whether a model's verdict blames an agent although nothing confirms what the task expects.
@@ -235,11 +240,11 @@ class PreparedRun:
         return not isinstance(evidence, Evidence) or not _quotes_instructions(verdict, evidence)
 
     def _across(self, eval_id: str) -> CrossModelFailures | None:
-        return self.elsewhere.across(compact_failure(self._sighted[eval_id]))
+        return self.elsewhere.across(compact_failure(self._fingerprints[eval_id]))
 
     @cached_property
-    def _sighted(self) -> dict[str, FailureFingerprint]:
-        return {sighting.eval_id: sighting for sighting in self.sightings}
+    def _fingerprints(self) -> dict[str, FailureFingerprint]:
+        return {fingerprint.eval_id: fingerprint for fingerprint in self.fingerprints}
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:
@@ -247,17 +252,17 @@ class PreparedRun:
 
     def knows(self, case: Failure) -> bool:
         """True if the store has this judge's verdict on the case."""
-        return self.known_verdict(case) is not None
+        return self.cached_verdict(case) is not None
 
-    def known_verdict(self, case: Failure) -> Verdict | None:
+    def cached_verdict(self, case: Failure) -> Verdict | None:
         """Return this judge's verdict on the case if the store has it."""
-        known = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
-        return known if isinstance(known, Verdict) and not known.provisional else None
+        cached = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
+        return cached if isinstance(cached, Verdict) and not cached.provisional else None
 
 
 def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
     """Add the failed steps that the run lacks and the evidence names."""
-    steps = {one.eval_id: one.failed_step for one in gathered}
+    steps = {summary.eval_id: summary.failed_step for summary in gathered}
     failures = tuple(
         eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
         for eval in run.failures
@@ -304,21 +309,21 @@ async def prepare(
     past: ReportHistory,
     watcher: AnalysisWatcher,
     *,
-    whole: Run | None = None,
+    full_run: Run | None = None,
 ) -> PreparedRun:
     """Store the evidence of every failure, and compare the failures with those of other runs.
 
-    `whole` is the run with all its failures if `run` has only some of them.
+    `full_run` is the run with all its failures if `run` has only some of them.
     """
     gathered = await fetch_evidence(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
-    seen = tuple(one.sighting for one in gathered if one.sighting)
+    fingerprints = tuple(summary.fingerprint for summary in gathered if summary.fingerprint)
     grouped = group_failures(gathered)
     first = {group.eval_ids[0] for group in grouped}
-    proofs, unused = known_proofs(workspace, run, [one.digest for one in gathered])
-    if unused:
+    proofs, outdated = usable_proofs(workspace, run, [summary.digest for summary in gathered])
+    if outdated:
         watcher.say(
-            f"{pluralise(unused, 'failure')} proved by replay had other evidence then, such as other `tasks`; "
+            f"{pluralise(outdated, 'failure')} proved by replay had other evidence then, such as other `tasks`; "
             "these proofs are not used.",
             ("tasks",),
         )
@@ -328,29 +333,31 @@ async def prepare(
         run=run,
         history=past,
         groups=grouped,
-        digests=tuple(one.digest for one in gathered),
-        sightings=seen,
-        elsewhere=await asyncio.to_thread(other_runs, workspace.store.analyses, run, seen),
+        digests=tuple(summary.digest for summary in gathered),
+        fingerprints=fingerprints,
+        elsewhere=await asyncio.to_thread(other_runs, workspace.store.analyses, run, fingerprints),
         labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
-        missing={one.eval_id: one.missing for one in gathered if one.missing},
-        passable=frozenset(one.eval_id for one in gathered if one.reference_passes),
-        agent_runs=frozenset(one.eval_id for one in gathered if one.agent_run),
-        whole=whole,
-        scored={one.eval_id: one.scored for one in gathered if one.scored},
-        computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
+        missing={summary.eval_id: summary.missing for summary in gathered if summary.missing},
+        passable=frozenset(summary.eval_id for summary in gathered if summary.reference_passes),
+        agent_runs=frozenset(summary.eval_id for summary in gathered if summary.agent_run),
+        full_run=full_run,
+        scored={summary.eval_id: summary.scored for summary in gathered if summary.scored},
+        computed={
+            summary.eval_id: summary.prepared for summary in gathered if summary.prepared and summary.eval_id in first
+        },
         proofs=proofs,
     )
 
 
-def known_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> tuple[dict[str, Proof], int]:
+def usable_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> tuple[dict[str, Proof], int]:
     """Return the stored proofs whose evidence is unchanged by eval id, and how many have other evidence.
 
     `digests` are in the order of the failures. Replays that were inconclusive are not counted.
     """
     now = {eval.id: digest for eval, digest in zip(run.failures, digests, strict=True)}
     stored = [proof for proof in workspace.store.analyses.proofs(run.id) if proof.eval_id in now]
-    known = {proof.eval_id: proof for proof in stored if now[proof.eval_id] == proof.evidence}
-    return known, sum(proof.eval_id not in known and proof.basis != "judged" for proof in stored)
+    usable = {proof.eval_id: proof for proof in stored if now[proof.eval_id] == proof.evidence}
+    return usable, sum(proof.eval_id not in usable and proof.basis != "judged" for proof in stored)
 
 
 def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) -> JudgeQueue:
@@ -404,7 +411,7 @@ def _judged_before(prepared: PreparedRun, evals: Sequence[Eval]) -> Verdict | No
     """Return the judge's stored verdict on failures whose verdict was proved later."""
     group = next((group for group in prepared.groups if evals[0].id in group.eval_ids), None)
     case = prepared.case(group) if group else None
-    return prepared.known_verdict(case) if isinstance(case, Failure) else None
+    return prepared.cached_verdict(case) if isinstance(case, Failure) else None
 
 
 def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
@@ -432,8 +439,11 @@ def _quotes_instructions(verdict: Verdict, evidence: Evidence) -> bool:
         if turn.turn.role == "system"
     ]
     return any(
-        one.role == "transcript" and one.status != "unverified" and one.path == path and first <= one.first <= last
-        for one in verdict.citations
+        citation.role == "transcript"
+        and citation.status != "unverified"
+        and citation.path == path
+        and first <= citation.first <= last
+        for citation in verdict.citations
         for path, first, last in places
     )
 

@@ -95,27 +95,27 @@ async def prove(
         UsageError: Nothing says how the evals are graded.
         UnavailableError: A sandbox cannot be made here.
     """
-    named = _run_of_report(workspace, run) if run.endswith(".md") else run
-    async with open_run(workspace, named, watcher, provider=provider, model=model, replays=True) as source:
-        whole = await source.run()
-        named_evals = {one.id: one for name in evals for one in find_trials(workspace, whole, name, "prove")}
-        chosen = list(named_evals.values() or whole.failures)
+    run_name = _run_of_report(workspace, run) if run.endswith(".md") else run
+    async with open_run(workspace, run_name, watcher, provider=provider, model=model, replays=True) as source:
+        full_run = await source.run()
+        named_evals = {trial.id: trial for name in evals for trial in find_trials(workspace, full_run, name, "prove")}
+        selected = list(named_evals.values() or full_run.failures)
         store = workspace.store.analyses
-        with store.lock(whole.id):
-            watcher.started(whole)
-            store.put_run(whole)
-            past = await asyncio.to_thread(past_reports, workspace, whole)
+        with store.lock(full_run.id):
+            watcher.started(full_run)
+            store.put_run(full_run)
+            past = await asyncio.to_thread(past_reports, workspace, full_run)
             judge = FailureJudge(judge=RulesJudge())
-            prepared = await prepare(workspace, judge, source, whole, past, watcher)
-            prepared = await prove_failures(prepared, chosen, watcher, options or ReplayOptions())
-            known = [prepared.proofs[eval.id] for eval in chosen if eval.id in prepared.proofs]
+            prepared = await prepare(workspace, judge, source, full_run, past, watcher)
+            prepared = await prove_failures(prepared, selected, watcher, options or ReplayOptions())
+            proofs = [prepared.proofs[eval.id] for eval in selected if eval.id in prepared.proofs]
             report, before = _with_proofs(prepared)
             return ProvedRun(
-                run=analyzed_run(whole),
-                proofs=tuple(map(summarise_proof, known)),
+                run=analyzed_run(full_run),
+                proofs=tuple(map(summarise_proof, proofs)),
                 not_replayed=tuple(
                     NotReplayed(eval=eval.path, why=prepared.not_replayed.get(eval.id, "its evidence cannot be read"))
-                    for eval in chosen
+                    for eval in selected
                     if eval.id not in prepared.proofs
                 ),
                 report_path=str(report.path) if report else None,
@@ -154,40 +154,44 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
     """
     today = date.today().isoformat()
     place = report_target(prepared.workspace, prepared.run, today)
-    standing = place.standing()
-    if not standing or place.page is None:
+    current = place.current_verdicts()
+    if not current or place.page is None:
         return None, None
-    findings = _beside_other_trials(prepared, list(_findings(prepared, standing)))
-    judges = tuple(dict.fromkeys(verdict.judge for verdict in standing.values()))
+    findings = _compared_with_other_trials(prepared, list(_findings(prepared, current)))
+    judges = tuple(dict.fromkeys(verdict.judge for verdict in current.values()))
     collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
     return write_collated(replace(collated, kept=()), today, writes=True, judges=judges), place.page.report
 
 
-def _beside_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:
+def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:
     """Let the rules judge again each trial whose label from them differs from that of the task's other trials."""
     outliers, of_group = find_outliers(findings), {group.id: group for group in prepared.groups}
-    again = []
-    for one in findings:
-        case = prepared.case(of_group[one.group]) if one.group in outliers and by_rules(one.verdict.judge) else None
+    compared = []
+    for finding in findings:
+        case = (
+            prepared.case(of_group[finding.group])
+            if finding.group in outliers and by_rules(finding.verdict.judge)
+            else None
+        )
         if isinstance(case, Failure):
-            decided = RulesJudge().decide(case.model_copy(update={"others": outliers[one.group]}))
-            one = one.model_copy(update={"verdict": decided})
-        again.append(one)
-    return again
+            decided = RulesJudge().decide(case.model_copy(update={"others": outliers[finding.group]}))
+            finding = finding.model_copy(update={"verdict": decided})
+        compared.append(finding)
+    return compared
 
 
-def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterator[Finding]:
+def _findings(prepared: PreparedRun, current: Mapping[str, Verdict]) -> Iterator[Finding]:
     """Yield the findings with the verdicts of the report; those of the rules are made again, which costs nothing."""
     evals = {eval.id: eval for eval in prepared.run.failures}
     for group in prepared.groups:
         case = prepared.case(group)
         members = [evals[eval_id] for eval_id in group.eval_ids]
-        for known, same in groupby(members, key=lambda eval: standing.get(eval.path)):
+        for earlier, same in groupby(members, key=lambda eval: current.get(eval.path)):
             evals_alike = tuple(same)
-            verdict: Verdict | Unclassified = known or NOT_JUDGED
+            verdict: Verdict | Unclassified = earlier or NOT_JUDGED
             proofs = [prepared.proofs[eval.id] for eval in evals_alike if eval.id in prepared.proofs]
             # A report may claim a proof that replays do not confirm.
-            claimed = known and proves(known.judge) and any(proof.verdict is None for proof in proofs)
-            if known and (by_rules(known.judge) or claimed) and isinstance(case, Failure):
+            claimed = earlier and proves(earlier.judge) and any(proof.verdict is None for proof in proofs)
+            if earlier and (by_rules(earlier.judge) or claimed) and isinstance(case, Failure):
                 verdict = RulesJudge().decide(case)
             yield Finding(group=group.id, evals=evals_alike, signature=group.signature, verdict=verdict)

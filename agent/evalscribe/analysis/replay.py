@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from evalscribe.analysis.prepare import PreparedRun, known_proofs
+from evalscribe.analysis.prepare import PreparedRun, usable_proofs
 from evalscribe.errors import UnavailableError, UsageError, flag
 from evalscribe.ids import Frozen
 from evalscribe.judging.pack import case_of
@@ -71,20 +71,20 @@ async def prove_failures(
             on_proof=proved,
             known=prepared.proofs,
         )
-        found = await replays.prove([partial(load, eval) for eval in evals])
-    if missing and not found:
+        proofs_made = await replays.prove([partial(load, eval) for eval in evals])
+    if missing and not proofs_made:
         raise missing
     if missing:
         watcher.say(f"Only recorded trials of the reference answers count: {missing.text(flag)}")
         replays.refused = dict.fromkeys(replays.refused, "nothing can be run here")
-    if grader is None and not found:
+    if grader is None and not proofs_made:
         raise UsageError(
             f"nothing says how the evals of run {run.id} are graded: describe the command in `[replay]` of "
             f"{CONFIG_NAME}, give the tasks of a Harbor job with `tasks` or a run of the reference answers with "
             "`reference_run`, or name a command that brings its own isolation with `replay_command`",
             fields=("tasks", "reference_run", "replay_command"),
         )
-    proofs, _ = known_proofs(workspace, run, prepared.digests)
+    proofs, _ = usable_proofs(workspace, run, prepared.digests)
     return replace(prepared, proofs=proofs, not_replayed=replays.refused)
 
 
@@ -118,23 +118,27 @@ async def prove_change(
         if not isinstance(grader, CommandGrader):
             return ()
         changed = opened.enter_context(_changed_suite(grader, suite, offer))
-        known = {proof.eval_id: proof for proof in store.proofs(run.id)}
-        replays = Replays(store=store, run_id=run.id, grader=grader, known=known)
-        found = []
+        stored = {proof.eval_id: proof for proof in store.proofs(run.id)}
+        replays = Replays(store=store, run_id=run.id, grader=grader, known=stored)
+        changes = []
         for eval in run.failures:
             evidence = store.get_evidence(run.id, eval.id) if eval.path in offer.recommendation.evals else None
             if isinstance(evidence, Evidence):
                 proof = await replays.try_change(case_of(evidence), offer.recommendation.text, changed)
-                found.append(_tried(eval.path, proof, offer.recommendation.text))
-        return tuple(found)
+                changes.append(_tried(eval.path, proof, offer.recommendation.text))
+        return tuple(changes)
 
 
 def _tried(path: str, proof: Proof | None, change: str) -> TriedChange:
     if proof is None:
         return TriedChange(eval=path, fixes=False, why="nothing could be run")
     counts = {answer: counted(proof.replays, answer, change) for answer in ("reference", "output")}
-    told = [f"the {answer} passes {passed} of {total} times" for answer, (passed, total) in counts.items() if total]
-    why = f"with this change {' and '.join(told)}; without it: {proof.why}" if told else "no replay came to its end"
+    outcomes = [f"the {answer} passes {passed} of {total} times" for answer, (passed, total) in counts.items() if total]
+    why = (
+        f"with this change {' and '.join(outcomes)}; without it: {proof.why}"
+        if outcomes
+        else "no replay came to its end"
+    )
     return TriedChange(eval=path, fixes=fixes(proof, change), why=why)
 
 
@@ -142,8 +146,8 @@ def _tried(path: str, proof: Proof | None, change: str) -> TriedChange:
 def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer) -> Iterator[CommandGrader]:
     """Open the grader over the suite as the patch leaves it: the files of the commit, with its changes."""
     root = suite.repository.root.resolve()
-    within = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.subfolder
-    below = f"{within}/" if within not in ("", ".") else ""
+    subfolder = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.subfolder
+    below = f"{subfolder}/" if subfolder not in ("", ".") else ""
     changes = {change.path: change.after for change in offer.patch.changes}
     with TemporaryDirectory(prefix=scratch_prefix()) as folder:
         for path in {*suite.repository.files(offer.patch.base), *changes}:

@@ -22,11 +22,11 @@ async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
 
     The server also opens the graph just to display it, without a run to analyse.
     """
-    given = runtime.execution_runtime
-    if given is None:
+    execution = runtime.execution_runtime
+    if execution is None:
         yield builder(StudioStages()).compile(name="evalscribe")
         return
-    start = GraphInput.model_validate(given.context)
+    start = GraphInput.model_validate(execution.context)
     options = Options(judge=start.judge, concurrency=start.concurrency, budget=start.budget)
     async with (
         Workspace(options) as workspace,

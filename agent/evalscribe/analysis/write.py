@@ -65,23 +65,23 @@ def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError 
     return no_answer_error(cause, message, fields=_FIELDS)
 
 
-def keep_standing_verdicts(findings: Sequence[Finding], standing: Mapping[str, Verdict]) -> tuple[Finding, ...]:
-    """Fill in missing verdicts from `standing` (by eval path). Splits groups if these verdicts differ."""
-    return tuple(part for finding in findings for part in _parts(finding, standing))
+def keep_current_verdicts(findings: Sequence[Finding], current: Mapping[str, Verdict]) -> tuple[Finding, ...]:
+    """Fill in missing verdicts from `current` (by eval path). Splits groups if these verdicts differ."""
+    return tuple(part for finding in findings for part in _parts(finding, current))
 
 
-def _parts(finding: Finding, standing: Mapping[str, Verdict]) -> Iterator[Finding]:
+def _parts(finding: Finding, current: Mapping[str, Verdict]) -> Iterator[Finding]:
     if undecided(finding.verdict) is None:
         yield finding
         return
-    for verdict, evals in groupby(finding.evals, key=lambda eval: standing.get(eval.path)):
+    for verdict, evals in groupby(finding.evals, key=lambda eval: current.get(eval.path)):
         change: dict[str, object] = {"evals": tuple(evals), "verdict": verdict or finding.verdict}
         yield finding.model_copy(update=change)
 
 
-def standing_verdicts(report: Report) -> dict[str, Verdict]:
+def current_verdicts(report: Report) -> dict[str, Verdict]:
     """Return the judge's verdicts in a report by eval path, without failures that have none."""
-    verdicts = ((one, _verdict(one, report)) for entry in report.entries for one in entry.each)
+    verdicts = ((part, _verdict(part, report)) for entry in report.entries for part in entry.each)
     return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
 
 
@@ -145,9 +145,9 @@ class ReportTarget:
             return None if self.where.current is None else read_page(self.where.current, self.bases())
         return None
 
-    def standing(self) -> dict[str, Verdict]:
+    def current_verdicts(self) -> dict[str, Verdict]:
         """Return the judges' verdicts in the existing report, by eval path."""
-        return standing_verdicts(self.page.written) if self.page else {}
+        return current_verdicts(self.page.written) if self.page else {}
 
 
 def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
@@ -171,15 +171,15 @@ def write_report(
     where = target.where
     new, collation = draft({})
     if where.current is not None:
-        known = carry_over(new, read_page(where.current, target.bases()))
-        new, collation = draft(corrections(known))
+        with_edits = carry_over(new, read_page(where.current, target.bases()))
+        new, collation = draft(corrections(with_edits))
     try:
         merged = merge_report(new, where.current, target.bases())
     except UnmergedEdits as error:
         assert where.current is not None, "a new page has no edits"
-        known = carry_over(new, read_page(where.current, target.bases()))
+        with_edits = carry_over(new, read_page(where.current, target.bases()))
         where = beside(where, target.files, str(error))
-        merged = MergedReport(report=known, text=render(known), changed=True)
+        merged = MergedReport(report=with_edits, text=render(with_edits), changed=True)
     path = target.path.parent / where.name.rpartition("/")[2]
     document = _document(merged, collation, path, spent)
     data = write_data(document)
@@ -223,10 +223,10 @@ def corrections(report: Report) -> dict[str, Correction]:
 
 
 def _document(merged: MergedReport, collation: Collation, path: Path, spent: Spent) -> Analysis:
-    said = analysis_document(
+    document = analysis_document(
         merged.report, collation.findings, report_path=str(path), changed=merged.changed, spent=spent
     )
-    return said.model_copy(update={"actions_taken": actions_in(merged.report.actions_taken, said)})
+    return document.model_copy(update={"actions_taken": actions_in(merged.report.actions_taken, document)})
 
 
 def commit_report(library: ReportsFolder, done: AnalysisResult) -> str:
@@ -235,5 +235,5 @@ def commit_report(library: ReportsFolder, done: AnalysisResult) -> str:
     Raises `EvalscribeError` with the reason if git fails.
     """
     beside = done.path.with_name(data_name(done.path.name))
-    own = [library.root / name for name in OWN_FILES]
-    return library.commit(done.path, commit_message(done.report), [beside, *own])
+    library_files = [library.root / name for name in OWN_FILES]
+    return library.commit(done.path, commit_message(done.report), [beside, *library_files])

@@ -57,23 +57,23 @@ def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
     """
     outputs, references = list(evidence.of("output")), list(evidence.of("expected"))
     matched = _by_path(outputs, references)
-    taken = {id(reference) for reference in matched.values()}
+    paired_ids = {id(reference) for reference in matched.values()}
     matched |= _by_content(
         [output for output in outputs if id(output) not in matched],
-        [reference for reference in references if id(reference) not in taken],
+        [reference for reference in references if id(reference) not in paired_ids],
     )
-    taken = {id(reference) for reference in matched.values()}
-    alone = (DocumentPair(expected=reference) for reference in references if id(reference) not in taken)
-    return (*(DocumentPair(output=output, expected=matched.get(id(output))) for output in outputs), *alone)
+    paired_ids = {id(reference) for reference in matched.values()}
+    unpaired = (DocumentPair(expected=reference) for reference in references if id(reference) not in paired_ids)
+    return (*(DocumentPair(output=output, expected=matched.get(id(output))) for output in outputs), *unpaired)
 
 
-def positions(evidence: Evidence, found: Iterable[DocumentPair]) -> tuple[tuple[int | None, int | None], ...]:
+def positions(evidence: Evidence, pairs: Iterable[DocumentPair]) -> tuple[tuple[int | None, int | None], ...]:
     """Return the index of each paired document in `evidence.documents`."""
     at = {id(document): number for number, document in enumerate(evidence.documents)}
-    return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in found)
+    return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in pairs)
 
 
-def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | None]]) -> tuple[DocumentPair, ...]:
+def at_positions(evidence: Evidence, indices: Iterable[tuple[int | None, int | None]]) -> tuple[DocumentPair, ...]:
     """Return the pairs of documents; the inverse of `positions`."""
     documents = evidence.documents
     return tuple(
@@ -81,7 +81,7 @@ def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | No
             output=None if output is None else documents[output],
             expected=None if expected is None else documents[expected],
         )
-        for output, expected in places
+        for output, expected in indices
     )
 
 
@@ -106,8 +106,8 @@ def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dic
     cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
     matched: dict[int, Document] = {}
     for cut in cuts:
-        taken = {id(reference) for reference in matched.values()}
-        by_path = {reference.path[cut:]: reference for reference in references if id(reference) not in taken}
+        paired_ids = {id(reference) for reference in matched.values()}
+        by_path = {reference.path[cut:]: reference for reference in references if id(reference) not in paired_ids}
         for output in outputs:
             if id(output) not in matched and output.path in by_path:
                 matched[id(output)] = by_path.pop(output.path)
@@ -125,17 +125,17 @@ def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> 
     outputs = [document for document in outputs if _words(document)][:MAX_BY_CONTENT]
     references = [document for document in references if _words(document)][:MAX_BY_CONTENT]
     scored = [
-        (_alike(_words(output), _words(reference)), i, j)
+        (_similarity(_words(output), _words(reference)), i, j)
         for i, output in enumerate(outputs)
         for j, reference in enumerate(references)
         if _suffix(output) == _suffix(reference)
     ]
     matched: dict[int, Document] = {}
-    used: set[int] = set()
-    for score, i, j in sorted(scored, key=lambda one: (-one[0], one[1], one[2])):
-        if score >= SIMILAR and id(outputs[i]) not in matched and j not in used:
+    used_references: set[int] = set()
+    for score, i, j in sorted(scored, key=lambda entry: (-entry[0], entry[1], entry[2])):
+        if score >= SIMILAR and id(outputs[i]) not in matched and j not in used_references:
             matched[id(outputs[i])] = references[j]
-            used.add(j)
+            used_references.add(j)
     return matched
 
 
@@ -144,7 +144,7 @@ def _words(document: Document) -> frozenset[str]:
     return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
 
 
-def _alike(a: frozenset[str], b: frozenset[str]) -> float:
+def _similarity(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / max(1, min(len(a), len(b)))
 
 
@@ -191,16 +191,16 @@ def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
     candidates = [(at, once_b[line]) for line, at in once_a.items() if line in once_b]
     tops: list[int] = []
     chains: list[tuple[int, int]] = []
-    back: dict[tuple[int, int], tuple[int, int] | None] = {}
+    predecessors: dict[tuple[int, int], tuple[int, int] | None] = {}
     for pair in candidates:
         at = bisect_left(tops, pair[1])
-        back[pair] = chains[at - 1] if at else None
+        predecessors[pair] = chains[at - 1] if at else None
         tops[at : at + 1], chains[at : at + 1] = [pair[1]], [pair]
     chain: list[tuple[int, int]] = []
-    last = chains[-1] if chains else None
-    while last is not None:
-        chain.append(last)
-        last = back[last]
+    pair_at_end = chains[-1] if chains else None
+    while pair_at_end is not None:
+        chain.append(pair_at_end)
+        pair_at_end = predecessors[pair_at_end]
     return chain[::-1]
 
 
@@ -237,8 +237,8 @@ def _hunk(group: Sequence[Opcode], old: Sequence[str], new: Sequence[str], conte
             *(f"-{number}| {line}" for number, line in enumerate(old[i1:i2], i1 + 1)),
             *(f"+{number}| {line}" for number, line in enumerate(new[j1:j2], j1 + 1)),
         ]
-        gone, come = tuple(old[i1:i2]), tuple(new[j1:j2])
-        changes.append(LineChange(expected_first=i1 + 1, expected=gone, output_first=j1 + 1, output=come))
+        expected, output = tuple(old[i1:i2]), tuple(new[j1:j2])
+        changes.append(LineChange(expected_first=i1 + 1, expected=expected, output_first=j1 + 1, output=output))
         old_at, new_at = i2, j2
     lines += _unchanged(new, old_at, new_at, min(new_at + context, len(new)))
     return DiffHunk(

@@ -82,7 +82,7 @@ def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
             found.append(by_eslint)
         elif latest >= 0 and (rule := _ends_in_rule(line.text)):
             found[latest] = _with_rule(found[latest], rule)
-        elif other := _one_line(lines, at) or _headed(lines, at):
+        elif other := _single_line_error(lines, at) or _error_below_heading(lines, at):
             found.append(other)
     return iter(found)
 
@@ -115,7 +115,7 @@ def _eslint(line: LogLine, path: str) -> ParsedError | None:
     return ParsedError("eslint", error, line.number, line.number, code or None, _severity(match["severity"]), places)
 
 
-def _one_line(lines: Sequence[LogLine], at: int) -> ParsedError | None:
+def _single_line_error(lines: Sequence[LogLine], at: int) -> ParsedError | None:
     text = lines[at].text
     if ":" not in text:
         return None
@@ -147,7 +147,7 @@ def _explains(text: str) -> bool:
     return text.startswith("  ") and not _FRAME.match(text)
 
 
-def _headed(lines: Sequence[LogLine], at: int) -> ParsedError | None:
+def _error_below_heading(lines: Sequence[LogLine], at: int) -> ParsedError | None:
     """Parse an error whose file and line are on the lines below it: rustc, ruff's full format, esbuild."""
     match = _HEADED.fullmatch(lines[at].text)
     if not match:
@@ -206,12 +206,12 @@ _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORE
 
 def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     """Parse one failed pytest test that lacks pytest's header, as in its XML reports: the lines that begin with `E`."""
-    told = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
-    if told and any(_PLACE_LINE.match(line.text) for line in lines):
-        told = told[_reason_at([match["text"] for _, match in told]) :]
-        first, match = told[0]
-        same = [line.number for n, (line, _) in enumerate(told) if line.number == first.number + n]
-        yield ParsedError("pytest", match["text"], first.number, same[-1])
+    matches = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
+    if matches and any(_PLACE_LINE.match(line.text) for line in lines):
+        matches = matches[_reason_at([match["text"] for _, match in matches]) :]
+        first, match = matches[0]
+        adjacent_numbers = [line.number for n, (line, _) in enumerate(matches) if line.number == first.number + n]
+        yield ParsedError("pytest", match["text"], first.number, adjacent_numbers[-1])
 
 
 def _reason_at(texts: Sequence[str]) -> int:
@@ -262,11 +262,17 @@ def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     for at, line in enumerate(lines):
         if not line.text.rstrip().endswith(":") or not is_refused_push(line.text):
             continue
-        below = list(takewhile(lambda one: one.text.strip() and not one.mark, lines[at + 1 : at + 41]))
-        said = [n for n, one in enumerate(below, at + 1) if not _AT.match(one.text[:1000]) and not is_stock(one.text)]
-        if said:
-            reason = lines[said[-1]]
-            places = _stack(lines, said[-1])
+        below = list(
+            takewhile(lambda below_line: below_line.text.strip() and not below_line.mark, lines[at + 1 : at + 41])
+        )
+        message_indices = [
+            n
+            for n, below_line in enumerate(below, at + 1)
+            if not _AT.match(below_line.text[:1000]) and not is_stock(below_line.text)
+        ]
+        if message_indices:
+            reason = lines[message_indices[-1]]
+            places = _stack(lines, message_indices[-1])
             yield ParsedError("", strip_prefixes(reason.text), line.number, reason.number, places=places)
 
 
@@ -321,8 +327,8 @@ def errors_below_heading(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     at = next((at for at, line in enumerate(lines) if line.mark == "error"), len(lines))
     below = (line for line in lines[at + 1 :] if not line.mark)
     telling = (line for line in below if not _PROGRESS.match(line.text) and not _FILE.fullmatch(line.text.strip()))
-    if found := first_informative(list(telling)):
-        yield found
+    if error := first_informative(list(telling)):
+        yield error
 
 
 def _stack(lines: Sequence[LogLine], at: int) -> tuple[tuple[str, int], ...]:
@@ -374,8 +380,8 @@ def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
     if not headed:
         return None
     at, runner = min(headed, key=lambda pair: pair[0])
-    told = runner.read(lines[at:])
-    return told._replace(summary=_summary(lines[at:], runner.summary)) if told else None
+    output = runner.read(lines[at:])
+    return output._replace(summary=_summary(lines[at:], runner.summary)) if output else None
 
 
 def _summary(lines: Sequence[LogLine], pattern: re.Pattern[str]) -> tuple[int, int] | None:
@@ -408,17 +414,19 @@ _VITEST_NEXT = re.compile(r"\s+[✓√×✗✖↓❯] |\s*(?:Test Files|Tests|St
 
 
 def _vitest(lines: Sequence[LogLine]) -> RunnerOutput:
-    told = list(_uncaptured(lines))
-    summaries = [line.text for line in told if _VITEST_COUNTS.match(line.text)]
+    report_lines = list(_uncaptured(lines))
+    summaries = [line.text for line in report_lines if _VITEST_COUNTS.match(line.text)]
     counts = _last_counts(summaries) or ({"passed": 0} if summaries else {})
-    failures = list(_marked(told, _VITEST_FAILED, _VITEST_NEXT))
+    failures = list(_marked(report_lines, _VITEST_FAILED, _VITEST_NEXT))
     if not failures:
-        failures = list(_marked(told, _VITEST_SUITE, _VITEST_NEXT))
+        failures = list(_marked(report_lines, _VITEST_SUITE, _VITEST_NEXT))
     failed = counts.get("failed", 0 if counts else None)
     if failed and len(failures) > failed:
         failures = failures[-failed:]
     skipped = counts.get("skipped", 0)
-    unstarted = _vitest_unstarted(told, skipped) if counts and not failures and not counts.get("passed") else None
+    unstarted = (
+        _vitest_unstarted(report_lines, skipped) if counts and not failures and not counts.get("passed") else None
+    )
     return RunnerOutput(
         "vitest", counts.get("passed", 0 if counts else None), failed, tuple(failures), skipped, unstarted
     )
@@ -461,11 +469,11 @@ def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Patte
 
 def _failure(name: str, line: LogLine, message: Sequence[LogLine]) -> ReportedFailure:
     """Return a failure whose message is limited in length and has no blank lines or arrows."""
-    said = [below for below in message if below.text.strip()]
-    kept = said[:MESSAGE_LINES]
-    quoted = list(takewhile(lambda below: len(below.text) <= QUOTED_LINE, kept[:QUOTED_LINES]))
-    texts = tuple((m["text"] if (m := _VITEST_ARROW.match(b.text)) else b.text).strip() for b in kept)
-    places = tuple(p for below in said for p in _places(below.text))
+    message_lines = [below for below in message if below.text.strip()]
+    shown_lines = message_lines[:MESSAGE_LINES]
+    quoted = list(takewhile(lambda below: len(below.text) <= QUOTED_LINE, shown_lines[:QUOTED_LINES]))
+    texts = tuple((m["text"] if (m := _VITEST_ARROW.match(b.text)) else b.text).strip() for b in shown_lines)
+    places = tuple(p for below in message_lines for p in _places(below.text))
     return ReportedFailure(name, texts, line.number, quoted[-1].number if quoted else line.number, places[:20])
 
 
@@ -488,8 +496,8 @@ def _last_counts(texts: Iterable[str]) -> dict[str, int]:
     """Return the counts on the last line that has any, such as `{"failed": 2}`: test runners end with a summary."""
     last: dict[str, int] = {}
     for text in texts:
-        found = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNT.findall(text)}
-        last = found or last
+        counts = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNT.findall(text)}
+        last = counts or last
     return last
 
 
@@ -498,7 +506,7 @@ _PYTEST_COUNTS = re.compile(r"(?:=+ )?(?=\d+ (?:failed|passed|errors?|skipped|de
 _PYTEST_SECTION = re.compile(r"_{3,} (?:ERROR (?:at \w+ of|collecting) )?(?P<name>\S.*?) _{3,}$")
 _PYTEST_SHORT = re.compile(r"(?:FAILED|ERROR) (?P<name>\S+(?:\[.*?\])?)(?: - (?P<message>.*))?$")
 _PYTEST_END = re.compile(r"=+ (?:short test summary info|warnings summary|ERRORS|FAILURES|\d+ )|-{3,} Captured ")
-_PYTEST_SAID = re.compile(r"E\s+(?P<text>\S.*)")
+_PYTEST_MESSAGE = re.compile(r"E\s+(?P<text>\S.*)")
 
 
 def _pytest(lines: Sequence[LogLine]) -> RunnerOutput:
@@ -514,9 +522,11 @@ def _pytest_sections(lines: Sequence[LogLine]) -> Iterator[ReportedFailure]:
         if not match:
             continue
         body = _body(lines, at, lambda text: bool(_PYTEST_SECTION.match(text) or _PYTEST_END.match(text)))
-        said = [below for below in body if _PYTEST_SAID.match(below.text)][:MESSAGE_LINES]
-        texts = tuple(_PYTEST_SAID.sub(r"\g<text>", below.text).strip() for below in said)
-        first, last = (said[0].number, said[-1].number) if said else (line.number, line.number)
+        message_lines = [below for below in body if _PYTEST_MESSAGE.match(below.text)][:MESSAGE_LINES]
+        texts = tuple(_PYTEST_MESSAGE.sub(r"\g<text>", below.text).strip() for below in message_lines)
+        first, last = (
+            (message_lines[0].number, message_lines[-1].number) if message_lines else (line.number, line.number)
+        )
         places = tuple(
             place for below in body if below.text[:1] not in (" ", ">", "E") for place in _places(below.text)
         )
@@ -560,12 +570,12 @@ def _unittest_failures(lines: Sequence[LogLine]) -> Iterator[ReportedFailure]:
         if not match:
             continue
         body = _body(lines, at, _ends_unittest_body)
-        said = [b for b in body if b.text[:1].strip() and not b.text.startswith(("-----", "Traceback "))]
+        message_lines = [b for b in body if b.text[:1].strip() and not b.text.startswith(("-----", "Traceback "))]
         frames = re.findall(r'File "([^"]{1,400})", line (\d+)', "\n".join(b.text[:1000] for b in body))
         places = tuple((path, int(number)) for path, number in reversed(frames[-20:]))
-        kept = said[:MESSAGE_LINES]
-        first, last = (kept[0].number, kept[-1].number) if kept else (line.number, line.number)
-        yield ReportedFailure(match["name"], tuple(b.text.strip() for b in kept), first, last, places)
+        shown_lines = message_lines[:MESSAGE_LINES]
+        first, last = (shown_lines[0].number, shown_lines[-1].number) if shown_lines else (line.number, line.number)
+        yield ReportedFailure(match["name"], tuple(b.text.strip() for b in shown_lines), first, last, places)
 
 
 _GO = re.compile(r"(?:=== RUN |\s*--- (?:FAIL|PASS): )")
@@ -622,7 +632,7 @@ _TAP = re.compile(r"TAP version \d+")
 _TAP_RESULT = re.compile(
     r"\s*(?P<result>ok|not ok) \d+(?: - (?P<name>[^#]*))?(?:# (?P<directive>TODO|SKIP))?", re.IGNORECASE
 )
-_TAP_SAID = re.compile(r"\s*(?:error|message): (?P<text>\S.*)")
+_TAP_ERROR = re.compile(r"\s*(?:error|message): (?P<text>\S.*)")
 _TAP_TIME = re.compile(r"\s*duration_ms: (?P<number>\d+(?:\.\d+)?)")
 _TAP_SUITE = re.compile(r"\s*failureType: 'subtestsFailed'")
 
@@ -645,12 +655,12 @@ def _tap(lines: Sequence[LogLine]) -> RunnerOutput:
 
 def _tap_message(body: Sequence[LogLine]) -> list[LogLine]:
     """Return the lines of `error: …` in the YAML below a result; the text may be in deeper indented lines below."""
-    at = next((n for n, line in enumerate(body) if _TAP_SAID.match(line.text)), None)
+    at = next((n for n, line in enumerate(body) if _TAP_ERROR.match(line.text)), None)
     if at is None:
         return []
-    said = _TAP_SAID.sub(r"\g<text>", body[at].text)
-    if said.strip(" -+") not in ("|", ">"):
-        return [body[at]._replace(text=said.strip().strip("'\""))]
+    text = _TAP_ERROR.sub(r"\g<text>", body[at].text)
+    if text.strip(" -+") not in ("|", ">"):
+        return [body[at]._replace(text=text.strip().strip("'\""))]
     depth = len(body[at].text) - len(body[at].text.lstrip())
     deeper = takewhile(lambda b: not b.text.strip() or len(b.text) - len(b.text.lstrip()) > depth, body[at + 1 :])
     return list(deeper)

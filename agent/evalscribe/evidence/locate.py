@@ -36,7 +36,7 @@ from evalscribe.text import cut, one_line
 
 MAX_LOCATED = 50
 MAX_NAMED = 12
-MAX_TOLD = 300
+MAX_LINE = 300
 """Maximum characters of `telling_line`."""
 NAMES_ONLY = "failed tests: "
 """First words of an error that only names the failed tests, because the log has no message for any of them."""
@@ -65,25 +65,26 @@ def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
     log has no error, return the source's recorded reason without a citation, unless it is a stock message.
     """
     log = first_log(evidence)
-    named = names_failed_step(evidence)
-    found = [] if named else list(_parsed_reason(evidence))  # a log without the failed step explains another step
-    if found:
+    has_failed_step = names_failed_step(evidence)
+    # A log without the failed step explains another step.
+    errors = [] if has_failed_step else list(_parsed_reason(evidence))
+    if errors:
         log = None
     elif not _graded_afterwards(evidence):
-        found = list(_parsed_errors(failed_sections(evidence)))
-    if not found and named:
-        log, found = None, list(_parsed_reason(evidence))
-    found.sort(key=lambda one: one.severity == "warning")
-    return tuple(_located(one, log, evidence) for one in _limited(found))
+        errors = list(_parsed_errors(failed_sections(evidence)))
+    if not errors and has_failed_step:
+        log, errors = None, list(_parsed_reason(evidence))
+    errors.sort(key=lambda error: error.severity == "warning")
+    return tuple(_located(error, log, evidence) for error in _limited(errors))
 
 
-def _limited(found: Sequence[ParsedError]) -> Iterator[ParsedError]:
+def _limited(errors: Sequence[ParsedError]) -> Iterator[ParsedError]:
     """Yield at most `MAX_LOCATED` errors in their order: the first of each code before others."""
-    if len(found) <= MAX_LOCATED:
-        return iter(found)
-    first = {one.code: at for at, one in reversed(list(enumerate(found)))}
-    chosen = sorted(range(len(found)), key=lambda at: (first[found[at].code] != at, at))[:MAX_LOCATED]
-    return (found[at] for at in sorted(chosen))
+    if len(errors) <= MAX_LOCATED:
+        return iter(errors)
+    first = {one.code: at for at, one in reversed(list(enumerate(errors)))}
+    chosen = sorted(range(len(errors)), key=lambda at: (first[errors[at].code] != at, at))[:MAX_LOCATED]
+    return (errors[at] for at in sorted(chosen))
 
 
 def locate(evidence: Evidence) -> LocatedError | None:
@@ -95,22 +96,22 @@ def signature(step: str | None, located: LocatedError | None) -> str | None:
     """Return the failed step and the normalised error; None, which never counts as equal, if no error was located."""
     if located is None:
         return None
-    said = located.error.casefold() if located.exact else normalise_error(located.error)
-    return f"{step or 'before grading'}: {said}"
+    error_text = located.error.casefold() if located.exact else normalise_error(located.error)
+    return f"{step or 'before grading'}: {error_text}"
 
 
 def telling_line(output: str) -> str:
     """Return the line of a grader's output that best explains the failure, else the last line."""
     lines = plain_lines(output)
-    told = parse_runner_output(lines)
-    for failure in told.failures if told else ():
+    runner_output = parse_runner_output(lines)
+    for failure in runner_output.failures if runner_output else ():
         if failure.message:
-            return cut(f"{failure.name}: {' '.join(failure.message)}", MAX_TOLD)
+            return cut(f"{failure.name}: {' '.join(failure.message)}", MAX_LINE)
     texts = [one_line(line.text).strip() for line in lines if line.text.strip()]
     failed = next((text[match.end() :] for text in texts if (match := _SAYS_FAILED.match(text))), None)
     if failed is None:
-        failed = next((strip_prefixes(one.error) for one in (*tracebacks(lines), *error_lines(lines))), None)
-    return cut(failed or (texts[-1] if texts else ""), MAX_TOLD)
+        failed = next((strip_prefixes(error.error) for error in (*tracebacks(lines), *error_lines(lines))), None)
+    return cut(failed or (texts[-1] if texts else ""), MAX_LINE)
 
 
 def tests(evidence: Evidence) -> TestOutcome:
@@ -123,13 +124,13 @@ def tests(evidence: Evidence) -> TestOutcome:
         return TestOutcome(step=step)
     failures = tuple(
         FailedTest(
-            name=shorten_error(one.name),
-            message="\n".join(one.message),
-            citation=_cited(log, one.first, one.last),
-            milliseconds=one.milliseconds,
-            frames=tuple(path for path, _ in one.places),
+            name=shorten_error(failure.name),
+            message="\n".join(failure.message),
+            citation=_cited(log, failure.first, failure.last),
+            milliseconds=failure.milliseconds,
+            frames=tuple(path for path, _ in failure.places),
         )
-        for one in outcome.failures
+        for failure in outcome.failures
     )
     return TestOutcome(
         runner=outcome.runner,
@@ -148,30 +149,30 @@ def _graded_afterwards(evidence: Evidence) -> bool:
     if not evidence.of("transcript") or evidence.eval.status == "error" or not evidence.eval.reason:
         return False
     log = first_log(evidence) if names_tests(evidence.eval.failed_step) else None
-    told = parse_runner_output(lines_of(log)) if log else None
-    return told is None or not (told.failures or told.unstarted)
+    runner_output = parse_runner_output(lines_of(log)) if log else None
+    return runner_output is None or not (runner_output.failures or runner_output.unstarted)
 
 
 def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     """Return the errors of the first parser that finds any."""
-    told = parse_runner_output(lines)
-    if told and (told.failures or told.unstarted):
+    runner_output = parse_runner_output(lines)
+    if runner_output and (runner_output.failures or runner_output.unstarted):
         # Any other line was printed by the tests or by the code under test.
-        yield from _of_tests(told)
+        yield from _of_tests(runner_output)
         return
-    ways: tuple[Iterable[ParsedError], ...] = (
+    parsers: tuple[Iterable[ParsedError], ...] = (
         raised_errors(lines),
         diagnostics(lines),
         tracebacks(lines),
         installers(lines),
         refused_pushes(lines),
         error_lines([line for line in lines if line.mark in ("", "error")]),
-        () if told else errors_below_heading(lines),  # a test runner's banner and counts say nothing of why
+        () if runner_output else errors_below_heading(lines),  # a test runner's banner and counts say nothing of why
     )
-    for way in ways:
-        found = list(way)
-        if any(one.severity == "error" for one in found):
-            yield from found
+    for parser in parsers:
+        errors = list(parser)
+        if any(error.severity == "error" for error in errors):
+            yield from errors
             return
 
 
@@ -181,37 +182,39 @@ def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
         (step for step in evidence.steps if step.status == "failed"),
         key=lambda step: step.name != evidence.eval.failed_step,
     )
-    recorded = [step.error for step in failed] + [evidence.eval.reason]
-    for reason in recorded:
+    reasons = [step.error for step in failed] + [evidence.eval.reason]
+    for reason in reasons:
         lines = plain_lines(reason or "")
-        found = list(_parsed_errors(lines)) or [one for one in [first_informative(lines)] if one]
-        if found:
-            yield from found
+        errors = list(_parsed_errors(lines)) or [error for error in [first_informative(lines)] if error]
+        if errors:
+            yield from errors
             return
 
 
-def _of_tests(told: RunnerOutput) -> Iterator[ParsedError]:
+def _of_tests(output: RunnerOutput) -> Iterator[ParsedError]:
     """Yield an error for each failed test with a message; if no test has a message, one error that names the tests."""
     silent = True
-    for failure in told.failures:
+    for failure in output.failures:
         if message := _reason(failure):
             silent = False
             error = f"{failure.name}: {message}" if _ASSERTION.match(message) else message
-            yield ParsedError(told.runner, error, failure.first, failure.last, places=failure.places, test=failure.name)
-    if silent and told.failures:
-        first, last = told.failures[0], told.failures[min(len(told.failures), MAX_NAMED) - 1]
-        names = "; ".join(failure.name for failure in told.failures)
-        yield ParsedError(told.runner, f"{NAMES_ONLY}{names}", first.first, last.last, test=first.name)
-    elif told.unstarted:
-        yield ParsedError(told.runner, told.unstarted.message[0], told.unstarted.first, told.unstarted.last)
+            yield ParsedError(
+                output.runner, error, failure.first, failure.last, places=failure.places, test=failure.name
+            )
+    if silent and output.failures:
+        first, last = output.failures[0], output.failures[min(len(output.failures), MAX_NAMED) - 1]
+        names = "; ".join(failure.name for failure in output.failures)
+        yield ParsedError(output.runner, f"{NAMES_ONLY}{names}", first.first, last.last, test=first.name)
+    elif output.unstarted:
+        yield ParsedError(output.runner, output.unstarted.message[0], output.unstarted.first, output.unstarted.last)
 
 
 def _reason(failure: ReportedFailure) -> str | None:
     """Return the first line of the message that is not a stock message; with the lines below if it ends in a colon."""
     lines = [line for line in failure.message if not is_stock(line)]
     message = strip_prefixes(lines[0]) if lines else None
-    said = takewhile(lambda line: not _FRAME.match(line), lines[1:])
-    below = [line for line in said if not _LEGEND.match(line)][:MAX_BELOW]
+    until_frame = takewhile(lambda line: not _FRAME.match(line), lines[1:])
+    below = [line for line in until_frame if not _LEGEND.match(line)][:MAX_BELOW]
     if message and message.endswith(":") and below:
         return strip_prefixes(below[0]) if _PANICKED.match(message) else " ".join([message, *below])
     values = [line for line in failure.message if line.startswith(("Expected", "Received"))]
@@ -220,15 +223,15 @@ def _reason(failure: ReportedFailure) -> str | None:
     return " ".join([message.partition(" // ")[0], *values[:2]])
 
 
-def _located(one: ParsedError, log: Document | None, evidence: Evidence) -> LocatedError:
+def _located(parsed: ParsedError, log: Document | None, evidence: Evidence) -> LocatedError:
     return LocatedError(
-        error=shorten_error(one.error),
-        tool=one.tool or None,
-        code=one.code,
-        severity=one.severity,
-        citation=_cited(log, one.first, one.last) if log else None,
-        places=tuple(_places(one.places, evidence)),
-        test=shorten_error(one.test) if one.test else None,
+        error=shorten_error(parsed.error),
+        tool=parsed.tool or None,
+        code=parsed.code,
+        severity=parsed.severity,
+        citation=_cited(log, parsed.first, parsed.last) if log else None,
+        places=tuple(_places(parsed.places, evidence)),
+        test=shorten_error(parsed.test) if parsed.test else None,
         exact=log is None and _graded_afterwards(evidence),
     )
 
@@ -238,10 +241,10 @@ def _cited(log: Document, first: int, last: int) -> Citation:
     return Citation(role="log", path=log.path, first=first, last=last, text=text, status="verified")
 
 
-def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
+def _places(path_lines: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
     """Yield the lines of output documents that a log names. Skip paths that match a reference document better."""
     seen = set()
-    for path, line in named:
+    for path, line in path_lines:
         document = _best_fit(path, evidence.of("output"))
         if document is None or _means_reference(path, document, evidence):
             continue
@@ -253,7 +256,8 @@ def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[Ou
 def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:
     bare = _bare(path)
     return any(
-        bare.endswith("/" + other.path) and len(other.path) > len(document.path) for other in evidence.of("expected")
+        bare.endswith("/" + reference.path) and len(reference.path) > len(document.path)
+        for reference in evidence.of("expected")
     )
 
 

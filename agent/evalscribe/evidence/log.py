@@ -305,10 +305,10 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
     """
     errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step
-    named = [at for at in errors if step and _related(step, sections[at].heading)]
+    step_errors = [at for at in errors if step and _related(step, sections[at].heading)]
     failed = [s.name for s in evidence.steps if s.status == "failed"]
-    if named:
-        return named[-1]
+    if step_errors:
+        return step_errors[-1]
     if step in failed and len(failed) == len(errors):
         return errors[failed.index(step)]
     return errors[-1] if errors else None
@@ -340,8 +340,8 @@ def _related(step: str, heading: str) -> bool:
 
 
 def _kinds(step: str) -> list[frozenset[str]]:
-    known = [kind for kind in _ALIASES if kind & _words(step)]
-    return known or [frozenset(_words(step))]
+    kinds = [kind for kind in _ALIASES if kind & _words(step)]
+    return kinds or [frozenset(_words(step))]
 
 
 def _words(text: str) -> set[str]:

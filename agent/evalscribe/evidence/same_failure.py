@@ -37,34 +37,34 @@ def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
     return same_step and (same_kind or earlier.classification in (None, now.classification))
 
 
-def _same_error(mine: str, theirs: str) -> bool:
+def _same_error(a: str, b: str) -> bool:
     """Compare errors. Stock messages never count as equal, not even for the same eval in another run."""
-    return not is_stock(mine) and normalise_error(mine) == normalise_error(theirs)
+    return not is_stock(a) and normalise_error(a) == normalise_error(b)
 
 
 def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     """Return whether two runs had the same experiment, task and grader. Unknown values never count as equal."""
-    known = a.experiment and b.experiment and a.task and a.grader
-    return bool(known) and _one_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
+    complete = a.experiment and b.experiment and a.task and a.grader
+    return bool(complete) and _same_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
 
 
 def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     """Return whether two failures have the same fingerprint. A failure before the model's work has no fingerprint."""
-    mine = fingerprint(a)
-    return mine is not None and mine == fingerprint(b)
+    first = fingerprint(a)
+    return first is not None and first == fingerprint(b)
 
 
-def fingerprint(sighting: FailureFingerprint) -> Fingerprint | None:
+def fingerprint(failure: FailureFingerprint) -> Fingerprint | None:
     """Return the values that are equal if two failures are; None if the failure says nothing about its eval.
 
     If the log hides the compared values, the same message may have several causes; then the failed tests must match
     too.
     """
-    if sighting.signature is None or not sighting.judged:
+    if failure.signature is None or not failure.judged:
         return None
-    if not sighting.hidden:
-        return sighting.signature, None
-    return (sighting.signature, sighting.checks) if sighting.checks else None
+    if not failure.hidden:
+        return failure.signature, None
+    return (failure.signature, failure.checks) if failure.checks else None
 
 
 class CompactFailure(NamedTuple):
@@ -84,25 +84,25 @@ class CompactFailure(NamedTuple):
     judged: bool
 
 
-def compact_failure(seen: FailureFingerprint) -> CompactFailure:
+def compact_failure(failure: FailureFingerprint) -> CompactFailure:
     """Convert a fingerprint. Equal strings are stored once, because most evals fail with many models."""
-    known = (intern(seen.task), intern(seen.grader)) if seen.task and seen.grader else None
-    looks = fingerprint(seen)
+    version = (intern(failure.task), intern(failure.grader)) if failure.task and failure.grader else None
+    values = fingerprint(failure)
     return CompactFailure(
-        run=intern(seen.run),
-        model=model_name(seen),
-        key=_key(seen.provider, seen.model),
-        experiment=intern(seen.experiment),
-        eval=intern(seen.eval),
-        step=seen.step and intern(seen.step),
-        look=(intern(looks[0]), looks[1]) if looks else None,
-        version=known,
-        judged=seen.judged,
+        run=intern(failure.run),
+        model=model_name(failure),
+        key=_key(failure.provider, failure.model),
+        experiment=intern(failure.experiment),
+        eval=intern(failure.eval),
+        step=failure.step and intern(failure.step),
+        look=(intern(values[0]), values[1]) if values else None,
+        version=version,
+        judged=failure.judged,
     )
 
 
 def compare_across_models(
-    mine: CompactFailure, others: Sequence[CompactFailure], passed: Mapping[str, str]
+    failure: CompactFailure, others: Sequence[CompactFailure], passed: Mapping[str, str]
 ) -> CrossModelFailures | None:
     """Count the other models that fail in the same way; None if there are none.
 
@@ -112,22 +112,30 @@ def compare_across_models(
     their version is unknown; it is assumed to be the same, which can only weaken the claim.
 
     Args:
-        mine: The failure.
+        failure: The failure.
         others: Failures of the same eval in other runs.
         passed: Model (`provider/model`) of each complete run with the eval, which passed unless the run is in `others`.
     """
-    theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
-    same = [other for other in theirs if other.version == mine.version]
-    failing = {other.key: other.model for other in same if other.look == mine.look}
-    earlier = {other.key: other.model for other in theirs if other.version != mine.version and other.look == mine.look}
-    if mine.look is None or not (failing or earlier):
+    comparable = [
+        other
+        for other in others
+        if other.key != failure.key and other.eval == failure.eval and _comparable(other, failure)
+    ]
+    same_version_failures = [other for other in comparable if other.version == failure.version]
+    failing = {other.key: other.model for other in same_version_failures if other.look == failure.look}
+    earlier = {
+        other.key: other.model
+        for other in comparable
+        if other.version != failure.version and other.look == failure.look
+    }
+    if failure.look is None or not (failing or earlier):
         return None
     failed_in = {other.run for other in others}
-    clean = {_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != mine.run}
-    counted = {mine.key, *failing, *(other.key for other in same if other.judged), *clean}
+    clean = {_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != failure.run}
+    counted_models = {failure.key, *failing, *(other.key for other in same_version_failures if other.judged), *clean}
     return CrossModelFailures(
         alike=tuple(sorted(failing.values())),
-        models=len(counted),
+        models=len(counted_models),
         earlier=tuple(sorted(name for key, name in earlier.items() if key not in failing)),
     )
 
@@ -137,13 +145,13 @@ def describe_across_models(across: CrossModelFailures | None) -> str:
     None."""
     if across is None:
         return ""
-    others = len(across.earlier) + across.more_earlier
-    models = "one other model" if others == 1 else f"{others} other models"
-    earlier = f"It failed the same way for {models} in an earlier version of this eval." if others else ""
+    count = len(across.earlier) + across.more_earlier
+    models = "one other model" if count == 1 else f"{count} other models"
+    earlier = f"It failed the same way for {models} in an earlier version of this eval." if count else ""
     if across.failing == 1:
         return earlier
-    many = f"It fails the same way for {across.failing} of {across.models} models in the same experiment"
-    return f"{many}, with the same task and grader. {earlier}".rstrip()
+    sentence = f"It fails the same way for {across.failing} of {across.models} models in the same experiment"
+    return f"{sentence}, with the same task and grader. {earlier}".rstrip()
 
 
 class CompleteRun(NamedTuple):
@@ -163,12 +171,12 @@ class OtherRuns:
     """Failures by the eval's path."""
     passing: Sequence[CompleteRun]
 
-    def across(self, mine: CompactFailure) -> CrossModelFailures | None:
+    def across(self, failure: CompactFailure) -> CrossModelFailures | None:
         """Count the other models that fail in the same way; None if there are none."""
-        others = self.failures.get(mine.eval, ())
-        if mine.look is None or all(other.look != mine.look or other.key == mine.key for other in others):
+        others = self.failures.get(failure.eval, ())
+        if failure.look is None or all(other.look != failure.look or other.key == failure.key for other in others):
             return None
-        return compare_across_models(mine, others, self._passed(mine.eval))
+        return compare_across_models(failure, others, self._passed(failure.eval))
 
     def passed(self, eval: str) -> bool:
         """Return whether the eval passed in one of the runs."""
@@ -199,11 +207,11 @@ def _split(name: str) -> tuple[str, str]:
     return provider, model
 
 
-def _one_experiment(a: FailureFingerprint, b: FailureFingerprint) -> bool:
+def _same_experiment(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     return bool(a.experiment and b.experiment) and same_experiment(a.experiment, b.experiment)
 
 
-def _together(a: CompactFailure, b: CompactFailure) -> bool:
+def _comparable(a: CompactFailure, b: CompactFailure) -> bool:
     """Return whether both failures are of one experiment and have a known eval version."""
-    known = a.version and b.version and a.experiment and b.experiment
-    return bool(known) and (a.experiment == b.experiment or same_experiment(a.experiment, b.experiment))
+    complete = a.version and b.version and a.experiment and b.experiment
+    return bool(complete) and (a.experiment == b.experiment or same_experiment(a.experiment, b.experiment))

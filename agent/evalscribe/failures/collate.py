@@ -59,7 +59,7 @@ def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] 
 
     Of patterns about the same evals, only the first is returned.
     """
-    found = (
+    patterns = (
         _every_trial(findings, trials or {}),
         _not_the_model(findings),
         _style_only(findings),
@@ -71,7 +71,7 @@ def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] 
         _recurring(findings),
     )
     unique: dict[tuple[bool, frozenset[str]], Pattern] = {}
-    for pattern in found:
+    for pattern in patterns:
         if pattern is not None:
             unique.setdefault((pattern.kind == "recurring", frozenset(pattern.evals)), pattern)
     return tuple(unique.values())
@@ -109,7 +109,7 @@ def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
     """Yield a pattern for equal errors with different labels, which a person should check."""
-    for signature, hit in _by(_each(findings), lambda f: [f.signature] if f.signature else []).items():
+    for signature, hit in _by(_single_findings(findings), lambda f: [f.signature] if f.signature else []).items():
         labels = {finding.judged.classification for finding in hit if finding.judged}
         if len(labels) > 1:
             name = f"Same error: {prose(signature, SHOWN_ERROR)}"
@@ -135,7 +135,9 @@ def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) 
         return None
     hit = tuple(eval.path for task in never for f in findings for eval in f.evals if eval.task == task)
     failing = {eval.task for finding in findings for eval in finding.evals if eval.task in trials}
-    passable = {eval.task for f in _each(findings) if f.reference_passes for eval in f.evals}.intersection(never)
+    passable = {eval.task for f in _single_findings(findings) if f.reference_passes for eval in f.evals}.intersection(
+        never
+    )
     sometimes = len(failing) - len(never)
     also = f"; {pluralise(sometimes, 'other task')} in some trials" if sometimes else ""
     text = f"{_tasks(never)} never passed{also}."
@@ -158,17 +160,17 @@ def documented(verdict: Verdict) -> bool:
 
 
 def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
-    hit = _judged(_each(findings), documented)
+    hit = _judged(_single_findings(findings), documented)
     return _pattern("Known gaps", "known-gaps", hit, "The evals' own notes mention these failures.")
 
 
 def _across_models(findings: Sequence[Finding]) -> Pattern | None:
-    hit = [finding for finding in _each(findings) if finding.across and finding.across.failing > 1]
+    hit = [finding for finding in _single_findings(findings) if finding.across and finding.across.failing > 1]
     return _pattern("Fails alike for several models", "across-models", hit, "The evals may be at fault.")
 
 
 def _recurring(findings: Sequence[Finding]) -> Pattern | None:
-    hit = [finding for finding in _each(findings) if finding.recurrence.kind != "new"]
+    hit = [finding for finding in _single_findings(findings) if finding.recurrence.kind != "new"]
     counts = {kind: _count(f for f in hit if f.recurrence.kind == kind) for kind in SEEN}
     text = ", ".join(f"{count} {SEEN[kind]}" for kind, count in counts.items() if count)
     return _pattern("Seen in earlier reports", "recurring", hit, f"{text[:1].upper()}{text[1:]}.")
@@ -179,8 +181,8 @@ def cause_in_words(cause: str) -> str:
     return cause.replace("-", " ")
 
 
-def _each(findings: Iterable[Finding]) -> list[Finding]:
-    return [one for finding in findings for one in finding.each]
+def _single_findings(findings: Iterable[Finding]) -> list[Finding]:
+    return [single for finding in findings for single in finding.each]
 
 
 def _count(findings: Iterable[Finding]) -> int:
@@ -192,12 +194,12 @@ def _labels(hit: Iterable[Finding], category: str | None = None) -> str:
     counts: Counter[str | None] = Counter()
     for finding in hit:
         counts[finding.judged.classification if finding.judged else None] += len(_eval_paths([finding], category))
-    named = (pluralise(n, LABELS[label]) if label else f"{n} undecided" for label, n in counts.items())
-    return ", ".join(named) + "."
+    counted = (pluralise(n, LABELS[label]) if label else f"{n} undecided" for label, n in counts.items())
+    return ", ".join(counted) + "."
 
 
-def _judged(findings: Iterable[Finding], wanted: Callable[[Verdict], bool]) -> list[Finding]:
-    return [finding for finding in findings if finding.judged and wanted(finding.judged)]
+def _judged(findings: Iterable[Finding], condition: Callable[[Verdict], bool]) -> list[Finding]:
+    return [finding for finding in findings if finding.judged and condition(finding.judged)]
 
 
 def _by(findings: Iterable[Finding], keys: Callable[[Finding], Iterable[str]]) -> dict[str, list[Finding]]:
@@ -270,11 +272,11 @@ def make_recommendations(
 ) -> tuple[Recommendation, ...]:
     """Return numbered proposals, then unnumbered notes on the model and on findings that need no action. Findings that
     no text applies to are omitted."""
-    each, broken = _each(findings), tuple(_broken_target(findings))
+    singles, broken = _single_findings(findings), tuple(_broken_target(findings))
     notes = (*broken, *_model_notes([finding for finding in findings if not _broke_itself(finding)]))
-    proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(each, follow_ups), 1)]
-    named = frozenset(path for one in (*proposals, *notes) for path in one.evals)
-    return (*proposals, *notes, *_no_action(each, named))
+    proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(singles, follow_ups), 1)]
+    covered_paths = frozenset(path for recommendation in (*proposals, *notes) for path in recommendation.evals)
+    return (*proposals, *notes, *_no_action(singles, covered_paths))
 
 
 def proposes(verdict: Verdict) -> bool:
@@ -288,22 +290,26 @@ def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> l
     shared: list[list[Finding]] = []
     for finding in findings:
         if finding.judged and proposes(finding.judged):
-            same = (hit for hit in shared if _one_change(hit[0], finding))
-            if (hit := next(same, None)) is not None:
+            matching_groups = (hit for hit in shared if _same_change(hit[0], finding))
+            if (hit := next(matching_groups, None)) is not None:
                 hit.append(finding)
             else:
                 shared.append([finding])
-    fixes = [_proposal(hit, findings, follow_ups) for hit in shared]
-    fixed = {path for one in fixes for path in one.evals}
-    found = [*fixes, *_better_records(findings, fixed), *_checks_before_the_run(findings)]
-    return sorted(found, key=lambda r: (not r.would_pass, -len(r.evals), r.group != "eval"))
+    proposals = [_proposal(hit, findings, follow_ups) for hit in shared]
+    covered_paths = {path for proposal in proposals for path in proposal.evals}
+    recommendations = [*proposals, *_better_records(findings, covered_paths), *_checks_before_the_run(findings)]
+    return sorted(recommendations, key=lambda r: (not r.would_pass, -len(r.evals), r.group != "eval"))
 
 
-def _one_change(one: Finding, other: Finding) -> bool:
-    mine, theirs = one.judged, other.judged
-    if mine is None or theirs is None or GROUP_OF_KIND[mine.cause_kind] != GROUP_OF_KIND[theirs.cause_kind]:
+def _same_change(a: Finding, b: Finding) -> bool:
+    verdict, other_verdict = a.judged, b.judged
+    if (
+        verdict is None
+        or other_verdict is None
+        or GROUP_OF_KIND[verdict.cause_kind] != GROUP_OF_KIND[other_verdict.cause_kind]
+    ):
         return False
-    return mine.cause == theirs.cause or _sentence(mine.fix or "") == _sentence(theirs.fix or "")
+    return verdict.cause == other_verdict.cause or _sentence(verdict.fix or "") == _sentence(other_verdict.fix or "")
 
 
 def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> Recommendation:
@@ -324,8 +330,10 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
 
 def _waits_for(finding: Finding, verdict: Verdict) -> bool:
     """Return whether a finding has the lint rule of `verdict` as its cause and an uncertain label."""
-    mine = finding.judged
-    return bool(mine and finding.step in LINT_STEPS and mine.uncertain and mine.cause == verdict.cause)
+    own_verdict = finding.judged
+    return bool(
+        own_verdict and finding.step in LINT_STEPS and own_verdict.uncertain and own_verdict.cause == verdict.cause
+    )
 
 
 def _sentence(fix: str) -> str:
@@ -337,15 +345,19 @@ def _sentence(fix: str) -> str:
 def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> str:
     """Remove fixes that did not hold from a proposal, and add a sentence that mentions the first of them."""
     paths = set(_paths(hit))
-    failed = [one.text for one in follow_ups if one.outcome == "did not hold" and paths.intersection(one.evals)]
+    failed = [
+        follow_up.text
+        for follow_up in follow_ups
+        if follow_up.outcome == "did not hold" and paths.intersection(follow_up.evals)
+    ]
     failed += [f.recurrence.action for f in hit if f.recurrence.kind == "fix-in-doubt" and f.recurrence.action]
     if not failed:
         return text
-    done = " ".join(failed[0].split()).rstrip(".")
+    failed_fix = " ".join(failed[0].split()).rstrip(".")
     clauses = re.split(r"(?<=\S)(?:; |, and )", text)
-    left = [clause for clause in clauses if not _words(clause) & _words(done)]
-    kept = "; ".join(left) if left else "Look for another cause"
-    return f"{_sentence(kept)}. An earlier fix did not hold: {prose(done, SHOWN_ACTION)}"
+    remaining = [clause for clause in clauses if not _words(clause) & _words(failed_fix)]
+    proposal = "; ".join(remaining) if remaining else "Look for another cause"
+    return f"{_sentence(proposal)}. An earlier fix did not hold: {prose(failed_fix, SHOWN_ACTION)}"
 
 
 def _code(name: str) -> str:
@@ -398,20 +410,20 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
         if verdict and verdict.classification == "MODEL_FAULT" and not verdict.uncertain:
             by_cause[verdict.cause].append(finding)
     for hit in by_cause.values():
-        again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in _each(hit))
+        again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in _single_findings(hit))
         if len(hit) > 1 or again:
             yield Recommendation(group="model", text=_what_the_model_did(hit, again), evals=_paths(hit))
 
 
 def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
     """Describe what the model did: `leaves out args (5 evals)`. Omit the count if each finding is one eval."""
-    said = [finding.judged.why.rstrip(" .…") for finding in _each(hit) if finding.judged]
+    descriptions = [finding.judged.why.rstrip(" .…") for finding in _single_findings(hit) if finding.judged]
     evals = _count(hit)
     often = [pluralise(evals, "eval")] if evals > len(hit) else []
     often += ["also in an earlier run"] if again else []
     times = f" ({', '.join(often)})" if often else ""
-    text, number = Counter(said).most_common(1)[0]
-    if number == len(said):
+    text, number = Counter(descriptions).most_common(1)[0]
+    if number == len(descriptions):
         return f"{text}{times}"
     cause = cause_in_words(hit[0].judged.cause) if hit[0].judged else ""
     return f"{cause}{times}, for example: {text}"
@@ -429,16 +441,16 @@ def _broke_itself(finding: Finding) -> bool:
     return bool(finding.step == TARGET and finding.judged and finding.judged.cause_kind == "model")
 
 
-def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
+def _no_action(findings: Sequence[Finding], covered_paths: frozenset[str]) -> Iterable[Recommendation]:
     """Return the reasons to change nothing, each with the evals that no other recommendation names. Outages come after
     the model's faults and known gaps, uncertain labels last."""
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
     for finding in findings:
         reason = _why_nothing(finding.judged)
-        if reason is not None and not named.intersection(finding.paths):
+        if reason is not None and not covered_paths.intersection(finding.paths):
             (reasons if reason in reasons else late).setdefault(reason, []).extend(finding.paths)
-    ordered = {**reasons, **dict(sorted(late.items(), key=lambda one: one[0] == UNSURE))}
+    ordered = {**reasons, **dict(sorted(late.items(), key=lambda item: item[0] == UNSURE))}
     return [Recommendation(group="none", text=text, evals=tuple(paths)) for text, paths in ordered.items() if paths]
 
 
@@ -479,10 +491,10 @@ def collate(
         follow_ups: Outcomes of earlier actions. A fix that did not hold is not proposed again.
     """
     merged = merge_trials(_with_recurrence(finding, history) for finding in findings)
-    seen = tuple(sorted(merged, key=lambda finding: not finding.never_passed))
-    in_force = [_corrected(finding, corrections or {}) for finding in seen]
+    ordered = tuple(sorted(merged, key=lambda finding: not finding.never_passed))
+    in_force = [_corrected(finding, corrections or {}) for finding in ordered]
     return Collation(
-        findings=seen,
+        findings=ordered,
         patterns=find_patterns(in_force, count_trials(run)),
         resolved=resolved_evals(run, history, newest),
         recommendations=make_recommendations(in_force, follow_ups),
@@ -506,19 +518,19 @@ def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest:
 def _with_recurrence(finding: Finding, history: Mapping[str, Sequence[Precedent]]) -> Finding:
     """Add recurrence to a finding, from the history of its first eval that has any."""
     earlier = next((history[path] for path in finding.paths if history.get(path)), ())
-    found = find_recurrence(finding.judged, finding.step, earlier)
-    return finding if found == finding.recurrence else finding.model_copy(update={"recurrence": found})
+    recurrence = find_recurrence(finding.judged, finding.step, earlier)
+    return finding if recurrence == finding.recurrence else finding.model_copy(update={"recurrence": recurrence})
 
 
 def _corrected(finding: Finding, corrections: Mapping[str, Correction]) -> Finding:
     """Apply people's corrections to a finding. A correction to `MODEL_FAULT` drops the judge's proposed fix."""
-    said = next((corrections[path] for path in finding.paths if path in corrections), None)
-    if said is None or finding.judged is None:
+    correction = next((corrections[path] for path in finding.paths if path in corrections), None)
+    if correction is None or finding.judged is None:
         return finding
-    joined = tuple(_corrected(one, corrections) for one in finding.joined)
-    change: dict[str, object] = {"classification": said.classification, "uncertain": False}
-    if said.cause_kind:
-        change["cause_kind"] = said.cause_kind
-    if said.classification == "MODEL_FAULT":
+    joined = tuple(_corrected(part, corrections) for part in finding.joined)
+    change: dict[str, object] = {"classification": correction.classification, "uncertain": False}
+    if correction.cause_kind:
+        change["cause_kind"] = correction.cause_kind
+    if correction.classification == "MODEL_FAULT":
         change |= {"cause_kind": "model", "fix": None, "would_pass": False}
     return finding.model_copy(update={"verdict": finding.judged.model_copy(update=change), "joined": joined})

@@ -28,7 +28,7 @@ LabelledEval = tuple[str, str]
 class CurrentFailure(NamedTuple):
     """The failure to judge."""
 
-    sighting: FailureFingerprint
+    fingerprint: FailureFingerprint
     path: str
     """Path of the eval, including its trial."""
     error: str | None = None
@@ -40,10 +40,14 @@ class CurrentFailure(NamedTuple):
 
 
 def precedents_from_labels(
-    labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
+    labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords
 ) -> tuple[Precedent, ...]:
     """Return labels of the same failure (equal fingerprint and eval version) in other runs of any model."""
-    same = (label for label in labels if (seen := _seen(label, now, sighted)) and _same_failure(now.sighting, seen))
+    same = (
+        label
+        for label in labels
+        if (stored := _stored_failure(label, now, records)) and _same_failure(now.fingerprint, stored)
+    )
     return tuple(_precedent(label, now) for label in _newest_first(same))
 
 
@@ -51,7 +55,7 @@ def add_labels(
     history: Sequence[Precedent],
     labels: Iterable[HumanLabel],
     now: CurrentFailure,
-    sighted: FailureRecords,
+    records: FailureRecords,
     names: Mapping[str, str],
     runs: Mapping[str, str],
 ) -> tuple[Precedent, ...]:
@@ -62,22 +66,37 @@ def add_labels(
     other versions of the eval, are left out.
     """
     labels = tuple(labels)
-    given: dict[tuple[str | None, Classification | None], HumanLabel] = {
+    label_of_report: dict[tuple[str | None, Classification | None], HumanLabel] = {
         (names.get(label.report), label.label): label for label in labels if _of_eval(label, now)
     }
-    known = tuple(
-        _enriched(one, given.get((one.report, one.classification)), now, sighted, runs.get(one.report, ""))
-        for one in history
+    precedents = tuple(
+        _enriched(
+            precedent,
+            label_of_report.get((precedent.report, precedent.classification)),
+            now,
+            records,
+            runs.get(precedent.report, ""),
+        )
+        for precedent in history
     )
-    there = {(one.report, one.classification) for one in known if one.by_person}
-    found = precedents_from_labels(labels, now, sighted)
-    more = (one.model_copy(update={"report": names.get(one.report, one.report)}) for one in found)
-    added = tuple(one for one in more if (one.report, one.classification) not in there)
-    return tuple(sorted((*known, *added), key=lambda one: one.date or "", reverse=True)) if added else known
+    labelled_reports = {(precedent.report, precedent.classification) for precedent in precedents if precedent.by_person}
+    from_labels = precedents_from_labels(labels, now, records)
+    renamed = (
+        precedent.model_copy(update={"report": names.get(precedent.report, precedent.report)})
+        for precedent in from_labels
+    )
+    added = tuple(
+        precedent for precedent in renamed if (precedent.report, precedent.classification) not in labelled_reports
+    )
+    return (
+        tuple(sorted((*precedents, *added), key=lambda precedent: precedent.date or "", reverse=True))
+        if added
+        else precedents
+    )
 
 
 def examples_from_labels(
-    labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
+    labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords
 ) -> tuple[LabelledExample, ...]:
     """Return similar failures, of other evals or other versions of this eval, with undisputed labels.
 
@@ -85,17 +104,17 @@ def examples_from_labels(
     """
     labels = tuple(labels)
     disputed = {labelled_eval(label) for pair in disagreements(labels) for label in pair}
-    found = [
+    ranked = [
         (rank, label, why)
         for label in _newest_first(labels)
-        if label.in_force and label.run != now.sighting.run and labelled_eval(label) not in disputed
-        for rank, why in [_similar(label, now, sighted)]
+        if label.in_force and label.run != now.fingerprint.run and labelled_eval(label) not in disputed
+        for rank, why in [_similar(label, now, records)]
         if why
     ]
-    return tuple(_chosen((label, why) for _, label, why in sorted(found, key=lambda one: one[0])))
+    return tuple(_chosen((label, why) for _, label, why in sorted(ranked, key=lambda entry: entry[0])))
 
 
-def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords) -> tuple[LabelCount, ...]:
+def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords) -> tuple[LabelCount, ...]:
     """Return how often people chose which label for similar failures, most often first.
 
     Each person's newest label of a failure counts, even if others disagree. The evals of a group count as one.
@@ -103,7 +122,7 @@ def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, sighted: Fa
     chosen = {
         (label.run, label.group or label.eval, label.email): label.label
         for label in reversed(_newest_first(labels))
-        if label.run != now.sighting.run and _similar(label, now, sighted)[1]
+        if label.run != now.fingerprint.run and _similar(label, now, records)[1]
     }
     counts = sorted(Counter(chosen.values()).items(), key=lambda item: (-item[1], item[0]))
     return tuple(LabelCount(label=label, count=count) for label, count in counts)
@@ -114,7 +133,7 @@ def disagreements(labels: Iterable[HumanLabel]) -> tuple[tuple[HumanLabel, ...],
     by_subject: dict[LabelledEval, list[HumanLabel]] = {}
     for label in labels:
         by_subject.setdefault(labelled_eval(label), []).append(label)
-    return tuple(tuple(told) for told in by_subject.values() if len({label.label for label in told}) > 1)
+    return tuple(tuple(group) for group in by_subject.values() if len({label.label for label in group}) > 1)
 
 
 def labelled_eval(label: HumanLabel) -> LabelledEval:
@@ -130,11 +149,11 @@ def without_trial(path: str) -> str:
 def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExample]:
     """Select the first examples: a few of each label, and each label once per eval."""
     counts: Counter[Classification] = Counter()
-    seen: set[tuple[str, Classification]] = set()
+    used: set[tuple[str, Classification]] = set()
     for label, why in similar:
         key = (without_trial(label.eval), label.label)
-        if key not in seen and counts[label.label] < MOST_OF_A_LABEL and counts.total() < MOST:
-            seen.add(key)
+        if key not in used and counts[label.label] < MOST_OF_A_LABEL and counts.total() < MOST:
+            used.add(key)
             counts[label.label] += 1
             yield LabelledExample(**{name: getattr(label, name) for name in _SHARED}, why=why)
 
@@ -142,52 +161,52 @@ def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExamp
 _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "date")
 
 
-def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> tuple[int, str]:
+def _similar(label: HumanLabel, now: CurrentFailure, records: FailureRecords) -> tuple[int, str]:
     """Return the distance (0 is most similar) and how the failures are similar; empty if they are not."""
-    seen = sighted.get(labelled_eval(label))
-    mine = fingerprint(now.sighting)
+    stored = records.get(labelled_eval(label))
+    own = fingerprint(now.fingerprint)
     if _of_eval(label, now):
-        if seen is None or not _versions_differ(now.sighting, seen):
+        if stored is None or not _versions_differ(now.fingerprint, stored):
             return 3, ""  # a precedent, or another failure of the same version
-        return (0, SAME_ERROR_BEFORE) if mine is not None and fingerprint(seen) == mine else (2, OTHER_VERSION)
-    if (mine is not None and seen and fingerprint(seen) == mine) or (not seen and _same_words(label, now)):
+        return (0, SAME_ERROR_BEFORE) if own is not None and fingerprint(stored) == own else (2, OTHER_VERSION)
+    if (own is not None and stored and fingerprint(stored) == own) or (not stored and _same_words(label, now)):
         return 0, SAME_ERROR
-    if now.code and label.step == now.sighting.step and _names(f"{label.error} {label.cause}", now.code):
+    if now.code and label.step == now.fingerprint.step and _names(f"{label.error} {label.cause}", now.code):
         return 1, SAME_CODE
     return (2, SAME_CAUSE) if now.cause and label.cause == now.cause else (3, "")
 
 
 def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
     """Compare error texts, because the store lacks the labelled failure's run. Stock messages never count as equal."""
-    if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
+    if not now.error or not label.error or is_stock(label.error) or label.step != now.fingerprint.step:
         return False
-    return fingerprint(now.sighting) is not None and normalise_error(label.error) == normalise_error(now.error)
+    return fingerprint(now.fingerprint) is not None and normalise_error(label.error) == normalise_error(now.error)
 
 
 def _names(text: str, code: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
-def _seen(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> FailureFingerprint | None:
+def _stored_failure(label: HumanLabel, now: CurrentFailure, records: FailureRecords) -> FailureFingerprint | None:
     """Return the labelled failure's fingerprint if it belongs to this eval in another stored run."""
-    return sighted.get(labelled_eval(label)) if _of_eval(label, now) else None
+    return records.get(labelled_eval(label)) if _of_eval(label, now) else None
 
 
 def _of_eval(label: HumanLabel, now: CurrentFailure) -> bool:
-    return label.run != now.sighting.run and without_trial(label.eval) == now.sighting.eval
+    return label.run != now.fingerprint.run and without_trial(label.eval) == now.fingerprint.eval
 
 
-def _same_failure(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
+def _same_failure(now: FailureFingerprint, stored: FailureFingerprint) -> bool:
     """Return whether version, error and failed tests are equal.
 
     The error's text alone is not enough, because the label then decides without a judge: the code under test can throw
     any text.
     """
-    return same_version(now, seen) and same_fingerprint(now, seen) and now.checks == seen.checks
+    return same_version(now, stored) and same_fingerprint(now, stored) and now.checks == stored.checks
 
 
 def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
-    own = model_key(now.sighting.provider, now.sighting.model) == model_key(label.provider, label.model)
+    same_model = model_key(now.fingerprint.provider, now.fingerprint.model) == model_key(label.provider, label.model)
     return Precedent(
         report=label.report,
         date=label.date,
@@ -201,35 +220,35 @@ def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
         error=label.error,
         note=label.note,
         reviewer=label.reviewer,
-        model=None if own else "/".join(model_folder(label.provider, label.model)),
+        model=None if same_model else "/".join(model_folder(label.provider, label.model)),
     )
 
 
 def _enriched(
-    told: Precedent, label: HumanLabel | None, now: CurrentFailure, sighted: FailureRecords, run: str
+    precedent: Precedent, label: HumanLabel | None, now: CurrentFailure, records: FailureRecords, run: str
 ) -> Precedent:
     """Add the label's reviewer and note to a precedent, and whether the store shows that the failure is the same."""
-    if not told.by_person:
-        return told
-    seen = sighted.get(labelled_eval(label) if label else (run, told.eval))
-    if seen and _different(now.sighting, seen):
-        return told.model_copy(update={"by_person": False, "reviewer": label.reviewer if label else "people"})
-    known = {"reviewer": label.reviewer, "note": label.note} if label else {}
-    alike = seen is not None and _same_failure(now.sighting, seen)
-    kind = label.cause_kind if label and alike else None
-    return told.model_copy(update={**known, "alike": alike, "cause_kind": kind})
+    if not precedent.by_person:
+        return precedent
+    stored = records.get(labelled_eval(label) if label else (run, precedent.eval))
+    if stored and _different(now.fingerprint, stored):
+        return precedent.model_copy(update={"by_person": False, "reviewer": label.reviewer if label else "people"})
+    reviewed = {"reviewer": label.reviewer, "note": label.note} if label else {}
+    same = stored is not None and _same_failure(now.fingerprint, stored)
+    kind = label.cause_kind if label and same else None
+    return precedent.model_copy(update={**reviewed, "alike": same, "cause_kind": kind})
 
 
-def _different(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
+def _different(now: FailureFingerprint, stored: FailureFingerprint) -> bool:
     """Return whether the eval version or the failure is known to differ; False if unknown."""
-    looks = fingerprint(now) and fingerprint(seen)
-    return _versions_differ(now, seen) or bool(looks and not same_fingerprint(now, seen))
+    comparable = fingerprint(now) and fingerprint(stored)
+    return _versions_differ(now, stored) or bool(comparable and not same_fingerprint(now, stored))
 
 
 def _versions_differ(a: FailureFingerprint, b: FailureFingerprint) -> bool:
     """Return whether task or grader are known to differ."""
-    known = a.task and a.grader and b.task and b.grader
-    return bool(known) and (a.task, a.grader) != (b.task, b.grader)
+    complete = a.task and a.grader and b.task and b.grader
+    return bool(complete) and (a.task, a.grader) != (b.task, b.grader)
 
 
 def _newest_first(labels: Iterable[HumanLabel]) -> list[HumanLabel]:

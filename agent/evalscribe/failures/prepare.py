@@ -46,7 +46,7 @@ def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
     if located is not None and ended_before_output(evidence):
         statuses = _STATUS.findall(evidence.eval.reason or "")
         return content_id(["before output", signature(evidence.eval.failed_step, located), statuses])
-    return content_id(["alike", *_read(evidence, prepared.packed)])
+    return content_id(["alike", *_judge_input(evidence, prepared.packed)])
 
 
 def ended_before_output(evidence: Evidence) -> bool:
@@ -59,7 +59,7 @@ def ended_before_output(evidence: Evidence) -> bool:
     return not did and not any(step.status == "passed" for step in evidence.steps)
 
 
-def _read(evidence: Evidence, packed: PackedEvidence) -> list[object]:
+def _judge_input(evidence: Evidence, packed: PackedEvidence) -> list[object]:
     """Return everything that a judge may read: the packed evidence, its source documents, and the failed step's log.
 
     In the log, ports, times and temporary files are ignored. Elsewhere only white space at line ends is ignored,
@@ -100,13 +100,13 @@ def failure_record(
         evidence: Evidence of the failure.
         diagnosis: Diagnosis of the evidence; None to compute it.
     """
-    seen = _failed(run, evidence.eval)
+    record = _failed(run, evidence.eval)
     if isinstance(evidence, UnreadableEvidence):
-        return seen
+        return record
     diagnosis = diagnosis or diagnose(evidence)
     located = diagnosis.located
     names = sorted(test.name for test in diagnosis.tests.failures)
-    seen = seen.model_copy(
+    record = record.model_copy(
         update={
             "passed": tuple(step.name for step in evidence.steps if step.status == "passed"),
             "signature": signature(evidence.eval.failed_step, located),
@@ -117,7 +117,7 @@ def failure_record(
             "grader": evidence.version_of("grader"),
         }
     )
-    return share_field_names(seen)
+    return share_field_names(record)
 
 
 def _failed(run: Run, eval: Eval) -> FailureFingerprint:
@@ -159,7 +159,7 @@ async def fetch_evidence(
 
     async def fetch() -> None:
         for eval in waiting:
-            gathered[eval.id] = await _one(source, run, store, eval)
+            gathered[eval.id] = await _fetch_summary(source, run, store, eval)
             if on_progress:
                 on_progress(len(gathered), len(run.failures))
 
@@ -172,10 +172,10 @@ async def fetch_evidence(
     return tuple(gathered[eval.id] for eval in run.failures)
 
 
-async def _one(source: RunSource, run: Run, store: "AnalysisStore", eval: Eval) -> GatheredEvidence:
+async def _fetch_summary(source: RunSource, run: Run, store: "AnalysisStore", eval: Eval) -> GatheredEvidence:
     evidence = await source.evidence(eval)
-    if isinstance(evidence, UnreadableEvidence) and isinstance(known := store.get_evidence(run.id, eval.id), Evidence):
-        evidence = known  # evidence never changes, but stored files get deleted and deployments fail
+    if isinstance(evidence, UnreadableEvidence) and isinstance(stored := store.get_evidence(run.id, eval.id), Evidence):
+        evidence = stored  # evidence never changes, but stored files get deleted and deployments fail
     store.put_evidence(run.id, evidence)
     await asyncio.sleep(0)  # a source that never waits would keep signals waiting
     return summarise_evidence(evidence, run)
@@ -184,9 +184,12 @@ async def _one(source: RunSource, run: Run, store: "AnalysisStore", eval: Eval) 
 def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None = None) -> GatheredEvidence:
     """Compute the values of one failed eval that later stages need; the fingerprint only with a run."""
     if isinstance(evidence, UnreadableEvidence):
-        own = content_id(["unreadable", evidence.eval.id, evidence.reason])
+        digest = content_id(["unreadable", evidence.eval.id, evidence.reason])
         return GatheredEvidence(
-            eval_id=evidence.eval.id, digest=own, likeness=own, sighting=failure_record(run, evidence) if run else None
+            eval_id=evidence.eval.id,
+            digest=digest,
+            likeness=digest,
+            fingerprint=failure_record(run, evidence) if run else None,
         )
     prepared = prepare(evidence)
     diagnosis = prepared.diagnosis
@@ -195,11 +198,12 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
         digest=prepared.digest,
         likeness=evidence_fingerprint(evidence, prepared),
         signature=signature(evidence.eval.failed_step, diagnosis.located),
-        sighting=failure_record(run, evidence, diagnosis) if run else None,
+        fingerprint=failure_record(run, evidence, diagnosis) if run else None,
         failed_step=evidence.eval.failed_step,
         missing=evidence.missing,
         reference_passes=any(
-            one.kind == "reference answer" and one.passed > 0 for one in read_reference_runs(evidence.documents)
+            answer.kind == "reference answer" and answer.passed > 0
+            for answer in read_reference_runs(evidence.documents)
         ),
         scored=failed_score(evidence, run.threshold if run else None),
         agent_run=Transcripts(evidence).is_agent_run,
@@ -219,18 +223,18 @@ def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | N
         evidence: Evidence with the log of scores, or with both numbers in the step's error.
         threshold: The run's lowest passing score; None if the user chose none.
     """
-    step = next((one for one in evidence.steps if one.status == "failed"), None)
+    step = next((step for step in evidence.steps if step.status == "failed"), None)
     name = evidence.eval.failed_step or (step.name if step else None)
-    found: FailedScore | None = None
-    stated = _BELOW.search((step.error if step else None) or evidence.eval.reason or "")
+    result: FailedScore | None = None
+    reported = _BELOW.search((step.error if step else None) or evidence.eval.reason or "")
     log = evidence.document("log", SCORES_LOG)
-    found = None
-    if stated:
-        found = FailedScore(score=float(stated[1]), threshold=float(stated[2]))
+    result = None
+    if reported:
+        result = FailedScore(score=float(reported[1]), threshold=float(reported[2]))
     elif log and name and threshold is not None:
         line = re.search(rf"^{re.escape(name)}: failed {_SCORE}(?:$|[: (])", log.text, re.MULTILINE)
-        found = FailedScore(score=float(line[1]), threshold=threshold) if line else None
-    return found if found and found.score < found.threshold else None
+        result = FailedScore(score=float(line[1]), threshold=threshold) if line else None
+    return result if result and result.score < result.threshold else None
 
 
 def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
@@ -248,12 +252,12 @@ def group_failures(gathered: Iterable[GatheredEvidence]) -> tuple[FailureGroup, 
     Failures with equal signatures and different evidence are judged one by one, and reported as a pattern.
     """
     members: dict[str, list[GatheredEvidence]] = {}
-    for one in gathered:
-        members.setdefault(one.likeness, []).append(one)
-    return tuple(_group(likeness, alike) for likeness, alike in members.items())
+    for failure in gathered:
+        members.setdefault(failure.likeness, []).append(failure)
+    return tuple(_group(likeness, group) for likeness, group in members.items())
 
 
-def _group(likeness: str, alike: Sequence[GatheredEvidence]) -> FailureGroup:
+def _group(likeness: str, group: Sequence[GatheredEvidence]) -> FailureGroup:
     return share_field_names(
-        FailureGroup(id=likeness, eval_ids=tuple(one.eval_id for one in alike), signature=alike[0].signature)
+        FailureGroup(id=likeness, eval_ids=tuple(failure.eval_id for failure in group), signature=group[0].signature)
     )

@@ -35,12 +35,12 @@ def trial_rates(run: Run) -> TrialRates | None:
     counts = count_trials(run).values()
     if not counts or run.evals is None:
         return None
-    k = min(one.total for one in counts)
+    k = min(count.total for count in counts)
     return TrialRates(
         tasks=len(counts),
         k=k,
-        pass_at=fmean(pass_at(one.passed, one.total, k) or 0.0 for one in counts),
-        pass_hat=fmean(pass_every(one.passed, one.total, k) or 0.0 for one in counts),
+        pass_at=fmean(pass_at(count.passed, count.total, k) or 0.0 for count in counts),
+        pass_hat=fmean(pass_every(count.passed, count.total, k) or 0.0 for count in counts),
     )
 
 
@@ -49,10 +49,10 @@ def merge_trials(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     Each trial keeps its own verdict in `joined`. Undecided trials are not merged.
     """
-    alike: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
     for number, finding in enumerate(findings):
-        alike[_task_and_cause(finding) or (number,)].append(finding)
-    return tuple(map(_joined, alike.values()))
+        groups[_task_and_cause(finding) or (number,)].append(finding)
+    return tuple(map(_joined, groups.values()))
 
 
 def _task_and_cause(finding: Finding) -> tuple[object, ...] | None:
@@ -64,11 +64,11 @@ def _task_and_cause(finding: Finding) -> tuple[object, ...] | None:
 
 
 def _joined(trials: Sequence[Finding]) -> Finding:
-    first, *others = sorted(trials, key=lambda finding: finding.evals[0].trial)
-    if not others:
+    first, *later = sorted(trials, key=lambda finding: finding.evals[0].trial)
+    if not later:
         return first
     evals = sorted((eval for finding in trials for eval in finding.evals), key=lambda eval: eval.trial)
-    return first.model_copy(update={"evals": tuple(evals), "joined": (first, *others)})
+    return first.model_copy(update={"evals": tuple(evals), "joined": (first, *later)})
 
 
 MIN_AGREEING = 2
@@ -99,12 +99,12 @@ def _outlier(trials: Sequence[Finding]) -> Iterator[tuple[Finding, tuple[TrialVe
     if outlier.judged is None or proves(outlier.judged.judge):
         return
     verdicts = (
-        TrialVerdict(trial=eval.trial, classification=one.classification, cause=one.cause, why=one.why)
+        TrialVerdict(trial=eval.trial, classification=verdict.classification, cause=verdict.cause, why=verdict.why)
         for finding in trials
-        if finding is not outlier and (one := finding.judged)
+        if finding is not outlier and (verdict := finding.judged)
         for eval in finding.evals
     )
-    yield outlier, tuple(sorted(verdicts, key=lambda one: one.trial))
+    yield outlier, tuple(sorted(verdicts, key=lambda verdict: verdict.trial))
 
 
 def _label(finding: Finding) -> str | None:

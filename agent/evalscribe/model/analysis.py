@@ -297,7 +297,7 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
         findings=tuple(finding_summaries(report) if findings is None else findings),
         patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
         resolved=report.resolved,
-        follow_ups=tuple(FollowUpSummary(**one.model_dump()) for one in report.follow_ups),
+        follow_ups=tuple(FollowUpSummary(**follow_up.model_dump()) for follow_up in report.follow_ups),
         recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
         net_impact=NetImpactSummary(**report.net_impact.model_dump()),
         cascade=report.cascade,
@@ -311,10 +311,10 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
     outcomes = {proof.eval: proof.outcome for proof in report.proofs}
     for n, entry in enumerate(report.entries, 1):
         group = content_id(sorted(entry.paths))
-        for one in entry.each:
+        for part in entry.each:
             # A proof is kept once for the evals of a group, whose replays all have the same outcome.
-            shared = next((outcomes[path] for path in one.paths if path in outcomes), None)
-            yield from (_finding(n, one, ref, group, outcomes.get(ref.path, shared)) for ref in one.evals)
+            shared = next((outcomes[path] for path in part.paths if path in outcomes), None)
+            yield from (_finding(n, part, ref, group, outcomes.get(ref.path, shared)) for ref in part.evals)
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
@@ -365,8 +365,8 @@ def _opinion(label: JudgeLabel) -> JudgeOpinion:
 
 
 @lru_cache(1024)
-def _recurrence(seen: Recurrence) -> RecurrenceSummary:
-    return RecurrenceSummary(kind=seen.kind, reports=seen.reports, action=seen.action)
+def _recurrence(recurrence: Recurrence) -> RecurrenceSummary:
+    return RecurrenceSummary(kind=recurrence.kind, reports=recurrence.reports, action=recurrence.action)
 
 
 def _across(across: CrossModelFailures | None) -> CrossModelSummary | None:

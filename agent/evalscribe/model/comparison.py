@@ -229,8 +229,8 @@ class MatrixRow(Frozen):
     def rate(self) -> float | None:
         """Share of all trials that passed."""
         tries = [cell for cell in self.cells if cell]
-        whole = sum(trials for _, trials in tries)
-        return sum(passed for passed, _ in tries) / whole if whole else None
+        total = sum(trials for _, trials in tries)
+        return sum(passed for passed, _ in tries) / total if total else None
 
     @property
     def discriminates(self) -> bool:

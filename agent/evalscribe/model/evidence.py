@@ -281,7 +281,7 @@ class GatheredEvidence(Frozen):
     likeness: str
     """Content id of what a judge reads, after normalisation; failures with equal ids may share a verdict."""
     signature: str | None = None
-    sighting: FailureFingerprint | None = None
+    fingerprint: FailureFingerprint | None = None
     """Fingerprint for the comparison with other runs; None if the eval was read without its run."""
     failed_step: str | None = None
     """The failed step in the evidence; the run's list of failures may not name it."""
@@ -320,8 +320,8 @@ class EvidenceSnapshot(Frozen):
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
-            told = f"{place}: {first['msg']}" if place else first["msg"]
-            raise DataError(f"no evidence of a failed eval: {one_line(told)}") from None
+            message = f"{place}: {first['msg']}" if place else first["msg"]
+            raise DataError(f"no evidence of a failed eval: {one_line(message)}") from None
 
     @property
     def written(self) -> JsonValue:

@@ -339,20 +339,22 @@ class Proof(Frozen):
 
 def fixes(proof: Proof, change: str) -> bool:
     """Return whether all replays with a change passed, among them replays of the model's output."""
-    tried = [one for one in proof.replays if one.change == change]
-    return any(one.answer == "output" for one in tried) and all(one.passed for one in tried)
+    replays = [replay for replay in proof.replays if replay.change == change]
+    return any(replay.answer == "output" for replay in replays) and all(replay.passed for replay in replays)
 
 
 def replay_log_name(replays: Sequence[Replay], at: int) -> str:
     """Return the document name that citations use for the log of a replay."""
     answer = replays[at].answer
-    return f"replay-{answer}-{sum(one.answer == answer for one in replays[: at + 1])}.log"
+    return f"replay-{answer}-{sum(replay.answer == answer for replay in replays[: at + 1])}.log"
 
 
 def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | None = None) -> tuple[int, int]:
     """Return the number of passed replays of an answer, and the number of conclusive ones."""
-    those = [one.passed for one in replays if one.answer == answer and one.change == change and not one.broken]
-    return sum(those), len(those)
+    outcomes = [
+        replay.passed for replay in replays if replay.answer == answer and replay.change == change and not replay.broken
+    ]
+    return sum(outcomes), len(outcomes)
 
 
 class Correction(Frozen):

@@ -111,13 +111,13 @@ def validate_schema(schema: object, path: str = "output_schema") -> None:
 def _check_json(schema: object, path: str) -> None:
     """Raise `RubricError` for values that are not JSON, and for schemas that are too large or too deeply nested."""
     waiting: list[tuple[str, object, int]] = [(path, schema, 0)]
-    seen = 0
+    count = 0
     while waiting:
         place, value, depth = waiting.pop()
-        seen += 1
+        count += 1
         if depth > MAX_SCHEMA_DEPTH:
             raise RubricError(shorten_path(place), f"is nested more than {MAX_SCHEMA_DEPTH} levels deep")
-        if seen > MAX_SCHEMA_BYTES:
+        if count > MAX_SCHEMA_BYTES:
             raise RubricError(path, f"has more than {MAX_SCHEMA_BYTES} values")
         parts = list(_parts(value, place))
         waiting.extend((join_path(place, key), part, depth + 1) for key, part in reversed(parts))
@@ -213,8 +213,8 @@ def _unknown_key(node: dict[str, Any], path: str) -> RubricError | None:
 
 def _wrong_type(error: "ValidationError") -> str:
     value = error.instance
-    found = _NAMES[type(value)] if isinstance(value, dict | list) else preview(value)
-    return f"must be {_TYPE_NAMES[str(error.validator_value)]}, not {found}"
+    actual = _NAMES[type(value)] if isinstance(value, dict | list) else preview(value)
+    return f"must be {_TYPE_NAMES[str(error.validator_value)]}, not {actual}"
 
 
 def _not_in_enum(error: "ValidationError") -> str:
@@ -256,9 +256,9 @@ _SAYINGS: dict[str, Callable[["ValidationError"], str]] = {
 def _check_required(node: dict[str, Any], path: str) -> None:
     for n, name in enumerate(node.get("required", ())):
         if name not in node["properties"]:
-            there = join_names(node["properties"]) or "none"
+            names = join_names(node["properties"]) or "none"
             raise RubricError(
-                f"{path}.required[{n}]", f"names {preview(name)}, which is not a property; properties: {there}"
+                f"{path}.required[{n}]", f"names {preview(name)}, which is not a property; properties: {names}"
             )
 
 
@@ -307,10 +307,12 @@ Path = tuple[str | int, ...]
 def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
     """Return at most five reasons why an answer does not match, as `path: reason`; empty if it matches."""
     try:
-        found = list(_not_finite(output, "")) or [*map(_told, _validator(_spelled(schema)).iter_errors(output))]
+        problems = list(_not_finite(output, "")) or [
+            *map(_problem_text, _validator(_spelled(schema)).iter_errors(output))
+        ]
     except RecursionError:
         return ["answer: is nested too deeply"]
-    return found[:MAX_ANSWER_PROBLEMS]
+    return problems[:MAX_ANSWER_PROBLEMS]
 
 
 def cited_strings(output: object, schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
@@ -344,14 +346,14 @@ def agreement_keys(schema: dict[str, Any]) -> tuple[str, ...]:
 
 def provider_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema for structured output: closed objects, without keys that some provider does not support."""
-    told = {key: schema[key] for key in _FOR_PROVIDERS if key in schema}
+    supported = {key: schema[key] for key in _FOR_PROVIDERS if key in schema}
     if schema["type"] == "array":
-        return {**told, "items": provider_schema(schema["items"])}
+        return {**supported, "items": provider_schema(schema["items"])}
     if schema["type"] != "object":
-        return told
+        return supported
     properties = {name: provider_schema(inner) for name, inner in schema["properties"].items()}
     required = [name for name in properties if name in schema.get("required", ())]
-    return {**told, "properties": properties, "required": required, "additionalProperties": False}
+    return {**supported, "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _spelled(schema: dict[str, Any]) -> str:
@@ -380,12 +382,12 @@ def _not_finite(output: object, path: str) -> Iterator[str]:
         yield from _not_finite(value, join_path(path, part))
 
 
-def _told(error: "ValidationError") -> str:
+def _problem_text(error: "ValidationError") -> str:
     path = reduce(join_path, error.absolute_path, "")
-    return f"{shorten_path(path) or 'answer'}: {_said(error)}"
+    return f"{shorten_path(path) or 'answer'}: {_reason(error)}"
 
 
-def _said(error: "ValidationError") -> str:
+def _reason(error: "ValidationError") -> str:
     """Render an error in limited length. The validator's own message may repeat the whole answer."""
     value: Any = error.instance
     rule: Any = error.validator_value
@@ -397,7 +399,7 @@ def _said(error: "ValidationError") -> str:
         case "required":
             return f"lacks {join_names([preview(name) for name in rule if name not in value])}"
         case "additionalProperties":
-            known: Any = error.schema
-            return f"has unknown {join_names([preview(name) for name in value if name not in known['properties']])}"
+            enclosing: Any = error.schema
+            return f"has unknown {join_names([preview(name) for name in value if name not in enclosing['properties']])}"
         case _:
             return f"{preview(value)} breaks {error.validator} {preview(rule)}"

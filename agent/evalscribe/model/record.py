@@ -83,8 +83,8 @@ class TableReading(Frozen):
     @property
     def text(self) -> str:
         """The reading in one line, such as `columns: input=question, output, passed=correct; as metadata: source`."""
-        named = (field if field == name else f"{field}={_cell(name)}" for field, name in self.columns.items())
-        parts = [f"columns: {', '.join(named)}"]
+        columns = (field if field == name else f"{field}={_cell(name)}" for field, name in self.columns.items())
+        parts = [f"columns: {', '.join(columns)}"]
         if self.unused:
             parts.append(f"as metadata: {join_first([_cell(name) for name in self.unused], 8)}")
         missing = {name: self.likely.get(name) for name in ("input", "output") if name not in self.columns}
@@ -164,9 +164,9 @@ def evidence_of(record: Record) -> Evidence:
 
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
     """Yield transcripts as documents. The path is the transcript's name, because ids may change between readings."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for transcript in transcripts:
         name = transcript.name or "transcript"
-        seen[name] += 1
-        path = name if seen[name] == 1 else f"{name}-{seen[name]}"
+        counts[name] += 1
+        path = name if counts[name] == 1 else f"{name}-{counts[name]}"
         yield Document(role="transcript", path=path, text=render_transcript(transcript))

@@ -65,37 +65,37 @@ def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
     )
 
 
-def prints_the_same(output: str, other: str) -> bool:
+def prints_the_same(output: str, expected: str) -> bool:
     """Return whether two verifiers printed the same, apart from timings and white space."""
-    return bool(output.strip()) and _comparable(output) == _comparable(other)
+    return bool(output.strip()) and _comparable(output) == _comparable(expected)
 
 
 def _comparable(output: str) -> str:
     return " ".join(_TIMING.sub("", output.strip()[-MAX_OUTPUT:]).split())
 
 
-def reference_document(answers: Sequence[GradedAnswer], own: str = "") -> Document | None:
+def reference_document(answers: Sequence[GradedAnswer], judged_trial: str = "") -> Document | None:
     """Return the document about the answers to one task; None if there are none.
 
-    `own` is the name of the judged trial.
+    `judged_trial` is the name of the judged trial.
     """
-    lines = [line for answer in answers if answer.total for line in _lines(answer, own)]
+    lines = [line for answer in answers if answer.total for line in _lines(answer, judged_trial)]
     return Document(role="log", path=PATH, text="\n".join(lines)) if lines else None
 
 
-def _lines(answer: GradedAnswer, own: str) -> Iterator[str]:
-    judged = ", among them this one" if answer.judged or own in [trial.name for trial in answer.trials] else ""
+def _lines(answer: GradedAnswer, judged_trial: str) -> Iterator[str]:
+    judged = ", among them this one" if answer.judged or judged_trial in [trial.name for trial in answer.trials] else ""
     count = f"passed {answer.passed} of {pluralise(answer.total, 'trial')}"
     yield f"{answer.kind} ({one_line(answer.source)}): {count}{judged}"
-    for trial in sorted(answer.trials, key=lambda one: not one.failed_at)[:MAX_TRIALS]:
-        how = f"failed at {json.dumps(trial.failed_at, ensure_ascii=False)}" if trial.failed_at else "passed"
-        yield f"{answer.kind}, trial {one_line(trial.name)} {how}"
+    for trial in sorted(answer.trials, key=lambda trial: not trial.failed_at)[:MAX_TRIALS]:
+        result = f"failed at {json.dumps(trial.failed_at, ensure_ascii=False)}" if trial.failed_at else "passed"
+        yield f"{answer.kind}, trial {one_line(trial.name)} {result}"
         yield from (f"{_INDENT}{line}" for line in trial.output.strip()[-MAX_OUTPUT:].splitlines())
 
 
 def read_reference_runs(documents: Iterable[Document]) -> tuple[GradedAnswer, ...]:
     """Read the answers back from the documents of an eval."""
-    document = next((one for one in documents if one.role == "log" and one.path == PATH), None)
+    document = next((document for document in documents if document.role == "log" and document.path == PATH), None)
     answers: list[GradedAnswer] = []
     trials: list[GradedTrial] = []
     for line in document.lines if document else ():

@@ -222,20 +222,20 @@ class ReportEntry(Frozen):
 
     @field_validator("across")
     @classmethod
-    def _named(cls, across: CrossModelFailures | None) -> CrossModelFailures | None:
+    def _first_names(cls, across: CrossModelFailures | None) -> CrossModelFailures | None:
         """Keep the names of the first models in sorted order, without duplicates, and the total number."""
         if across is None:
             return None
-        alike, earlier = _names(across.alike), _names(across.earlier)
-        more = max(0, across.more) + len(alike[MODELS_NAMED:])
-        named = CrossModelFailures(
-            alike=alike[:MODELS_NAMED],
-            more=more if alike else 0,
-            models=max(across.models, len(alike[:MODELS_NAMED]) + (more if alike else 0) + 1),
+        same_models, earlier = _names(across.alike), _names(across.earlier)
+        more = max(0, across.more) + len(same_models[MODELS_NAMED:])
+        shortened = CrossModelFailures(
+            alike=same_models[:MODELS_NAMED],
+            more=more if same_models else 0,
+            models=max(across.models, len(same_models[:MODELS_NAMED]) + (more if same_models else 0) + 1),
             earlier=earlier[:MODELS_NAMED],
             more_earlier=max(0, across.more_earlier) + len(earlier[MODELS_NAMED:]) if earlier else 0,
         )
-        return named if alike or earlier else None
+        return shortened if same_models or earlier else None
 
     @field_validator("snippets")
     @classmethod
@@ -248,7 +248,7 @@ class ReportEntry(Frozen):
 
     @field_validator("notes")
     @classmethod
-    def _said(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
+    def _without_blank(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(note for note in notes if note)
 
     @field_validator("reviewer")
@@ -265,14 +265,14 @@ class ReportEntry(Frozen):
         """The entries in `joined`, each with this entry's label and notes; only this entry if `joined` is empty."""
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
         in_force = {name: getattr(self, name) for name in shared}
-        return tuple(replaced(one, **in_force) for one in self.joined) or (self,)
+        return tuple(replaced(part, **in_force) for part in self.joined) or (self,)
 
     def part(self, evals: Sequence[EvalRef]) -> "ReportEntry":
         """Return the entry reduced to some of its evals."""
         if not self.joined:
             return replaced(self, evals=tuple(evals))
-        parts = ((one, tuple(ref for ref in one.evals if ref in evals)) for one in self.each)
-        return join_entries([replaced(one, evals=refs) for one, refs in parts if refs])
+        parts = ((part, tuple(ref for ref in part.evals if ref in evals)) for part in self.each)
+        return join_entries([replaced(part, evals=refs) for part, refs in parts if refs])
 
     @property
     def reviewed(self) -> bool:
@@ -296,15 +296,15 @@ class ReportEntry(Frozen):
 def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
     """Join entries with the same label into one entry. Entries that differ in other fields are kept in `joined`."""
     joined: list[ReportEntry] = []
-    for one in entries:
-        same = next((at for at, other in enumerate(joined) if replaced(one, evals=other.evals) == other), None)
+    for entry in entries:
+        same = next((at for at, earlier in enumerate(joined) if replaced(entry, evals=earlier.evals) == earlier), None)
         if same is None:
-            joined.append(one)
+            joined.append(entry)
         else:
-            joined[same] = replaced(one, evals=(*joined[same].evals, *one.evals))
+            joined[same] = replaced(entry, evals=(*joined[same].evals, *entry.evals))
     if len(joined) == 1:
         return joined[0]
-    return replaced(joined[0], evals=tuple(ref for one in joined for ref in one.evals), joined=tuple(joined))
+    return replaced(joined[0], evals=tuple(ref for entry in joined for ref in entry.evals), joined=tuple(joined))
 
 
 class ReplaySummary(Frozen):
@@ -346,20 +346,20 @@ class ProofSummary(Frozen):
         """Yield how often each answer passed: with the grader as it is, then with each change that was tried."""
         answers: tuple[ReplayedAnswer, ...] = ("reference", "output")
         for answer in answers:
-            of_it = [(number, one) for number, one in enumerate(self.replays) if one.answer == answer]
-            for change in dict.fromkeys(one.change for _, one in of_it):
-                those = [(number, one) for number, one in of_it if one.change == change]
+            numbered = [(number, replay) for number, replay in enumerate(self.replays) if replay.answer == answer]
+            for change in dict.fromkeys(replay.change for _, replay in numbered):
+                same_change = [(number, replay) for number, replay in numbered if replay.change == change]
                 # A failure tells more than a pass, and what was run more than what was recorded.
-                shown = min(those, key=lambda pair: (not pair[1].log, pair[1].passed, pair[1].recorded))[0]
-                notes = dict.fromkeys(one.note for _, one in those if one.note and not one.recorded)
+                shown_number = min(same_change, key=lambda pair: (not pair[1].log, pair[1].passed, pair[1].recorded))[0]
+                notes = dict.fromkeys(replay.note for _, replay in same_change if replay.note and not replay.recorded)
                 yield ReplayCount(
                     answer=answer,
                     change=change,
-                    passed=sum(one.times for _, one in those if one.passed),
-                    total=sum(one.times for _, one in those),
-                    recorded=sum(one.times for _, one in those if one.recorded),
+                    passed=sum(replay.times for _, replay in same_change if replay.passed),
+                    total=sum(replay.times for _, replay in same_change),
+                    recorded=sum(replay.times for _, replay in same_change if replay.recorded),
                     notes=tuple(notes),
-                    shown=shown,
+                    shown=shown_number,
                 )
 
     def count_text(self, count: "ReplayCount") -> str:
@@ -367,10 +367,10 @@ class ProofSummary(Frozen):
         failed = count.passed == 0 and self.outcome != "inconclusive"  # else it may have been stopped
         result, number = ("failed", count.total) if failed else ("passed", count.passed)
         changed = f" with {count.change}" if count.change else ""
-        noted = f" ({' or '.join(count.notes[:2])})" if count.notes else ""
+        note = f" ({' or '.join(count.notes[:2])})" if count.notes else ""
         times = f"{number} of {prose.pluralise(count.total, 'time')}"
         recorded = f", {count.recorded} of them recorded with the run" if count.recorded else ""
-        return f"{count.answer}{changed}{noted} {result} {times}{recorded}"
+        return f"{count.answer}{changed}{note} {result} {times}{recorded}"
 
 
 class ReplayCount(NamedTuple):
@@ -394,18 +394,29 @@ SHOWN_LOG = 8_000
 
 def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tuple[Document, ...]:
     """Return the replay logs of these evals as documents with the line numbers that quotations cite."""
-    replays = (one for proof in proofs if proof.eval in paths for one in proof.replays if one.log)
-    return tuple(Document(role="log", path=one.document, text="\n" * (one.first - 1) + one.log) for one in replays)
+    replays = (replay for proof in proofs if proof.eval in paths for replay in proof.replays if replay.log)
+    return tuple(
+        Document(role="log", path=replay.document, text="\n" * (replay.first - 1) + replay.log) for replay in replays
+    )
 
 
 def summarise_proof(proof: Proof) -> ProofSummary:
     """Return the form of a proof that a report stores."""
-    alike: dict[tuple[object, ...], list[Replay]] = {}
+    groups: dict[tuple[object, ...], list[Replay]] = {}
     names: dict[int, str] = {}
-    for number, one in enumerate(proof.replays):
-        key = (one.answer, one.change, one.recorded, one.passed, one.alike, one.error, one.exit_code, one.broken)
-        alike.setdefault(key, []).append(one)
-        names.setdefault(id(one), replay_log_name(proof.replays, number))
+    for number, replay in enumerate(proof.replays):
+        key = (
+            replay.answer,
+            replay.change,
+            replay.recorded,
+            replay.passed,
+            replay.alike,
+            replay.error,
+            replay.exit_code,
+            replay.broken,
+        )
+        groups.setdefault(key, []).append(replay)
+        names.setdefault(id(replay), replay_log_name(proof.replays, number))
     return ProofSummary(
         eval=proof.eval,
         outcome=proof.outcome,
@@ -414,7 +425,7 @@ def summarise_proof(proof: Proof) -> ProofSummary:
         replays=tuple(
             ReplaySummary(
                 answer=first.answer,
-                times=len(same),
+                times=len(members),
                 passed=first.passed,
                 alike=first.alike,
                 change=first.change,
@@ -427,8 +438,8 @@ def summarise_proof(proof: Proof) -> ProofSummary:
                 first=first.log[:cut].count("\n") + 1,
                 log=first.log[cut:],
             )
-            for same in alike.values()
-            for first, cut in ((same[0], _start_of_end(same[0].log)),)
+            for members in groups.values()
+            for first, cut in ((members[0], _start_of_end(members[0].log)),)
         ),
     )
 
@@ -501,12 +512,12 @@ class Report(Frozen):
         entries = info.data.get("entries", ())
         return tuple(
             FollowUp(
-                report=prose.name(one.report),
-                text=prose.prose(one.text),
-                evals=_in_order(one.evals, entries),
-                outcome=one.outcome,
+                report=prose.name(follow_up.report),
+                text=prose.prose(follow_up.text),
+                evals=_in_order(follow_up.evals, entries),
+                outcome=follow_up.outcome,
             )
-            for one in follow_ups
+            for follow_up in follow_ups
         )
 
     @field_validator("recommendations")
@@ -566,9 +577,9 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
     """Return the paths without duplicates: paths in entries first, in the entries' order, then the others."""
-    named = dict.fromkeys(prose.path(path) for path in paths)
+    unique = dict.fromkeys(prose.path(path) for path in paths)
     reported = dict.fromkeys(path for entry in entries for path in entry.paths)
-    return (*(path for path in reported if path in named), *(path for path in named if path not in reported))
+    return (*(path for path in reported if path in unique), *(path for path in unique if path not in reported))
 
 
 ProblemLevel = Literal["error", "warning", "notice"]

@@ -29,7 +29,7 @@ MAX_METADATA_DEPTH = 50
 """Maximum nesting of metadata."""
 
 
-def _said(text: str) -> str:
+def _clean_text(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
     if not is_clean(text):
@@ -37,7 +37,7 @@ def _said(text: str) -> str:
     return text
 
 
-Id = Annotated[str, Field(strict=True), AfterValidator(_said)]
+Id = Annotated[str, Field(strict=True), AfterValidator(_clean_text)]
 
 
 class RequestValue(Frozen):
@@ -94,18 +94,18 @@ def _segment(value: object) -> object:
     return value
 
 
-def _said_at_all(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
-    kept = tuple(one for one in segments if not isinstance(one, str) or one.strip())
-    if not kept:
+def _not_blank(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    segments_with_text = tuple(segment for segment in segments if not isinstance(segment, str) or segment.strip())
+    if not segments_with_text:
         raise ValueError("is empty")
-    return kept
+    return segments_with_text
 
 
 class Prompt(
     RootModel[
         Annotated[
             tuple[Annotated[Segment, BeforeValidator(_segment)], ...],
-            AfterValidator(_said_at_all),
+            AfterValidator(_not_blank),
         ]
     ]
 ):
@@ -134,17 +134,17 @@ class Prompt(
     @property
     def refs(self) -> tuple[Ref, ...]:
         """The references in order, without duplicates."""
-        return tuple(dict.fromkeys(one for one in self.root if not isinstance(one, str)))
+        return tuple(dict.fromkeys(segment for segment in self.root if not isinstance(segment, str)))
 
 
-def _json(value: Any, left: int = MAX_METADATA_DEPTH) -> Any:
+def _json(value: Any, depth: int = MAX_METADATA_DEPTH) -> Any:
     """Convert a value to JSON: numbers of numpy and pandas become plain numbers, and NaN becomes null."""
-    if not left:
+    if not depth:
         raise ValueError("is nested too deeply")
     if isinstance(value, dict):
-        return {str(name): _json(one, left - 1) for name, one in value.items()}
+        return {str(name): _json(item, depth - 1) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(one, left - 1) for one in value]
+        return [_json(item, depth - 1) for item in value]
     if hasattr(value, "item") and not isinstance(value, str | bytes):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -171,22 +171,22 @@ def describe_validation_error(name: str, error: ValidationError) -> str:
     path = reduce(join_path, details["loc"], "")
     match details["type"]:
         case "missing":
-            told = "is missing"
+            problem = "is missing"
         case "extra_forbidden":
-            told = "is unknown"
+            problem = "is unknown"
         case "value_error":
-            told = str(details["ctx"]["error"])
+            problem = str(details["ctx"]["error"])
         case "invalid-json-value":
-            told = f"is not a JSON value but {_spelled(details['input'])}"
+            problem = f"is not a JSON value but {_spelled(details['input'])}"
         case "tuple_type" | "dict_type":
-            told = (
+            problem = (
                 f"must be a {'list' if details['type'] == 'tuple_type' else 'dict'}, not {_spelled(details['input'])}"
             )
         case "model_type":
-            told = f"must be made by {details['ctx']['class_name']}(…), not {_spelled(details['input'])}"
+            problem = f"must be made by {details['ctx']['class_name']}(…), not {_spelled(details['input'])}"
         case _:
-            told = f"{details['msg'].replace('Input should', 'must', 1)}, not {_spelled(details['input'])}"
-    return f"{name}: {path} {told}" if path else f"{name}: {told}"
+            problem = f"{details['msg'].replace('Input should', 'must', 1)}, not {_spelled(details['input'])}"
+    return f"{name}: {path} {problem}" if path else f"{name}: {problem}"
 
 
 def _spelled(value: object) -> str:
@@ -317,9 +317,9 @@ class ResultSetSummary(ResultSet):
     pending_count: int
 
     @classmethod
-    def of(cls, made: ResultSet, counts: ResultCounts) -> Self:
+    def of(cls, result_set: ResultSet, counts: ResultCounts) -> Self:
         return cls(
-            **dict(made),
+            **dict(result_set),
             request_count=counts.requests,
             result_count=counts.results,
             error_count=counts.errors,
@@ -391,13 +391,13 @@ class ResultLine(Frozen):
 
 def _statuses(output: object) -> Iterator[str]:
     if isinstance(output, list):
-        for one in output:
-            yield from _statuses(one)
+        for item in output:
+            yield from _statuses(item)
     if not isinstance(output, dict):
         return
     citations = output.get("citations")
     if isinstance(output.get("text", output.get("output")), str) and isinstance(citations, list):
-        yield from (one["status"] for one in citations if isinstance(one, dict) and "status" in one)
+        yield from (item["status"] for item in citations if isinstance(item, dict) and "status" in item)
         return
-    for one in output.values():
-        yield from _statuses(one)
+    for item in output.values():
+        yield from _statuses(item)

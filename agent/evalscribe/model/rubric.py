@@ -40,7 +40,7 @@ class ValidatedModel(Frozen):
             return handler(data)
         except ValidationError as error:
             path = reduce(join_path, error.errors()[0]["loc"], "")
-            raise RubricError(path, _told(error, tuple(cls.model_fields))) from error
+            raise RubricError(path, _problem(error, tuple(cls.model_fields))) from error
 
 
 def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
@@ -52,7 +52,7 @@ def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
         raise RubricError(f"{path}{inner}", error.problem) from error
 
 
-def _told(error: ValidationError, fields: tuple[str, ...]) -> str:
+def _problem(error: ValidationError, fields: tuple[str, ...]) -> str:
     """Describe the first problem of a validation error."""
     details = error.errors()[0]
     match details["type"]:
@@ -102,9 +102,9 @@ def split_template(content: str) -> Iterator[tuple[str, str | None]]:
             yield literal, None
             continue
         if name not in VARIABLES:
-            known = ", ".join(f"{{{each}}}" for each in VARIABLES)
+            variables = ", ".join(f"{{{variable}}}" for variable in VARIABLES)
             raise ValueError(
-                f"{{{name[:40]}}} is not a variable; there is {known}. Literal braces are written {{{{ and }}}}"
+                f"{{{name[:40]}}} is not a variable; there is {variables}. Literal braces are written {{{{ and }}}}"
             )
         if spec or conversion:
             raise ValueError(f"{{{name}}} takes no format or conversion; write only the name in the braces")
@@ -148,13 +148,13 @@ DEFAULT_SCHEMA: dict[str, Any] = {
 }
 
 
-def _said(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
     return text
 
 
-NonEmptyText = Annotated[str, AfterValidator(_said)]
+NonEmptyText = Annotated[str, AfterValidator(_not_blank)]
 """A text that is not blank."""
 
 
@@ -171,7 +171,7 @@ class JudgeVariant(StrEnum):
     MULTI_REFLECT = "multi_reflect"
 
 
-def _known(provider: str) -> str:
+def _checked_provider(provider: str) -> str:
     if provider not in MODEL_OPTION_PROVIDERS:
         raise ValueError(f"there is no provider {provider!r}; providers: {', '.join(MODEL_OPTION_PROVIDERS)}")
     return provider
@@ -186,7 +186,7 @@ def _tag_name(key: str) -> str:
 class ModelOption(ValidatedModel):
     """The model that judges."""
 
-    provider: Annotated[str, AfterValidator(_known), WithJsonSchema({"enum": list(MODEL_OPTION_PROVIDERS)})]
+    provider: Annotated[str, AfterValidator(_checked_provider), WithJsonSchema({"enum": list(MODEL_OPTION_PROVIDERS)})]
     """`anthropic`, `openai`, `openrouter`, `google`."""
     model_name: NonEmptyText
     reasoning_effort: Effort | None = None
@@ -214,19 +214,19 @@ def _messages(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         return value
     return tuple(
-        validate_part(f"prompt_templates[{n}]", PromptTemplateMessage.model_validate, each)
-        for n, each in enumerate(value)
+        validate_part(f"prompt_templates[{n}]", PromptTemplateMessage.model_validate, message)
+        for n, message in enumerate(value)
     )
 
 
-def _own_schema(path: str) -> Any:
+def _copied_schema(path: str) -> Any:
     """Return a validator that checks and copies a schema, so that the caller's later changes have no effect."""
 
-    def own(schema: Any) -> Any:
+    def copied(schema: Any) -> Any:
         validate_schema(schema, path)
         return deepcopy(schema)
 
-    return own
+    return copied
 
 
 def _prompt_for(fields: dict[str, Any]) -> tuple[PromptTemplateMessage, ...]:
@@ -240,7 +240,7 @@ class Rubric(ValidatedModel):
 
     rubric_text: NonEmptyText
     """What to decide, and how."""
-    output_schema: Annotated[dict[str, Any], BeforeValidator(_own_schema("output_schema"))] = DEFAULT_SCHEMA
+    output_schema: Annotated[dict[str, Any], BeforeValidator(_copied_schema("output_schema"))] = DEFAULT_SCHEMA
     """JSON Schema of the answer, within the meta-schema (`evalscribe schema rubric`)."""
     judge_model: Annotated[ModelOption, BeforeValidator(_model_option, json_schema_input_type=ModelOption | str)] = (
         DEFAULT_MODEL
@@ -308,4 +308,4 @@ class LabelSet(ValidatedModel):
     id: str = Field(default_factory=lambda: str(uuid4()))
     name: NonEmptyText
     description: str | None = None
-    label_schema: Annotated[dict[str, Any], BeforeValidator(_own_schema("label_schema"))]
+    label_schema: Annotated[dict[str, Any], BeforeValidator(_copied_schema("label_schema"))]

@@ -45,8 +45,8 @@ def pattern_matches(pattern: str, text: str) -> bool | None:
 
 def make_validator(schema: dict[str, Any]) -> Validator:
     """Return a validator for the schema; its `iter_errors` yields the errors of an answer."""
-    made: Validator = _Validator(schema, format_checker=_FORMATS)
-    return made
+    validator: Validator = _Validator(schema, format_checker=_FORMATS)
+    return validator
 
 
 def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterator[ValidationError]:

@@ -66,7 +66,7 @@ class Deployment(Frozen):
     created_at: str
 
     def component(self, name: str) -> Component | None:
-        return next((one for one in self.components if one.name == name), None)
+        return next((component for component in self.components if component.name == name), None)
 
     @property
     def content(self) -> str:
@@ -92,16 +92,16 @@ class UnknownVariable(ValueError):
 
 def prompt_variables(template: str) -> tuple[str, ...]:
     """Return the template's variables, as `input.a.b`. Raises `UnknownVariable` for anything else in double braces."""
-    found = tuple(match[1] for match in _VARIABLE.finditer(template))
-    unknown = [name for name in found if not _INPUT.fullmatch(name)]
+    variables = tuple(match[1] for match in _VARIABLE.finditer(template))
+    unknown = [name for name in variables if not _INPUT.fullmatch(name)]
     if unknown:
         raise UnknownVariable(
             f"{{{{{unknown[0][:60]}}}}} is not a variable: there is {{{{input}}}} and {{{{input.NAME}}}}"
         )
-    return found
+    return variables
 
 
-def _known(template: str) -> str:
+def _checked_template(template: str) -> str:
     prompt_variables(template)
     return template
 
@@ -110,7 +110,7 @@ class TargetMessage(Frozen):
     """One message of the template; `{{input}}`, `{{input.order_id}}` are filled in."""
 
     role: Literal["system", "user", "assistant"]
-    content: Annotated[str, AfterValidator(_known)]
+    content: Annotated[str, AfterValidator(_checked_template)]
 
 
 class TargetPromptVersion(Frozen):
@@ -144,7 +144,7 @@ def fill_template(template: str, value: JsonValue) -> str:
 
     Raises `UnknownVariable`.
     """
-    return _VARIABLE.sub(lambda found: to_text(_member(value, found[1])), template)
+    return _VARIABLE.sub(lambda match: to_text(_member(value, match[1])), template)
 
 
 def _member(value: JsonValue, name: str) -> JsonValue:

@@ -52,75 +52,85 @@ class Mismatch(NamedTuple):
     """The place where an argument differs, with both values."""
 
     place: str
-    ours: object
-    theirs: object
+    actual: object
+    expected: object
 
     def __str__(self) -> str:
-        return f"{self.place} {_told(self.ours)} instead of {_told(self.theirs)}"
+        return f"{self.place} {_value_text(self.actual)} instead of {_value_text(self.expected)}"
 
 
-def compare_calls(expected: Sequence[Action], made: Sequence[Action]) -> tuple[ToolCallDifference, ...]:
+def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple[ToolCallDifference, ...]:
     """Return the differences, expected calls first. Differences in reading calls are omitted if other calls differ.
 
     Each call is paired with at most one expected call, the best matches first. For each tool, expected calls that were
     made with other arguments come before expected calls that were never made.
     """
-    free = {at: one for at, one in enumerate(made) if not one.failed}
+    free = {at: call for at, call in enumerate(actual) if not call.failed}
     candidates = sorted(
-        (len(list(_differing(one, action))), number, -at)
+        (len(list(_differing_arguments(call, action))), number, -at)
         for number, action in enumerate(expected)
-        for at, one in free.items()
-        if one.tool == action.tool
+        for at, call in free.items()
+        if call.tool == action.tool
     )
     answers: dict[int, int] = {}
     for _, number, at in candidates:
         if number not in answers and -at in free:
             answers[number] = -at
             del free[-at]
-    missed = (_missed(number, action, answers.get(number), made) for number, action in enumerate(expected))
+    missed = (_missed(number, action, answers.get(number), actual) for number, action in enumerate(expected))
     tools = [action.tool for action in expected]
-    found = sorted((one for one in missed if one), key=lambda one: (tools.index(one.tool), one.kind == "never"))
-    found += _unexpected(free)
-    return tuple([one for one in found if changes_state(one.tool)] or found)
+    differences = sorted(
+        (difference for difference in missed if difference),
+        key=lambda difference: (tools.index(difference.tool), difference.kind == "never"),
+    )
+    differences += _unexpected(free)
+    return tuple([difference for difference in differences if changes_state(difference.tool)] or differences)
 
 
-def describe_difference(difference: ToolCallDifference, expected: Sequence[Action], made: Sequence[Action]) -> str:
+def describe_difference(difference: ToolCallDifference, expected: Sequence[Action], actual: Sequence[Action]) -> str:
     """Describe a difference in one line."""
     number = difference.made if difference.expected is None else difference.expected
-    action = (made if difference.expected is None else expected)[number or 0]
+    action = (actual if difference.expected is None else expected)[number or 0]
     if difference.kind != "otherwise":
-        times = sum(not one.failed and _same(one, action) for one in made)
-        wanted = sum(_same(action, one) for one in expected)
-        if times and wanted:
-            return f"{name_call(action)} was called {pluralise(times, 'time')} instead of {wanted}"
+        times = sum(not call.failed and _same_call(call, action) for call in actual)
+        expected_times = sum(_same_call(action, call) for call in expected)
+        if times and expected_times:
+            return f"{name_call(action)} was called {pluralise(times, 'time')} instead of {expected_times}"
     if difference.kind == "never":
-        success = " with success" if any(_same(one, action) for one in made) else ""
-        return f"{name_call(action, made)} was never called{success}"
+        success = " with success" if any(_same_call(call, action) for call in actual) else ""
+        return f"{name_call(action, actual)} was never called{success}"
     if difference.made is None or difference.expected is None:
         return f"{name_call(action, expected)} was called, which was not expected"
-    ours, theirs = made[difference.made].arguments, expected[difference.expected].arguments
-    told = [str(innermost_mismatch(name, ours, theirs)) for name in difference.arguments[:MAX_ARGUMENTS_SHOWN]]
-    told += (
+    arguments, expected_arguments = actual[difference.made].arguments, expected[difference.expected].arguments
+    parts = [
+        str(innermost_mismatch(name, arguments, expected_arguments))
+        for name in difference.arguments[:MAX_ARGUMENTS_SHOWN]
+    ]
+    parts += (
         [f"{len(difference.arguments) - MAX_ARGUMENTS_SHOWN} more"]
         if len(difference.arguments) > MAX_ARGUMENTS_SHOWN
         else []
     )
-    return f"`{difference.tool}` was called with {' and '.join(told)}"
+    return f"`{difference.tool}` was called with {' and '.join(parts)}"
 
 
-def innermost_mismatch(name: str, ours: Mapping[str, JsonValue], theirs: Mapping[str, JsonValue]) -> Mismatch:
+def innermost_mismatch(name: str, actual: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]) -> Mismatch:
     """Return the first difference within an argument, such as `flights[1].date "May 2" instead of "May 1"`."""
-    return _innermost(name, ours.get(name, MISSING), theirs.get(name, MISSING))
+    return _innermost(name, actual.get(name, MISSING), expected.get(name, MISSING))
 
 
-def name_call(action: Action, others: Sequence[Action] = ()) -> str:
-    """Name a call by its tool and the first argument, plain values first, that no successful call in `others` has."""
-    known = [one.arguments for one in others if one.tool == action.tool and not one.failed]
+def name_call(action: Action, other_calls: Sequence[Action] = ()) -> str:
+    """Name a call by its tool and the first argument that no successful call of `other_calls` has, plain ones first."""
+    other_arguments = [call.arguments for call in other_calls if call.tool == action.tool and not call.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))
-    own = [(name, value) for name, value in ordered if not any(name in one and one[name] == value for one in known)]
-    shown = own[:1] or ordered[: MAX_ARGUMENTS_SHOWN if known else 1]
-    named = " and ".join(f"{name} {_told(value)}" for name, value in shown)
-    return f"`{action.tool}` with {named}" if named else f"`{action.tool}`"
+    distinguishing = [
+        (name, value)
+        for name, value in ordered
+        if not any(name in arguments and arguments[name] == value for arguments in other_arguments)
+    ]
+    named_arguments = distinguishing[:1] or ordered[: MAX_ARGUMENTS_SHOWN if other_arguments else 1]
+    text = " and ".join(f"{name} {_value_text(value)}" for name, value in named_arguments)
+    return f"`{action.tool}` with {text}" if text else f"`{action.tool}`"
 
 
 def changes_state(tool: str) -> bool:
@@ -133,59 +143,59 @@ def hands_over(tool: str) -> bool:
     return _first_word(tool) in HANDOVER_VERBS
 
 
-def _missed(number: int, action: Action, at: int | None, made: Sequence[Action]) -> ToolCallDifference | None:
+def _missed(number: int, action: Action, at: int | None, actual: Sequence[Action]) -> ToolCallDifference | None:
     """Return how the call at `at` differs from the expected call; None if they are equal."""
     if at is None:
         # A success after a refusal means that the model did not give up, so only refusals at the end count.
-        own = [(n, one) for n, one in enumerate(made) if one.tool == action.tool]
-        return ToolCallDifference("never", action.tool, number, own[-1][0] if own and own[-1][1].failed else None)
-    differing = sorted(
-        _differing(made[at], action), key=lambda name: isinstance(action.arguments.get(name), dict | list)
+        calls = [(n, call) for n, call in enumerate(actual) if call.tool == action.tool]
+        return ToolCallDifference("never", action.tool, number, calls[-1][0] if calls and calls[-1][1].failed else None)
+    arguments = sorted(
+        _differing_arguments(actual[at], action), key=lambda name: isinstance(action.arguments.get(name), dict | list)
     )
-    return ToolCallDifference("otherwise", action.tool, number, at, tuple(differing)) if differing else None
+    return ToolCallDifference("otherwise", action.tool, number, at, tuple(arguments)) if arguments else None
 
 
-def _unexpected(left: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
+def _unexpected(unpaired: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
     """Yield the first unexpected call of each tool that changes something."""
-    seen: set[str] = set()
-    for at, action in left.items():
-        if changes_state(action.tool) and action.tool not in seen:
-            seen.add(action.tool)
+    tools: set[str] = set()
+    for at, action in unpaired.items():
+        if changes_state(action.tool) and action.tool not in tools:
+            tools.add(action.tool)
             yield ToolCallDifference("unexpected", action.tool, made=at)
 
 
-def _same(one: Action, other: Action) -> bool:
-    return one.tool == other.tool and not any(_differing(one, other))
+def _same_call(actual: Action, expected: Action) -> bool:
+    return actual.tool == expected.tool and not any(_differing_arguments(actual, expected))
 
 
-def _differing(one: Action, other: Action) -> Iterator[str]:
-    for name in dict.fromkeys((*other.arguments, *one.arguments)):
-        if name not in one.arguments or not _covers(one.arguments[name], other.arguments.get(name, MISSING)):
+def _differing_arguments(actual: Action, expected: Action) -> Iterator[str]:
+    for name in dict.fromkeys((*expected.arguments, *actual.arguments)):
+        if name not in actual.arguments or not _covers(actual.arguments[name], expected.arguments.get(name, MISSING)):
             yield name
 
 
-def _covers(ours: object, theirs: object) -> bool:
+def _covers(actual: object, expected: object) -> bool:
     """Return whether a value equals the expected value. Objects may have additional members."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        return all(key in ours and _covers(ours[key], value) for key, value in theirs.items())
-    if isinstance(ours, list) and isinstance(theirs, list):
-        return len(ours) == len(theirs) and all(map(_covers, ours, theirs))
-    return ours == theirs and isinstance(ours, bool) == isinstance(theirs, bool)
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        return all(key in actual and _covers(actual[key], value) for key, value in expected.items())
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(_covers, actual, expected))
+    return actual == expected and isinstance(actual, bool) == isinstance(expected, bool)
 
 
-def _innermost(place: str, ours: object, theirs: object) -> Mismatch:
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key, value in theirs.items():
-            if not _covers(ours.get(key, MISSING), value):
-                return _innermost(f"{place}.{key}", ours.get(key, MISSING), value)
-    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for at, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            if not _covers(one, other):
-                return _innermost(f"{place}[{at}]", one, other)
-    return Mismatch(place, ours, theirs)
+def _innermost(path: str, actual: object, expected: object) -> Mismatch:
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        for key, value in expected.items():
+            if not _covers(actual.get(key, MISSING), value):
+                return _innermost(f"{path}.{key}", actual.get(key, MISSING), value)
+    if isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
+        for at, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True)):
+            if not _covers(actual_item, expected_item):
+                return _innermost(f"{path}[{at}]", actual_item, expected_item)
+    return Mismatch(path, actual, expected)
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is MISSING:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False)

@@ -31,8 +31,8 @@ def normalise_role(message: Any) -> Any:
     if role == "developer":
         return {**message, "role": "system", "spoken by": role}
     if role not in ROLES:
-        told = f"unknown role {json.dumps(role, default=str)[:60]}" if "role" in message else "no role"
-        raise ValueError(f"{told}; known are {', '.join(ROLES)} and developer")
+        problem = f"unknown role {json.dumps(role, default=str)[:60]}" if "role" in message else "no role"
+        raise ValueError(f"{problem}; known are {', '.join(ROLES)} and developer")
     return message
 
 
@@ -40,24 +40,24 @@ def move_unknown_fields(value: Mapping[str, Any], known: frozenset[str]) -> dict
     """Move unknown fields into `metadata` and drop nulls. A field whose name `metadata` already has gets a suffix."""
     if value.keys() <= known and None not in value.values():
         return dict(value)
-    given = {key: part for key, part in value.items() if part is not None}
-    unknown = {key: part for key, part in given.items() if key not in known}
-    metadata = given.get("metadata", {})
+    present = {key: part for key, part in value.items() if part is not None}
+    unknown = {key: part for key, part in present.items() if key not in known}
+    metadata = present.get("metadata", {})
     if not unknown or not isinstance(metadata, dict):
-        return given
-    kept = {key if key not in metadata else f"{key} (field)": part for key, part in unknown.items()}
-    return {**{key: part for key, part in given.items() if key in known}, "metadata": {**metadata, **kept}}
+        return present
+    renamed = {key if key not in metadata else f"{key} (field)": part for key, part in unknown.items()}
+    return {**{key: part for key, part in present.items() if key in known}, "metadata": {**metadata, **renamed}}
 
 
 def normalise_agent_run(value: Mapping[str, Any]) -> dict[str, Any]:
     """Put messages outside a transcript into one, and turn a mapping of transcripts into a list."""
-    given = dict(value)
-    if "transcripts" not in given and "messages" in given:
-        given["transcripts"] = [{"messages": given.pop("messages")}]
-    transcripts = given.get("transcripts")
+    fields = dict(value)
+    if "transcripts" not in fields and "messages" in fields:
+        fields["transcripts"] = [{"messages": fields.pop("messages")}]
+    transcripts = fields.get("transcripts")
     if isinstance(transcripts, dict):
-        given["transcripts"] = [_with_name(name, transcript) for name, transcript in transcripts.items()]
-    return given
+        fields["transcripts"] = [_with_name(name, transcript) for name, transcript in transcripts.items()]
+    return fields
 
 
 def _with_name(name: str, transcript: Any) -> Any:
@@ -66,62 +66,62 @@ def _with_name(name: str, transcript: Any) -> Any:
 
 def normalise_tool_call(value: Mapping[str, Any]) -> dict[str, Any]:
     """Normalise a tool call: `function` may be an object with name and arguments; arguments may be JSON text."""
-    given = dict(value)
-    if isinstance(given.get("function"), dict):
-        function = dict(given.pop("function"))
-        given = {**given, "function": function.pop("name", None), **function}
-    if given.get("type") == "function":
-        del given["type"]
-    if isinstance(given.get("arguments"), str):
-        given["arguments"] = _parse_arguments(given["arguments"])
-    return given
+    fields = dict(value)
+    if isinstance(fields.get("function"), dict):
+        function = dict(fields.pop("function"))
+        fields = {**fields, "function": function.pop("name", None), **function}
+    if fields.get("type") == "function":
+        del fields["type"]
+    if isinstance(fields.get("arguments"), str):
+        fields["arguments"] = _parse_arguments(fields["arguments"])
+    return fields
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
     try:
-        read = json.loads(text or "{}")
+        arguments = json.loads(text or "{}")
     except (ValueError, RecursionError):
-        read = text
-    return read if isinstance(read, dict) else {"arguments": read}
+        arguments = text
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
 
 def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
     """Normalise a tool's message: read the tool's name from `function` or `name`, and turn the error into one text."""
-    given = dict(value)
-    if "function" not in given and isinstance(given.get("name"), str):
-        given["function"] = given.pop("name")
-    error = given.get("error")
+    fields = dict(value)
+    if "function" not in fields and isinstance(fields.get("name"), str):
+        fields["function"] = fields.pop("name")
+    error = fields.get("error")
     if isinstance(error, dict) and isinstance(error.get("message"), str) and error.keys() <= {"type", "message"}:
-        given["error"] = f"{error['type']}: {error['message']}" if error.get("type") else error["message"]
+        fields["error"] = f"{error['type']}: {error['message']}" if error.get("type") else error["message"]
     elif error is not None and not isinstance(error, str):
-        given["error"] = json.dumps(error, ensure_ascii=False, default=str)
-    return given
+        fields["error"] = json.dumps(error, ensure_ascii=False, default=str)
+    return fields
 
 
 def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
     """Join a message's content into one text. Parts that are not text become placeholders, and move to `metadata`."""
-    given = dict(value)
-    if with_reasoning and isinstance(given.get("reasoning_content"), str):
-        given.setdefault("reasoning", given.pop("reasoning_content"))
-    if not isinstance(given.get("content"), list):
-        return given
-    texts, reasoning, calls, others = _parts(given["content"])
-    given["content"] = "\n".join(texts if with_reasoning else [*reasoning, *texts])
+    fields = dict(value)
+    if with_reasoning and isinstance(fields.get("reasoning_content"), str):
+        fields.setdefault("reasoning", fields.pop("reasoning_content"))
+    if not isinstance(fields.get("content"), list):
+        return fields
+    texts, reasoning, calls, other_parts = _parts(fields["content"])
+    fields["content"] = "\n".join(texts if with_reasoning else [*reasoning, *texts])
     if with_reasoning and reasoning:
-        given["reasoning"] = "\n".join([*filter(None, [given.get("reasoning")]), *reasoning])
-    recorded = given.get("tool_calls") or []
-    if calls and isinstance(recorded, list):
-        given["tool_calls"] = [*recorded, *calls]
-    metadata = given.get("metadata") or {}
-    if others and isinstance(metadata, dict):
-        given["metadata"] = {**metadata, "parts" if "parts" not in metadata else "parts (content)": others}
-    return given
+        fields["reasoning"] = "\n".join([*filter(None, [fields.get("reasoning")]), *reasoning])
+    tool_calls = fields.get("tool_calls") or []
+    if calls and isinstance(tool_calls, list):
+        fields["tool_calls"] = [*tool_calls, *calls]
+    metadata = fields.get("metadata") or {}
+    if other_parts and isinstance(metadata, dict):
+        fields["metadata"] = {**metadata, "parts" if "parts" not in metadata else "parts (content)": other_parts}
+    return fields
 
 
 def _parts(content: list[Any]) -> _Parts:
     """Split content into texts, reasoning, tool calls, and shortened other parts."""
-    found: _Parts = ([], [], [], [])
-    texts, reasoning, calls, others = found
+    parts: _Parts = ([], [], [], [])
+    texts, reasoning, calls, other_parts = parts
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(part, str):
@@ -134,8 +134,8 @@ def _parts(content: list[Any]) -> _Parts:
             calls.append({"id": part.get("id"), "function": part.get("name"), "arguments": part.get("input")})
         else:
             texts.append(_placeholder(part, kind))
-            others.append(_short(part))
-    return found
+            other_parts.append(_short(part))
+    return parts
 
 
 def _of(part: Any, key: str) -> Any:
@@ -144,8 +144,8 @@ def _of(part: Any, key: str) -> Any:
 
 def _reasoning(part: Mapping[str, Any]) -> str:
     hidden = part.get("redacted") or part["type"] == "redacted_thinking"
-    told = [part.get("summary")] if hidden else [part.get(key) for key in ("reasoning", "thinking", "text", "summary")]
-    return next((text for text in told if isinstance(text, str) and text), "[reasoning withheld]")
+    texts = [part.get("summary")] if hidden else [part.get(key) for key in ("reasoning", "thinking", "text", "summary")]
+    return next((text for text in texts if isinstance(text, str) and text), "[reasoning withheld]")
 
 
 def _placeholder(part: Any, kind: Any) -> str:
@@ -172,7 +172,7 @@ def _new_id() -> str:
     return str(uuid4())
 
 
-class _Kept(Frozen):
+class _NormalisedModel(Frozen):
     """Base that moves unknown fields to `metadata`, which judges see, and replaces null by the default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
@@ -184,21 +184,21 @@ class _Kept(Frozen):
     def _as_written(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return move_unknown_fields(cls._understood(value), _names(cls))
+        return move_unknown_fields(cls._normalised(value), _names(cls))
 
     @classmethod
-    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _normalised(cls, value: dict[str, Any]) -> dict[str, Any]:
         """Return a copy of `value` in evalscribe's own format."""
         return value
 
 
 @cache
-def _names(shape: type[_Kept]) -> frozenset[str]:
+def _names(shape: type[_NormalisedModel]) -> frozenset[str]:
     """Return the names of the model's fields; cached, because pydantic is slow and every message needs them."""
     return frozenset(shape.model_fields)
 
 
-class TranscriptToolCall(_Kept):
+class TranscriptToolCall(_NormalisedModel):
     """A tool call in an assistant's message."""
 
     id: str = ""
@@ -206,11 +206,11 @@ class TranscriptToolCall(_Kept):
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
     @classmethod
-    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _normalised(cls, value: dict[str, Any]) -> dict[str, Any]:
         return normalise_tool_call(value)
 
 
-class _Message(_Kept):
+class _Message(_NormalisedModel):
     """Base of the messages of all roles."""
 
     content: str = ""
@@ -218,7 +218,7 @@ class _Message(_Kept):
     id: str | None = None
 
     @classmethod
-    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _normalised(cls, value: dict[str, Any]) -> dict[str, Any]:
         return join_content(value, with_reasoning=False)
 
 
@@ -238,7 +238,7 @@ class AssistantMessage(_Message):
     tool_calls: tuple[TranscriptToolCall, ...] = ()
 
     @classmethod
-    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _normalised(cls, value: dict[str, Any]) -> dict[str, Any]:
         return join_content(value, with_reasoning=True)
 
 
@@ -249,7 +249,7 @@ class ToolMessage(_Message):
     error: str | None = None
 
     @classmethod
-    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _normalised(cls, value: dict[str, Any]) -> dict[str, Any]:
         return normalise_tool_result(join_content(value, with_reasoning=False))
 
 
@@ -259,13 +259,13 @@ ChatMessage = Annotated[
 ]
 
 
-class Transcript(_Kept):
+class Transcript(_NormalisedModel):
     id: str = Field(default_factory=_new_id)
     name: str | None = None
     messages: tuple[ChatMessage, ...] = ()
 
 
-class AgentRun(_Kept):
+class AgentRun(_NormalisedModel):
     """One eval with its transcripts. By convention, scores are in `metadata["scores"]`."""
 
     id: str = Field(default_factory=_new_id)
@@ -281,7 +281,7 @@ class AgentRun(_Kept):
         return transcripts
 
     @classmethod
-    def _understood(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _normalised(cls, value: dict[str, Any]) -> dict[str, Any]:
         return normalise_agent_run(value)
 
     @property
@@ -310,7 +310,7 @@ def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
     except ValidationError as error:
-        raise DataError(f"{where}: {_told(error)}") from None
+        raise DataError(f"{where}: {_problems_text(error)}") from None
     except RecursionError:
         raise DataError(f"{where}: is nested too deeply") from None
 
@@ -327,13 +327,13 @@ def parse_agent_runs(text: str, where: str) -> list[AgentRun]:
 def _values(text: str, where: str) -> list[tuple[str, Any]]:
     """Return the JSON objects, each with its place for error messages."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if len(lines) > 1 and _whole(lines[0][1]):
+    if len(lines) > 1 and _is_json_object(lines[0][1]):
         return [(f"{where}:{number}", _json(line, f"{where}:{number}")) for number, line in lines]
     value = _json(text, where) if lines else []
     return [(f"{where}[{n}]", part) for n, part in enumerate(value)] if isinstance(value, list) else [(where, value)]
 
 
-def _whole(line: str) -> bool:
+def _is_json_object(line: str) -> bool:
     """Return whether a line is a complete JSON object, which shows that the file has one object per line."""
     try:
         return isinstance(json.loads(line), dict)
@@ -350,13 +350,13 @@ def _json(text: str, where: str) -> Any:
         raise DataError(f"{where}: no JSON that can be read: {error}"[:300]) from None
 
 
-def _told(error: ValidationError) -> str:
-    problems = [f"{_path(problem['loc'])}: {_said(problem['msg'])}" for problem in error.errors(include_input=False)]
+def _problems_text(error: ValidationError) -> str:
+    problems = [f"{_path(problem['loc'])}: {_message(problem['msg'])}" for problem in error.errors(include_input=False)]
     more = f" (and {len(problems) - MAX_PROBLEMS} more)" if len(problems) > MAX_PROBLEMS else ""
     return "; ".join(problems[:MAX_PROBLEMS]) + more
 
 
-def _said(message: str) -> str:
+def _message(message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
@@ -436,19 +436,19 @@ def parse_calls(text: str) -> tuple[TranscriptTurn, ...]:
 def _turn(number: int, message: ChatMessage) -> Iterator[str]:
     head = f"{number} {message.role}"
     if isinstance(message, AssistantMessage):
-        yield from _spoken(f"{head} thinks", message.reasoning) if message.reasoning else ()
-        yield from _spoken(head, message.content) if message.content or not message.tool_calls else ()
+        yield from _message_lines(f"{head} thinks", message.reasoning) if message.reasoning else ()
+        yield from _message_lines(head, message.content) if message.content or not message.tool_calls else ()
         for call in message.tool_calls:
             yield f"{head} calls {_name(call.function)}"
             yield from _argument_lines(call.arguments)
         return
     name = f" {_name(message.function)}" if isinstance(message, ToolMessage) and message.function else ""
     error = message.error if isinstance(message, ToolMessage) else None
-    yield from _spoken(head + name, message.content) if message.content or error is None else ()
-    yield from _spoken(f"{head} fails{name}", error) if error is not None else ()
+    yield from _message_lines(head + name, message.content) if message.content or error is None else ()
+    yield from _message_lines(f"{head} fails{name}", error) if error is not None else ()
 
 
-def _spoken(head: str, text: str) -> Iterator[str]:
+def _message_lines(head: str, text: str) -> Iterator[str]:
     yield head
     if text:
         yield from (SAID + line if line.strip() else "" for part in text.split("\n") for line in _members(part))
@@ -485,18 +485,18 @@ def _turns(lines: list[str], header: re.Pattern[str]) -> Iterator[TranscriptTurn
     starts = [(at, match) for at, line in enumerate(lines) if (match := header.fullmatch(line))]
     ends = [*(at for at, _ in starts[1:]), len(lines)]
     for (at, match), end in zip(starts, ends, strict=False):
-        yield _understood(match.groupdict(), at, lines[at + 1 : end])
+        yield _parse_turn(match.groupdict(), at, lines[at + 1 : end])
 
 
-def _understood(said: Mapping[str, str | None], at: int, below: list[str]) -> TranscriptTurn:
-    called = said["kind"] == "calls"
-    arguments, places = _read(below, at + 2) if called else ({}, {})
+def _parse_turn(head: Mapping[str, str | None], at: int, below: list[str]) -> TranscriptTurn:
+    called = head["kind"] == "calls"
+    arguments, places = _parse_call(below, at + 2) if called else ({}, {})
     return TranscriptTurn.model_validate(
         {
-            "number": int(said.get("number") or 0),
-            "role": said.get("role") or "assistant",
-            "kind": said["kind"] or "says",
-            "name": _unquoted(said["name"]),
+            "number": int(head.get("number") or 0),
+            "role": head.get("role") or "assistant",
+            "kind": head["kind"] or "says",
+            "name": _unquoted(head["name"]),
             "first": at + 1,
             "last": at + 1 + len(below),
             "text": "\n".join(line.removeprefix(SAID) for line in below),
@@ -506,7 +506,7 @@ def _understood(said: Mapping[str, str | None], at: int, below: list[str]) -> Tr
     )
 
 
-def _read(lines: list[str], first: int) -> tuple[dict[str, JsonValue], dict[str, int]]:
+def _parse_call(lines: list[str], first: int) -> tuple[dict[str, JsonValue], dict[str, int]]:
     arguments: dict[str, JsonValue] = {}
     places: dict[str, int] = {}
     block: list[str] = []
@@ -524,12 +524,12 @@ def _read(lines: list[str], first: int) -> tuple[dict[str, JsonValue], dict[str,
 
 def _value(text: str) -> JsonValue:
     try:
-        read: JsonValue = json.loads(text)
+        value: JsonValue = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return read
+    return value
 
 
 def _unquoted(name: str | None) -> str | None:
-    read = _value(name) if name and name.startswith('"') else name
-    return read if isinstance(read, str) else name
+    value = _value(name) if name and name.startswith('"') else name
+    return value if isinstance(value, str) else name

@@ -140,10 +140,8 @@ def _name(value: Mapping[str, object]) -> str:
     """Return the redacted task of the agent run, else its name, else its id."""
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
-    found = next(
-        (one for one in (task, value.get("name"), value.get("id")) if isinstance(one, str | int) and one), None
-    )
-    return records.safe_text(str(found if found is not None else "unnamed"))
+    name = next((one for one in (task, value.get("name"), value.get("id")) if isinstance(one, str | int) and one), None)
+    return records.safe_text(str(name if name is not None else "unnamed"))
 
 
 def _model(value: Mapping[str, object]) -> str | None:
@@ -174,7 +172,7 @@ def _is_unique(id: object) -> bool:
 def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
     scores = given.metadata.get("scores")
     numbers = (
-        {name: found for name, value in scores.items() if (found := records.score_number(value)) is not None}
+        {name: number for name, value in scores.items() if (number := records.score_number(value)) is not None}
         if isinstance(scores, dict)
         else {}
     )

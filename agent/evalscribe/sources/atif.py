@@ -109,11 +109,11 @@ def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
 
 def _sums(measured: Sequence[Mapping[str, object]]) -> dict[str, object]:
     names = {"prompt_tokens": "total_prompt_tokens", "completion_tokens": "total_completion_tokens"}
-    found: dict[str, object] = {}
+    totals: dict[str, object] = {}
     for name, total in {**names, "cost_usd": "total_cost_usd"}.items():
         numbers = [number for one in measured if (number := figure(one.get(name))) is not None]
-        found |= {total: sum(numbers)} if numbers else {}
-    return found
+        totals |= {total: sum(numbers)} if numbers else {}
+    return totals
 
 
 def _beside(path: Path, reference: object, seen: set[Path]) -> Path | None:
@@ -210,16 +210,16 @@ class AtifReader(EvalReader):
         files = trajectory_files(self._path) if self._path.is_dir() else [self._path]
         for path in files:
             try:
-                found = read_trajectory(path, self._load_counted)
+                trajectory = read_trajectory(path, self._load_counted)
             except EvalscribeError as error:
                 if len(files) == 1:
                     raise
                 self._omit(f"a trajectory that cannot be read: {error}", path.name, lost=True)
                 continue
-            yield self._eval(found, path)
+            yield self._eval(trajectory, path)
 
-    def _eval(self, found: AtifTrajectory, path: Path) -> SourceEval:
-        agent = found.agent
+    def _eval(self, trajectory: AtifTrajectory, path: Path) -> SourceEval:
+        agent = trajectory.agent
         model = text_of(agent.get("model_name")) or None
         name = re.sub(r"\.json(\.gz)?$", "", path.name).removesuffix(".trajectory")
         return SourceEval(
@@ -228,14 +228,18 @@ class AtifReader(EvalReader):
             status="incomplete",
             reason="a trajectory has no verdict",
             place=path.name,
-            documents=(Document(role="task", path="task", text=first_request(found)),),
-            conversations=found.conversations,
-            metadata={**found.metadata, "final_metrics": found.metrics, "agent_version": agent.get("version")},
-            started_at=next(iter(found.times), None),
-            ended_at=next(reversed(found.times), None),
-            input_tokens=found.metrics.get("total_prompt_tokens"),
-            output_tokens=found.metrics.get("total_completion_tokens"),
-            cost_usd=found.metrics.get("total_cost_usd"),
+            documents=(Document(role="task", path="task", text=first_request(trajectory)),),
+            conversations=trajectory.conversations,
+            metadata={
+                **trajectory.metadata,
+                "final_metrics": trajectory.metrics,
+                "agent_version": agent.get("version"),
+            },
+            started_at=next(iter(trajectory.times), None),
+            ended_at=next(reversed(trajectory.times), None),
+            input_tokens=trajectory.metrics.get("total_prompt_tokens"),
+            output_tokens=trajectory.metrics.get("total_completion_tokens"),
+            cost_usd=trajectory.metrics.get("total_cost_usd"),
         )
 
 

@@ -110,8 +110,8 @@ class ClaudeCodeReader(EvalReader):
             mine: list[tuple[str, _Conversation]] = []
             for path in dict.fromkeys(path for id, path in self._index.sub_agents if id in ids):
                 held = [*parts, *(one for _, one in mine)]
-                found = self._conversations(path, held, only=False)
-                mine += [(path.stem, one) for one in found if one.first("sessionId") in ids]
+                conversations = self._conversations(path, held, only=False)
+                mine += [(path.stem, one) for one in conversations if one.first("sessionId") in ids]
             yield self._eval(name, parts, [(stem, one.messages) for stem, one in mine], name)
 
     @contextmanager
@@ -126,10 +126,10 @@ class ClaudeCodeReader(EvalReader):
         """Group the files by piece of work. Raises `DataError` if the only file cannot be read."""
         index = _Index({}, [], [])
         for path in files:
-            found = self._conversations(path, only=only)
-            if found:
-                index.works.setdefault(_name(found[0], path), []).append(path)
-            if len(found) > 1:
+            conversations = self._conversations(path, only=only)
+            if conversations:
+                index.works.setdefault(_name(conversations[0], path), []).append(path)
+            if len(conversations) > 1:
                 index.cleared.append(path)
         folder = self._path if self._path.is_dir() else self._path.parent
         for path in sorted(folder.glob(f"{_AGENT}*.jsonl")):
@@ -146,7 +146,7 @@ class ClaudeCodeReader(EvalReader):
             held: Conversations that are already in memory and count towards the maximum size.
             only: True if this is the only file.
         """
-        found = [_Conversation()]
+        conversations = [_Conversation()]
         size = sum(one.characters for one in held)
         try:
             with self._open(path) as reading:
@@ -156,17 +156,17 @@ class ClaudeCodeReader(EvalReader):
                     if line is None:
                         continue
                     if _CLEAR in text_of(object_of(line.get("message")).get("content")):
-                        found.append(_Conversation())
+                        conversations.append(_Conversation())
                     else:
-                        found[-1].lines.append(line)
-                        found[-1].characters += read.characters
+                        conversations[-1].lines.append(line)
+                        conversations[-1].characters += read.characters
         except EvalscribeError as error:
-            if only and not found[0].lines:
+            if only and not conversations[0].lines:
                 raise
             self._omit(f"the rest of a session: {error}", path.name, lost=True)
-        for one in found:
+        for one in conversations:
             one.lines = self._without_abandoned(one.lines, path.name)
-        return [one for one in found if one.lines]
+        return [one for one in conversations if one.lines]
 
     def _line(self, read: JsonLine, place: str, size: int) -> _Line | None:
         line = read.value
@@ -305,8 +305,8 @@ def _text(content: object) -> str:
 
 def _session_files(folder: Path) -> list[Path]:
     """Return a folder's sessions; if it has only files of sub-agents, return these files."""
-    found = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
-    return [path for path in found if not path.name.startswith(_AGENT)] or found
+    sessions = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
+    return [path for path in sessions if not path.name.startswith(_AGENT)] or sessions
 
 
 def _is_session(path: Path) -> bool:

@@ -465,8 +465,8 @@ def _document(role: Role, path: str, content: str) -> Document:
 
 
 def _optional_name(holder: JsonObject, key: str) -> str | None:
-    found = optional_text_field(holder, key)
-    return _name(found) if found else None
+    text = optional_text_field(holder, key)
+    return _name(text) if text else None
 
 
 def _name(name: str) -> str:

@@ -209,8 +209,8 @@ def _called(call: Mapping[str, object]) -> dict[str, object]:
 
 def _final(line: Line) -> str | None:
     """Return the extracted final answer; None if the source does not record it."""
-    found = [one for one in dicts(line.get("answer_attribution")) if one.get("is_terminal") is not False]
-    return text_of(found[-1].get("extracted_value")) if found else None
+    attributions = [one for one in dicts(line.get("answer_attribution")) if one.get("is_terminal") is not False]
+    return text_of(attributions[-1].get("extracted_value")) if attributions else None
 
 
 def _why(line: Line, given: Mapping[str, object], score: float | None) -> str:

@@ -248,7 +248,7 @@ class TornZip:
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._file = file
         with read_errors(path):
-            self._places: Mapping[str, _Place] = dict(_found(file))
+            self._places: Mapping[str, _Place] = dict(_zip_members(file))
         self.names = tuple(self._places)
         if not self.names:
             file.close()
@@ -271,10 +271,10 @@ class TornZip:
         self._file.close()
 
 
-def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
+def _zip_members(file: BinaryIO) -> list[tuple[str, _Place]]:
     """Find complete members of a damaged archive by their local headers."""
     size = file.seek(0, 2)
-    at, found = 0, []
+    at, members = 0, []
     while at + _LOCAL.size <= size:
         file.seek(at)
         magic, _, flags, method, _, _, _, packed, _, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
@@ -282,9 +282,9 @@ def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
         if magic != ZIP_MAGIC or flags & _STREAMED or start + packed > size:
             break
         name = file.read(name_length).decode("utf-8", "replace")
-        found.append((name, _Place(start, packed, method)))
+        members.append((name, _Place(start, packed, method)))
         at = start + packed
-    return found
+    return members
 
 
 def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:

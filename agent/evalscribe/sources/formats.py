@@ -75,9 +75,9 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
         DataError: The format is unknown; the message says what the file contains.
     """
     if _is_folder(path):
-        if (found := recognise_folder(path)) is None:
+        if (recognised := recognise_folder(path)) is None:
             raise DataError(f"{path} is a folder of no known format. {SUPPORTED}")
-        return _using(found, path, overrides, in_folder=in_folder)
+        return _using(recognised, path, overrides, in_folder=in_folder)
     start = FileStart(path)
     if not start.is_zip and not start.is_sqlite and not start.character:
         raise DataError(f"{path} {'is empty' if not start.bytes else 'contains only white space'}")
@@ -87,10 +87,10 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
     raise _unrecognised(start)
 
 
-def _using(found: Recognised, path: Path, overrides: RunOverrides, *, in_folder: bool) -> Recognised:
+def _using(recognised: Recognised, path: Path, overrides: RunOverrides, *, in_folder: bool) -> Recognised:
     if not in_folder:
-        overrides.require_used(found.format.used, f"{path} is read as {found.format.name}")
-    return found
+        overrides.require_used(recognised.format.used, f"{path} is read as {recognised.format.name}")
+    return recognised
 
 
 def _is_folder(path: Path) -> bool:
@@ -188,12 +188,12 @@ def run_files(path: Path) -> tuple[Path, ...]:
         DataError: Its folders are nested too deeply.
     """
     try:
-        found = tuple(_below(path, MAX_FOLDER_LEVELS))
+        files = tuple(_below(path, MAX_FOLDER_LEVELS))
     except OSError as error:  # such as a path that is too long
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
-    if not found:
+    if not files:
         raise NotFoundError(f"{path} has no files")
-    return found
+    return files
 
 
 def _below(folder: Path, levels: int) -> list[Path]:
@@ -205,12 +205,12 @@ def _below(folder: Path, levels: int) -> list[Path]:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except PermissionError:
         raise AccessError(f"no permission to read {folder}") from None
-    found: list[Path] = []
+    files: list[Path] = []
     for entry in entries:
         if entry.name.startswith("."):
             continue
         if entry.is_dir(follow_symlinks=False):
-            found += _below(Path(entry.path), levels - 1)
+            files += _below(Path(entry.path), levels - 1)
         elif entry.is_file(follow_symlinks=False):
-            found.append(Path(entry.path))
-    return found
+            files.append(Path(entry.path))
+    return files

@@ -186,8 +186,8 @@ class HarborReader(EvalReader):
         """Return the trials of a job by start time, because their names are random."""
         if job.folder not in self._trials_of:
             folders = [job.folder] if job.alone else folders_in(job.folder, MAX_TRIALS_OF_JOB)
-            found = [_trial_in(folder, job) for folder in folders if _is_trial(folder)]
-            self._trials_of[job.folder] = sorted(found, key=lambda one: (one.started_at, one.folder.name))
+            trials = [_trial_in(folder, job) for folder in folders if _is_trial(folder)]
+            self._trials_of[job.folder] = sorted(trials, key=lambda one: (one.started_at, one.folder.name))
         return self._trials_of[job.folder]
 
     def _eval(self, trial: _Trial, answers: Sequence[GradedAnswer]) -> SourceEval:
@@ -414,10 +414,10 @@ class HarborReader(EvalReader):
                 job = self._job(folder)
                 for trial in self._trials(job):
                     self._grade_answer(trial, given, graded)
-            found: dict[str, list[GradedAnswer]] = defaultdict(list)
+            answers_by_checksum: dict[str, list[GradedAnswer]] = defaultdict(list)
             for (checksum, kind), trials in sorted(graded.items(), key=lambda item: item[0][1] != "reference answer"):
-                found[checksum].append(_answer(kind, trials))
-            self._answers = {checksum: tuple(answers) for checksum, answers in found.items()}
+                answers_by_checksum[checksum].append(_answer(kind, trials))
+            self._answers = {checksum: tuple(answers) for checksum, answers in answers_by_checksum.items()}
         return self._answers
 
     def _reference_folders(self) -> Iterator[tuple[Path, bool]]:
@@ -599,7 +599,7 @@ def _metadata(
     timings = {name: object_of(result.get(name)) for name in phases}
     seconds = {name: seconds_between(one.get("started_at"), one.get("finished_at")) for name, one in timings.items()}
     exception = object_of(result.get("exception_info"))
-    found: dict[str, object] = {
+    metadata: dict[str, object] = {
         **{name: result.get(name) for name in names},
         "agent_settings": object_of(config.get("agent")).get("kwargs"),
         "source_trial": config.get("source_trial"),
@@ -609,7 +609,7 @@ def _metadata(
         "trajectory": [one.metadata for one in trajectories if one.metadata],
         "harbor_analysis": {name: analysis[name] for name in ("summary", "checks") if name in analysis},
     }
-    return {name: value for name, value in found.items() if value not in (None, {}, [], "")}
+    return {name: value for name, value in metadata.items() if value not in (None, {}, [], "")}
 
 
 def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
@@ -630,16 +630,16 @@ def _names_in(folder: Path) -> list[str]:
 
 def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
     """Return the path parts of the files below a folder, excluding links, hidden and compiled files."""
-    found: list[tuple[str, ...]] = []
+    files: list[tuple[str, ...]] = []
     for name in _names_in(folder):
         path = folder / name
-        if name.startswith(".") or name == "__pycache__" or path.is_symlink() or len(found) > MAX_FILES:
+        if name.startswith(".") or name == "__pycache__" or path.is_symlink() or len(files) > MAX_FILES:
             continue
         if path.is_dir() and depth:
-            found += [(name, *below) for below in _files_below(path, depth - 1)]
+            files += [(name, *below) for below in _files_below(path, depth - 1)]
         elif path.is_file():
-            found.append((name,))
-    return found
+            files.append((name,))
+    return files
 
 
 def task_folders(root: Path) -> dict[str, Path]:

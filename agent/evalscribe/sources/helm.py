@@ -121,22 +121,22 @@ class HelmReader(EvalReader):
 
     def _scores(self, folder: Path) -> dict[_Key, dict[str, float]]:
         """Return the measured metrics by instance."""
-        found: dict[_Key, dict[str, float]] = {}
+        scores: dict[_Key, dict[str, float]] = {}
         path = file_below(folder, _STATS)
         if path is None:
-            return found
+            return scores
         try:
             with self._open(path) as reading:
                 for one in JsonStream(reading, str(path)).elements():
                     given = object_of(one)
                     key = (str(given.get("instance_id")), count(given.get("train_trial_index")) or 0, _perturbed(given))
-                    if key not in found and len(found) >= MAX_SCORED:
+                    if key not in scores and len(scores) >= MAX_SCORED:
                         self._omit("scores of an instance beyond the maximum", path.name)
                         continue
-                    found.setdefault(key, {}).update(_measured(dicts(given.get("stats"))))
+                    scores.setdefault(key, {}).update(_measured(dicts(given.get("stats"))))
         except EvalscribeError as error:
             self._omit(f"scores that cannot be read: {error}", path.name)
-        return found
+        return scores
 
     def _eval(
         self, states: Sequence[Mapping[str, object]], spec: _Spec, scores: Mapping[_Key, Mapping[str, float]]
@@ -240,12 +240,12 @@ def _measured(stats: Sequence[Mapping[str, object]]) -> dict[str, float]:
 
 
 def _references(instance: Mapping[str, object]) -> list[tuple[str, bool]]:
-    found = []
+    references = []
     for one in dicts(instance.get("references")):
         tags = one.get("tags")
         text = text_of(object_of(one.get("output")).get("text"))
-        found.append((text, isinstance(tags, list) and "correct" in tags))
-    return found
+        references.append((text, isinstance(tags, list) and "correct" in tags))
+    return references
 
 
 def _likelihood(state: Mapping[str, object]) -> float:

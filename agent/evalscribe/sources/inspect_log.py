@@ -32,12 +32,12 @@ class SamplePieces:
     """Members of a log that are pieces of samples, indexed by the name of each sample's first piece."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        found = {name: piece for name in names if (piece := _PIECE.fullmatch(name))}
-        self._heads = {piece["sample"]: name for name, piece in found.items() if piece["head"]}
-        self._others = {name for name, piece in found.items() if piece["sample"] in self._heads and not piece["head"]}
+        pieces = {name: piece for name in names if (piece := _PIECE.fullmatch(name))}
+        self._heads = {piece["sample"]: name for name, piece in pieces.items() if piece["head"]}
+        self._others = {name for name, piece in pieces.items() if piece["sample"] in self._heads and not piece["head"]}
         self._parts: dict[str, list[tuple[int, str]]] = {}
         for name in self._others:
-            piece = found[name]
+            piece = pieces[name]
             if piece["part"] in _PARTS and piece["first"].isdecimal():
                 self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
 
@@ -74,8 +74,8 @@ class SamplePieces:
             size += len(content)
             if size > MAX_MEMBER_BYTES:
                 raise DataError(f"a sample whose pieces are larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
-            found = decode_json(_piece_text(content))
-            items += found if isinstance(found, list) else []
+            value = decode_json(_piece_text(content))
+            items += value if isinstance(value, list) else []
         return items
 
 

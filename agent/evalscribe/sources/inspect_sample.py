@@ -82,25 +82,25 @@ def agent_conversations(
     )
 
 
-def _bounded(found: Iterable[InspectConversation], left_out: Omissions) -> Iterator[InspectConversation]:
+def _bounded(conversations: Iterable[InspectConversation], left_out: Omissions) -> Iterator[InspectConversation]:
     room = MAX_MESSAGES
-    for one in found:
-        room -= len(one.messages)
+    for conversation in conversations:
+        room -= len(conversation.messages)
         if room < 0:
             left_out.add(_TOO_MANY)
         else:
-            yield one
+            yield conversation
 
 
 def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
     """Return the messages at `[[first, end], …]` of a pool. Raises `DataError` if there are too many."""
-    found: list[object] = []
+    messages: list[object] = []
     for ref in refs if isinstance(refs, list) else []:
         if isinstance(ref, list) and len(ref) == 2 and all(isinstance(one, int) and one >= 0 for one in ref):
-            found += pool[ref[0] : ref[1]]
-        if len(found) > MAX_MESSAGES:
+            messages += pool[ref[0] : ref[1]]
+        if len(messages) > MAX_MESSAGES:
             raise DataError(f"a conversation of more than {MAX_MESSAGES} messages")
-    return found
+    return messages
 
 
 def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str, str]]:
@@ -268,8 +268,8 @@ def _numbers(scores: Mapping[str, Mapping[str, JsonValue]]) -> Iterator[tuple[st
         else:
             parts = {scorer: value}
         for name, part in parts.items():
-            if (found := score_value(part)) is not None:
-                yield name, found
+            if (number := score_value(part)) is not None:
+                yield name, number
 
 
 def _parsed(text: str) -> float | None:
@@ -529,7 +529,7 @@ def _without(choice: JsonValue, message: JsonValue) -> JsonValue:
 
 
 def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], events: str, last: str) -> list[Document]:
-    found: list[tuple[Role, str, str]] = [
+    documents: list[tuple[Role, str, str]] = [
         ("task", "input", "\n".join((_input(sample.get("input")), *_choices(sample.get("choices"))))),
         ("expected", "target", _text(sample.get("target"))),
         ("log", "traceback", _text(_of(sample, "error").get("traceback"))),
@@ -539,8 +539,8 @@ def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], event
     messages = [_of(choice, "message") for choice in _list(_of(sample, "output").get("choices"))]
     for n, message in enumerate(messages):
         if (text := _text(message.get("content"))) != last or n:
-            found.append(("output", f"choice-{n + 1}", text))
-    return [Document(role=role, path=path, text=text) for role, path, text in found if text.strip()]
+            documents.append(("output", f"choice-{n + 1}", text))
+    return [Document(role=role, path=path, text=text) for role, path, text in documents if text.strip()]
 
 
 def _input(value: JsonValue) -> str:

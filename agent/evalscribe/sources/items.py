@@ -77,17 +77,17 @@ def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, 
         if short in row and field in row and short in fields:
             raise DataError(f"`{short}` and `{field}` mean the same; use one of them")
     fields |= {name: field for field, name in columns.items()}
-    found = {fields[name]: part for name, part in row.items() if name in fields}
+    values = {fields[name]: part for name, part in row.items() if name in fields}
     unknown = {name: part for name, part in row.items() if name not in fields}
     if unknown and not columns:
         likely = f"; name columns, such as `map` input={_shown(next(iter(unknown)))}"
         known = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
         verb = "is" if len(unknown) == 1 else "are"
-        raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {known}{'' if 'input' in found else likely}")
+        raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {known}{'' if 'input' in values else likely}")
     if unknown:
-        metadata = found.get("metadata")
-        found["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), **unknown}
-    return found
+        metadata = values.get("metadata")
+        values["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), **unknown}
+    return values
 
 
 def _shown(name: str) -> str:
@@ -421,9 +421,9 @@ class CsvRows(ItemFile):
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
         for field, name in self._columns.named_columns:
             if names.count(name) != 1:
-                found = "occurs twice" if name in names else "does not exist"
+                problem = "occurs twice" if name in names else "does not exist"
                 raise UsageError(
-                    f"`{field}` {name!r} {found}; {self._name} has the columns {', '.join(names)}", fields=(field,)
+                    f"`{field}` {name!r} {problem}; {self._name} has the columns {', '.join(names)}", fields=(field,)
                 )
         return names
 

@@ -82,10 +82,10 @@ class LmEvalReader(EvalReader):
 
     def _files(self) -> list[_Samples]:
         folder, only = (self._path, None) if self._path.is_dir() else (self._path.parent, self._path)
-        if only is not None and (found := _RESULTS.match(only.name)) is None:
+        if only is not None and (match := _RESULTS.match(only.name)) is None:
             named = _SAMPLES.match(only.name)
             return [_Samples(only, *(named.groups() if named else (only.name.partition(".")[0], "")))]
-        time = found["time"] if only is not None and found else None
+        time = match["time"] if only is not None and match else None
         files = []
         for name in sorted(FolderStart(folder).names):
             if (named := _SAMPLES.match(name)) and (path := file_below(folder, name)) and time in (None, named["time"]):
@@ -140,9 +140,9 @@ def _filter(line: Line) -> str:
 
 def _groups(whole: Mapping[str, object]) -> dict[str, list[object]]:
     """Return the groups that the user requested: those that are not part of another group."""
-    found = {name: tasks for name, tasks in object_of(whole.get("group_subtasks")).items() if isinstance(tasks, list)}
-    inner = {task for tasks in found.values() for task in tasks if isinstance(task, str)}
-    return {name: tasks for name, tasks in found.items() if tasks and name not in inner}
+    groups = {name: tasks for name, tasks in object_of(whole.get("group_subtasks")).items() if isinstance(tasks, list)}
+    inner = {task for tasks in groups.values() for task in tasks if isinstance(task, str)}
+    return {name: tasks for name, tasks in groups.items() if tasks and name not in inner}
 
 
 def _model(whole: Mapping[str, object]) -> str | None:
@@ -297,7 +297,7 @@ def _scored(
     filter = _filter(line)
     given = line.get("metrics")
     names = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
-    found: list[tuple[Step, float]] = []
+    scored_steps: list[tuple[Step, float]] = []
     for metric in names:
         value = score_number(line.get(metric))
         if value is None:
@@ -305,10 +305,10 @@ def _scored(
         passed = value >= threshold if higher.get(metric) is not False else value <= 0
         name = metric if filter == "none" else f"{metric},{filter}"
         error = None if passed else _why(line, answer, target, metric, value)
-        found.append((Step(name=name, status="passed" if passed else "failed", error=error), value))
-    values = ", ".join(f"{step.name.partition(',')[0]} {value:g}" for step, value in found) or "no score"
+        scored_steps.append((Step(name=name, status="passed" if passed else "failed", error=error), value))
+    values = ", ".join(f"{step.name.partition(',')[0]} {value:g}" for step, value in scored_steps) or "no score"
     taken = "a choice by likelihood" if answer.choices else one_line(_taken(line))
-    return found, f"{filter} ({values}) extracted: {cut(taken, 500)}"
+    return scored_steps, f"{filter} ({values}) extracted: {cut(taken, 500)}"
 
 
 def _taken(line: Line) -> str:

@@ -238,7 +238,7 @@ def _result(output: bytes) -> object:
     The value starts at the beginning of a line and extends to the end of the output.
     """
     text = output.decode("utf-8", "replace").strip()
-    starts = [0, *(found.start() + 1 for found in re.finditer(r"\n(?=[{\[n])", text))]
+    starts = [0, *(match.start() + 1 for match in re.finditer(r"\n(?=[{\[n])", text))]
     for start in starts[:MOST_WARNINGS]:
         with contextlib.suppress(DataError):
             return parse_json(text[start:].encode())

@@ -130,11 +130,11 @@ def _has(path: Path, kinds: Sequence[str]) -> bool:
 
 
 def _trace_ids(path: Path, kinds: Sequence[str]) -> set[str]:
-    found: set[str] = set()
+    trace_ids: set[str] = set()
     with suppress(DataError):
         for _, one in _members_of(path, kinds):
-            found.add(text_of(one.get("traceId")))
-    return found - {""}
+            trace_ids.add(text_of(one.get("traceId")))
+    return trace_ids - {""}
 
 
 def _members_of(path: Path, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
@@ -284,8 +284,8 @@ class _Traces:
                 spans: dict[str, Span] = {}
                 logs: list[dict[str, object]] = []
                 size = read = 0
-                found = "SELECT kind, body FROM parts WHERE trace = ? ORDER BY start, number LIMIT ?"
-                for kind, body in self._database.execute(found, (trace, MAX_SPANS)):
+                query = "SELECT kind, body FROM parts WHERE trace = ? ORDER BY start, number LIMIT ?"
+                for kind, body in self._database.execute(query, (trace, MAX_SPANS)):
                     size += len(body)
                     if size > MAX_TRACE_CHARS:
                         break
@@ -323,8 +323,8 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
     roots = [span for span in own if not parents[span.spanId]]
     root = next((span for span in roots if span.kind in AGENTS), next(iter(roots), None))
     calls = [span for span in own if span.kind == "LLM"]
-    found = conversations(own, parents, logs)
-    task = _first_words(found, "user")
+    trace_conversations = conversations(own, parents, logs)
+    task = _first_words(trace_conversations, "user")
     evaluations = list(islice(_evaluations(spans, logs), MAX_STEPS + 1))
     many = len(evaluations) > MAX_STEPS
     evaluations = evaluations[:MAX_STEPS]
@@ -351,7 +351,7 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
             *((scores_log(steps, scores),) if steps else ()),
             *((_errors(own),) if status != "error" else ()),
         ),
-        conversations=found,
+        conversations=trace_conversations,
         scores=scores,
         metadata={
             "trace_id": trace,
@@ -362,7 +362,7 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
             "spans": len(spans),
         },
         missing=[
-            *([] if found else ["the messages were not recorded"]),
+            *([] if trace_conversations else ["the messages were not recorded"]),
             *([f"evaluations after the first {MAX_STEPS:,}"] if many else []),
         ],
         started_at=_time(min((span.start for span in own if span.start), default=0)),
@@ -446,19 +446,19 @@ def _first_of(given: Sequence[Mapping[str, object]], names: Sequence[str]) -> st
 def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> float | None:
     """Return the sum of figures over the model calls; if these have no figures, the total of the agent's span."""
     for spans in (calls, [root] if root else []):
-        found = [
+        numbers = [
             value
             for span in spans
             if (value := next((n for name in names if (n := figure(span.attributes.get(name))) is not None), None))
             is not None
         ]
-        if found:
-            return sum(found)
+        if numbers:
+            return sum(numbers)
     return 0 if calls and all(call.failed for call in calls) else None
 
 
-def _first_words(found: Sequence[tuple[str | None, Sequence[object]]], role: str) -> str:
-    messages = (object_of(message) for _, messages in found[:1] for message in messages)
+def _first_words(trace_conversations: Sequence[tuple[str | None, Sequence[object]]], role: str) -> str:
+    messages = (object_of(message) for _, messages in trace_conversations[:1] for message in messages)
     return next((as_text(one.get("content")) for one in messages if one.get("role") == role and one.get("content")), "")
 
 

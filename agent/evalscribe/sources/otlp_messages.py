@@ -89,8 +89,8 @@ class Span(NamedTuple):
 
     @property
     def _exception(self) -> dict[str, object]:
-        found = (object_of(one.get("attributes")) for one in self.events if one.get("name") == "exception")
-        return next(found, {})
+        exceptions = (object_of(one.get("attributes")) for one in self.events if one.get("name") == "exception")
+        return next(exceptions, {})
 
 
 def is_of_a_model(span: Span) -> bool:
@@ -101,15 +101,15 @@ def is_of_a_model(span: Span) -> bool:
 def parents_of(spans: Sequence[Span]) -> Parents:
     """Return the ancestors of each span that the trace contains. Cycles of parents are cut."""
     above = {span.spanId: span.parent for span in spans}
-    found: dict[str, tuple[str, ...]] = {}
+    parents: dict[str, tuple[str, ...]] = {}
     for span in spans:
         chain: list[str] = []
         at = span.parent
         while at in above and at not in chain and at != span.spanId and len(chain) < MAX_DEPTH:
             chain.append(at)
             at = above[at]
-        found[span.spanId] = tuple(chain)
-    return found
+        parents[span.spanId] = tuple(chain)
+    return parents
 
 
 def conversations(
@@ -197,7 +197,7 @@ def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Message
 
 
 def _first(attributes: Mapping[str, object], names: Sequence[str], role: str) -> Messages:
-    return next((found for name in names if (found := list(_messages(attributes.get(name), role)))), [])
+    return next((messages for name in names if (messages := list(_messages(attributes.get(name), role)))), [])
 
 
 def _of_events(events: Iterable[Mapping[str, object]]) -> tuple[Messages, Messages]:

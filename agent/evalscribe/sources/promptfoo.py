@@ -212,15 +212,15 @@ class Promptfoo(EvalReader):
             query = f"SELECT id, created_at, {', '.join(stored)} FROM evals"  # noqa: S608 - our own names
             for number, (id, created, *texts) in enumerate(database.rows(f"{query} ORDER BY created_at, id")):
                 evaluation = str(id or number)
-                found = dict(zip(stored, map(_decoded, texts), strict=True))
-                summary = object_of(found.get("results"))
+                fields = dict(zip(stored, map(_decoded, texts), strict=True))
+                summary = object_of(fields.get("results"))
                 self._about = {  # only this evaluation, because its rows follow before the next evaluation
                     evaluation: {
                         "evalId": id,
                         "timestamp": _time(created) or summary.get("timestamp"),
-                        "prompts": found.get("prompts") or summary.get("prompts"),
+                        "prompts": fields.get("prompts") or summary.get("prompts"),
                         "stats": {"durationMs": summary.get("durationMs")},
-                        "config": text_of(object_of(found.get("config")).get("description")),
+                        "config": text_of(object_of(fields.get("config")).get("description")),
                     }
                 }
                 for n, row in enumerate(dicts(summary.get("results"))):  # versions before 0.97 kept the rows here
@@ -506,17 +506,17 @@ def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
 
 def _csv_outputs(names: Sequence[str]) -> list[range]:
     """Return the column numbers of each output in the header of a CSV export; empty for any other table."""
-    found: list[range] = []
+    column_ranges: list[range] = []
     if sum(map(len, names)) > MAX_HEADER_CHARACTERS:
-        return found
+        return column_ranges
     for at in range(1, len(names)):
         if names[at : at + 3] == _CSV_STATUS:
             end = at + 3
             while end < len(names) and names[end].startswith("Metric: "):
                 end += 1
             if names[end : end + 2] == _CSV_END:
-                found.append(range(at - 2 if at > 1 and names[at - 1] == "Reasoning" else at - 1, end + 2))
-    return found
+                column_ranges.append(range(at - 2 if at > 1 and names[at - 1] == "Reasoning" else at - 1, end + 2))
+    return column_ranges
 
 
 def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range], n: int) -> dict[str, object]:

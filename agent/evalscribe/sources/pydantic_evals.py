@@ -56,8 +56,8 @@ class PydanticEvals(EvalReader):
                     yield self._failure(value, place)
             text.end()
         for field in ("analyses", "report_evaluator_failures"):
-            if found := dicts(self._about.get(field)):
-                self._omit(f"`{field}` of the report", number=len(found))
+            if entries := dicts(self._about.get(field)):
+                self._omit(f"`{field}` of the report", number=len(entries))
 
     def complete(self, run: SourceRun) -> SourceRun:
         given = object_of(self._about.get("experiment_metadata"))

@@ -67,19 +67,19 @@ class FileStart:
         """The top-level names of a JSON object with their values; None for values that are long, lists or objects."""
         if self.character != "{":
             return {}
-        found: dict[str, object] = {}
+        members: dict[str, object] = {}
         with FileReader(self.path, BEGINNING_BYTES) as reading, suppress(DataError):
             text = JsonStream(reading, str(self.path))
             for name in text.names():
-                found[name] = None
-                if len(found) == MAX_NAMES:
+                members[name] = None
+                if len(members) == MAX_NAMES:
                     break
                 if text.peek() in "[{":
                     text.skip()
                 else:
                     value = text.value()
-                    found[name] = value if not isinstance(value, str) or len(value) <= MAX_SCALAR else None
-        return found
+                    members[name] = value if not isinstance(value, str) or len(value) <= MAX_SCALAR else None
+        return members
 
     @cached_property
     def line(self) -> Mapping[str, object] | None:
@@ -87,8 +87,8 @@ class FileStart:
         if self.character != "{":
             return None
         with suppress(DataError):
-            found = decode_json(first_line(self.path) or "")
-            return found if isinstance(found, dict) else None
+            value = decode_json(first_line(self.path) or "")
+            return value if isinstance(value, dict) else None
         return None
 
     @cached_property

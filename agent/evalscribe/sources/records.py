@@ -104,9 +104,9 @@ class HashTable:
 
     def setdefault(self, hash: int, number: int) -> int:
         """Return the number of a hash; if it has none, store this number."""
-        if not (found := self[hash]):
-            found = self[hash] = number
-        return found
+        if not (stored := self[hash]):
+            stored = self[hash] = number
+        return stored
 
     def _slot(self, hash: int) -> int:
         """Return the slot of a hash, or the free slot for it, which follows hashes with the same last bits."""

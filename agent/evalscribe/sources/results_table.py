@@ -71,15 +71,15 @@ def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -
     plain = {_plain(name): name for name in reversed(names)}
 
     def choose(field: str, others: Iterable[str]) -> None:
-        found = next((plain[one] for one in others if plain.get(one) not in (None, *chosen.values())), None)
-        if field in chosen or found is None:
+        column = next((plain[one] for one in others if plain.get(one) not in (None, *chosen.values())), None)
+        if field in chosen or column is None:
             return
-        if (times := names.count(found)) > 1:
+        if (times := names.count(column)) > 1:
             raise DataError(
-                f"{file} has {times} columns {_quoted(found)}: keep one of them. For outputs of several providers side "
-                "by side, import the tool's JSON lines instead"
+                f"{file} has {times} columns {_quoted(column)}: keep one of them. For outputs of several providers "
+                "side by side, import the tool's JSON lines instead"
             )
-        chosen[field] = found
+        chosen[field] = column
 
     for field, others in COLUMNS.items():
         choose(field, (field, *others))

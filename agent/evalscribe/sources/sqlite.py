@@ -58,8 +58,8 @@ class SqliteFile:
         """Yield the rows of a query. Raises `DataError` if the database is damaged or too slow."""
         try:
             self._start()
-            found = self._connection.execute(query, values)
-            while (row := found.fetchone()) is not None:
+            cursor = self._connection.execute(query, values)
+            while (row := cursor.fetchone()) is not None:
                 self._stop()
                 yield row
                 self._start()

@@ -70,8 +70,8 @@ def json_lines(reading: FileReader) -> Iterator[JsonLine]:
             value = decode_json(text)
         except DataError as error:
             problem = str(error)
-        found = value if isinstance(value, dict) else None
-        yield JsonLine(number, found, "" if found is not None else problem, len(text), ended)
+        line = value if isinstance(value, dict) else None
+        yield JsonLine(number, line, "" if line is not None else problem, len(text), ended)
 
 
 class JsonStream:
@@ -206,11 +206,11 @@ class JsonStream:
         return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT
 
     def _take(self, wanted: str) -> str:
-        found = self.peek()
-        if not found or found not in wanted:
+        character = self.peek()
+        if not character or character not in wanted:
             raise self.wrong(f"expected {' or '.join(map(repr, wanted))}")
         self._at += 1
-        return found
+        return character
 
     def _more(self, least: int = 0) -> bool:
         """Read at least `least` more characters, or return False at the end. Thus a long value is parsed few times."""

@@ -149,10 +149,10 @@ def _mini_messages(given: Sequence[Mapping[str, object]]) -> Iterator[object]:
 def _command(message: Mapping[str, object]) -> tuple[str, str] | None:
     """Split a message into its text and its command; None unless it contains exactly one command."""
     text = text_of(message.get("content"))
-    found = list(_COMMAND.finditer(text))
-    if len(found) != 1:
+    matches = list(_COMMAND.finditer(text))
+    if len(matches) != 1:
         return None
-    return (text[: found[0].start()] + text[found[0].end() :]).strip(), found[0][1].strip()
+    return (text[: matches[0].start()] + text[matches[0].end() :]).strip(), matches[0][1].strip()
 
 
 def _bash(id: str, command: str) -> dict[str, object]:
@@ -218,8 +218,8 @@ def _steps(given: Iterable[Mapping[str, object]]) -> Iterator[object]:
 
 def _replayed_model(config: object) -> str | None:
     if isinstance(config, str):  # the config is a string that contains JSON
-        found = re.search(r'"model":\s*\{"name":\s*"([^"\\]{1,200})"', config)
-        return found[1] if found else None
+        match = re.search(r'"model":\s*\{"name":\s*"([^"\\]{1,200})"', config)
+        return match[1] if match else None
     return text_of(object_of(object_of(object_of(config).get("agent")).get("model")).get("name")) or None
 
 
@@ -228,9 +228,9 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
     text = "\n".join(text_of(part.get("text")) for part in dicts(content)) if isinstance(content, list) else content
     text = text_of(text)
     for begin, introduction, end in _TASKS:
-        _, found, rest = text.partition(begin)
+        _, delimiter, rest = text.partition(begin)
         issue, ended, _ = rest.partition(end)
-        if found and ended:
+        if delimiter and ended:
             return issue.strip().removeprefix(introduction).strip()
     return text
 
@@ -259,5 +259,5 @@ def _sum(usage: Sequence[Mapping[str, object]], name: str) -> float | None:
 
 
 def _times(seconds: Iterable[object]) -> tuple[str, ...]:
-    found = sorted(number for one in seconds if (number := figure(one)))
-    return tuple(time for one in found[:1] + found[-1:] if (time := unix_time(one)))
+    timestamps = sorted(number for one in seconds if (number := figure(one)))
+    return tuple(time for one in timestamps[:1] + timestamps[-1:] if (time := unix_time(one)))

@@ -252,13 +252,13 @@ class SweBenchReader(EvalReader):
                 _, given = self._parts(FolderStart(path))
             else:
                 given = [_evaluation_of(self._run_report(path))]
-        found: dict[str, _Reference] = {}
+        references: dict[str, _Reference] = {}
         for one in sorted(given, key=lambda one: one.model != GOLD):
             for id in _instances(None, one):
                 verdict = self._verdict(id, one, "patch", Ending())
                 patch = self._beside(one.instances.get(id), "patch.diff")
-                found.setdefault(id, _Reference(verdict, patch, one.folder, one.run_id))
-        return found
+                references.setdefault(id, _Reference(verdict, patch, one.folder, one.run_id))
+        return references
 
     def _of_run(
         self, submission: _Submission | None, evaluation: _Evaluation | None, references: Mapping[str, "_Reference"]
@@ -632,11 +632,11 @@ def _report_files(folder: Path) -> Iterator[Path]:
 
 def _trajectories(folder: FolderStart) -> dict[str, Path]:
     """Return the trajectories of a folder and of its subfolders by instance."""
-    found = {_without_suffix(path.name): path for path in _files(folder.path, _trajectory_names(folder))}
+    paths = {_without_suffix(path.name): path for path in _files(folder.path, _trajectory_names(folder))}
     for own in folder.folders:
         for path in _files(own.path, _trajectory_names(own)):
-            found.setdefault(_without_suffix(path.name), path)
-    return found
+            paths.setdefault(_without_suffix(path.name), path)
+    return paths
 
 
 def _trajectory_names(folder: FolderStart) -> Iterator[str]:
@@ -699,8 +699,8 @@ def _evaluation_folders(folder: FolderStart) -> list[_Evaluation]:
 
 def _evaluated(run: FolderStart) -> Iterator[_Evaluation]:
     for model in run.folders[:MAX_FOLDERS]:
-        if found := _instance_folders(model):
-            yield _Evaluation(found, model.path, model.path.name, run.path.absolute().name)
+        if instances := _instance_folders(model):
+            yield _Evaluation(instances, model.path, model.path.name, run.path.absolute().name)
 
 
 def _named(folder: Path) -> tuple[str | None, str | None]:

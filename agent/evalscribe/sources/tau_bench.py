@@ -66,12 +66,12 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
     if isinstance(old := message.get("function_call"), dict) and isinstance(old.get("name"), str):
         return {"function": old}
     content = message.get("content")
-    found = _ACTION.search(content) if isinstance(content, str) else None
-    if found is None:
+    match = _ACTION.search(content) if isinstance(content, str) else None
+    if match is None:
         return None
     action: object = None
     with suppress(ValueError, RecursionError):
-        action = json.loads(found[1])
+        action = json.loads(match[1])
     if not isinstance(action, dict) or not isinstance(action.get("name"), str) or action["name"] == RESPOND:
         return None
     arguments = action.get("arguments", {})
@@ -80,10 +80,10 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
 
 def reply_in_text(content: str) -> str:
     """Return the text for the user; a model that writes actions as text has it in the action's argument."""
-    found = _ACTION.search(content)
+    match = _ACTION.search(content)
     action: object = None
     with suppress(ValueError, RecursionError):
-        action = json.loads(found[1]) if found else None
+        action = json.loads(match[1]) if match else None
     given = action.get("arguments") if isinstance(action, dict) and action.get("name") == RESPOND else None
     reply = given.get("content") if isinstance(given, dict) else None
     return reply if isinstance(reply, str) else content
@@ -125,12 +125,12 @@ def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step,
 def _assertions(graded: _Named) -> list[Step]:
     """Return a step for each part of the reward except database and outputs; its first unmet assertion is the error."""
     parts = _named(graded.get("reward_breakdown"))
-    found = []
+    steps = []
     for part in parts.keys() - {"DB", "COMMUNICATE"}:
         unmet = [one for one in _list(graded.get(f"{part.lower()}s")) if _named(one).get("met") is False]
         error = None if score_number(parts[part]) == 1 else _unmet(unmet)
-        found.append(Step(name=safe_name(part.lower()), status="failed" if error else "passed", error=error))
-    return sorted(found, key=lambda step: step.name)
+        steps.append(Step(name=safe_name(part.lower()), status="failed" if error else "passed", error=error))
+    return sorted(steps, key=lambda step: step.name)
 
 
 def _unmet(assertions: list[JsonValue]) -> str:
@@ -138,13 +138,13 @@ def _unmet(assertions: list[JsonValue]) -> str:
     return cut(safe_name(first_assertion), MAX_SHOWN)
 
 
-def _explained(found: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
+def _explained(steps: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
     """If no step explains a failed eval, mark `actions` as failed: the check of the outputs cannot miss an error."""
-    known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in found)
-    if known or not found or found[0].name != "actions":
-        return tuple(found)
+    known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in steps)
+    if known or not steps or steps[0].name != "actions":
+        return tuple(steps)
     error = "every expected action was called, and yet the database differs from the expected one"
-    return (found[0].model_copy(update={"status": "failed", "error": error}), *found[1:])
+    return (steps[0].model_copy(update={"status": "failed", "error": error}), *steps[1:])
 
 
 def _actions_step(
@@ -197,8 +197,8 @@ def _expected(action: JsonValue) -> Action:
 
 def _difference(expected: list[Action], made: list[Action]) -> str | None:
     """Describe the most important difference in one line; None if exactly the expected calls were made."""
-    found = compare_calls(expected, made)
-    return one_line(describe_difference(found[0], expected, made)) if found else None
+    differences = compare_calls(expected, made)
+    return one_line(describe_difference(differences[0], expected, made)) if differences else None
 
 
 def _unfinished(messages: Sequence[ChatMessage]) -> str:

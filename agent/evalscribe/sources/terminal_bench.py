@@ -161,12 +161,12 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
 
 def _messages(logs: list[Document]) -> dict[str, str]:
     """Return the messages of failed tests in pytest's summary: `FAILED test_outputs.py::test_x - AssertionError: …`."""
-    found: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for line in logs[0].text.split("\n") if logs else ():
         if line.startswith("FAILED ") and (parts := _SUMMARY.match(line)):
             for name in (parts[1], parts[1].rpartition("::")[2]):
-                found.setdefault(name, parts[2].strip())
-    return found
+                messages.setdefault(name, parts[2].strip())
+    return messages
 
 
 def _recognise(start: FileStart, _: RunOverrides) -> str | None:

@@ -74,10 +74,12 @@ def _variance(
     shares: Sequence[Sequence[float]], rows: Sequence[float], columns: Sequence[float], value: float, expected: float
 ) -> float:
     """Return the variance of kappa, multiplied by the number of pairs."""
-    size, other = range(len(shares)), 1 - value
-    agreed = sum(shares[i][i] * (1 - (rows[i] + columns[i]) * other) ** 2 for i in size)
-    disagreed = sum(shares[i][j] * (columns[i] + rows[j]) ** 2 for i in size for j in size if i != j) * other**2
-    return (agreed + disagreed - (value - expected * other) ** 2) / (1 - expected) ** 2
+    size, disagreement = range(len(shares)), 1 - value
+    diagonal = sum(shares[i][i] * (1 - (rows[i] + columns[i]) * disagreement) ** 2 for i in size)
+    off_diagonal = (
+        sum(shares[i][j] * (columns[i] + rows[j]) ** 2 for i in size for j in size if i != j) * disagreement**2
+    )
+    return (diagonal + off_diagonal - (value - expected * disagreement) ** 2) / (1 - expected) ** 2
 
 
 def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: float = 0.95) -> Kappa | None:
@@ -93,12 +95,12 @@ def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: flo
     pairs = Counter[tuple[int, int]]()
     for cluster in clusters:
         pairs.update(cluster)
-    whole = kappa([[pairs[row, column] for column in range(labels)] for row in range(labels)], confidence)
+    pooled = kappa([[pairs[row, column] for column in range(labels)] for row in range(labels)], confidence)
     sizes = [sum(cluster.values()) for cluster in clusters]
-    if whole is None or all(size == 1 for size in sizes):
-        return whole
+    if pooled is None or all(size == 1 for size in sizes):
+        return pooled
     if len(clusters) < 2:
-        return Kappa(whole.value, Interval(-1.0, 1.0))
+        return Kappa(pooled.value, Interval(-1.0, 1.0))
     number = sum(sizes)
     rows = [sum(pairs[label, other] for other in range(labels)) / number for label in range(labels)]
     columns = [sum(pairs[other, label] for other in range(labels)) / number for label in range(labels)]
@@ -107,15 +109,15 @@ def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: flo
 
     def influence(row: int, column: int) -> float:
         by_chance = columns[row] + rows[column] - 2 * expected
-        return ((row == column) - agreement - (1 - whole.value) * by_chance) / (1 - expected)
+        return ((row == column) - agreement - (1 - pooled.value) * by_chance) / (1 - expected)
 
     moved = (fsum(count * influence(*pair) for pair, count in cluster.items()) / number for cluster in clusters)
     variance = fsum(move**2 for move in moved) * len(clusters) / (len(clusters) - 1)
     if variance < TINY:
-        return Kappa(whole.value, _beyond_chance(cluster_interval(_agreements(clusters), confidence), expected))
+        return Kappa(pooled.value, _beyond_chance(cluster_interval(_agreements(clusters), confidence), expected))
     # Kish's effective number (1965, Survey Sampling): clusters of one size that would weigh as much.
     degrees_of_freedom = max(1, number**2 // sum(size**2 for size in sizes) - 1)
-    return _kappa(whole.value, student_quantile((1 + confidence) / 2, degrees_of_freedom) * sqrt(variance))
+    return _kappa(pooled.value, student_quantile((1 + confidence) / 2, degrees_of_freedom) * sqrt(variance))
 
 
 def _agreements(clusters: Sequence[PairCounts]) -> Counter[TrialCluster]:
@@ -186,7 +188,7 @@ def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | 
     """Compare numbers by people with the judge's; None without pairs."""
     if not pairs:
         return None
-    error = fsum(abs(float(truth) - float(said)) / len(pairs) for truth, said in pairs)
+    error = fsum(abs(float(truth) - float(predicted)) / len(pairs) for truth, predicted in pairs)
     return NumberAgreement(mean_absolute_error=error, rank_correlation=rank_correlation(pairs))
 
 
@@ -194,12 +196,12 @@ def tag_agreement(pairs: Sequence[tuple[Set[str], Set[str]]]) -> TagAgreement | 
     """Compare sets of tags by people with the judge's; None without pairs."""
     if not pairs:
         return None
-    both = sum(len(truth & said) for truth, said in pairs)
+    shared = sum(len(truth & predicted) for truth, predicted in pairs)
     expected, predictions = (sum(map(len, side)) for side in zip(*pairs, strict=True))
     return TagAgreement(
         jaccard=fsum(len(a & b) / len(a | b) if a | b else 1.0 for a, b in pairs) / len(pairs),
-        precision=both / predictions if predictions else None,
-        recall=both / expected if expected else None,
+        precision=shared / predictions if predictions else None,
+        recall=shared / expected if expected else None,
     )
 
 
@@ -233,23 +235,23 @@ BINS = 10
 """Number of bins of a reliability diagram."""
 
 
-def reliability(stated: Iterable[tuple[float, bool]]) -> Reliability | None:
+def reliability(verdicts: Iterable[tuple[float, bool]]) -> Reliability | None:
     """Compare the confidence of verdicts with whether people agree; None without verdicts."""
     bins: dict[int, list[tuple[float, bool]]] = {}
-    for confidence, agrees in stated:
+    for confidence, agrees in verdicts:
         bins.setdefault(max(0, ceil(round(confidence * BINS, 9)) - 1), []).append((confidence, agrees))
-    pairs = [pair for told in bins.values() for pair in told]
+    pairs = [pair for members in bins.values() for pair in members]
     if not pairs:
         return None
     rows = tuple(
         ReliabilityBin(
             low=number / BINS,
             high=(number + 1) / BINS,
-            verdicts=len(told),
-            confidence=fsum(confidence for confidence, _ in told) / len(told),
-            agreement=sum(agrees for _, agrees in told) / len(told),
+            verdicts=len(members),
+            confidence=fsum(confidence for confidence, _ in members) / len(members),
+            agreement=sum(agrees for _, agrees in members) / len(members),
         )
-        for number, told in sorted(bins.items())
+        for number, members in sorted(bins.items())
     )
     return Reliability(
         bins=rows,
@@ -295,8 +297,8 @@ class Calibration:
     @cached_property
     def interval(self) -> Interval:
         """95 % confidence interval of `agreement`: Wilson's, or a cluster interval if pairs share a cluster."""
-        found = estimate_rate(map(_hits, self._groups))
-        return found.interval if found else Interval(0.0, 1.0)
+        rate = estimate_rate(map(_hits, self._groups))
+        return rate.interval if rate else Interval(0.0, 1.0)
 
     @cached_property
     def scores(self) -> tuple[LabelScore, ...]:
@@ -322,8 +324,10 @@ class Calibration:
 
         The interval is Wilson's, or a cluster interval if pairs share a cluster.
         """
-        own = (Counter({pair: count for pair, count in group.items() if pair[0] == label}) for group in self._groups)
-        return estimate_rate(map(_hits, own))
+        label_counts = (
+            Counter({pair: count for pair, count in group.items() if pair[0] == label}) for group in self._groups
+        )
+        return estimate_rate(map(_hits, label_counts))
 
     @cached_property
     def balanced_interval(self) -> Interval | None:
@@ -355,17 +359,19 @@ class Calibration:
 
 
 def _hits(group: Counter[tuple[str, str]]) -> TrialCluster:
-    return TrialCluster(sum(count for (expected, said), count in group.items() if expected == said), group.total())
+    return TrialCluster(
+        sum(count for (expected, predicted), count in group.items() if expected == predicted), group.total()
+    )
 
 
 def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
     """Return the counts of judged label pairs for each observation, which is a pair or a cluster of pairs."""
-    alone, together = [], dict[str, Counter[tuple[str, str]]]()
+    single_pairs, clusters = [], dict[str, Counter[tuple[str, str]]]()
     for pair in pairs:
         if pair.predicted is None:
             continue
         if pair.cluster is None:
-            alone.append(Counter([(pair.expected, pair.predicted)]))
+            single_pairs.append(Counter([(pair.expected, pair.predicted)]))
         else:
-            together.setdefault(pair.cluster, Counter())[pair.expected, pair.predicted] += 1
-    return (*alone, *together.values())
+            clusters.setdefault(pair.cluster, Counter())[pair.expected, pair.predicted] += 1
+    return (*single_pairs, *clusters.values())

@@ -244,13 +244,13 @@ def load_evidence(
     rows = connection.execute(_GET, {"run_id": run_id, "eval_id": eval_id}).all()
     if not rows:
         return None
-    found = database.unpacked(rows[0].body, _EVIDENCE, f"evidence {run_id} {eval_id}")
-    if isinstance(found, UnreadableEvidence) or rows[0].number is None:
-        return found
-    read = tuple(
+    evidence = database.unpacked(rows[0].body, _EVIDENCE, f"evidence {run_id} {eval_id}")
+    if isinstance(evidence, UnreadableEvidence) or rows[0].number is None:
+        return evidence
+    stored_documents = tuple(
         Document.model_construct(role=row.role, path=row.path, text=database.unzip(row.text).decode()) for row in rows
     )
-    return found.model_copy(update={"documents": read})
+    return evidence.model_copy(update={"documents": stored_documents})
 
 
 def _body(evidence: Evidence | UnreadableEvidence) -> dict[str, Any]:
@@ -383,8 +383,8 @@ class AnalysisStore:
         If there is none, return the runs of experiments with this name, oldest first.
         """
         with self._database.transaction() as connection:
-            found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
-            begin = tuple(run_id for run_id in found if run_id.startswith(prefix))
+            run_ids = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
+            begin = tuple(run_id for run_id in run_ids if run_id.startswith(prefix))
             return begin or tuple(connection.scalars(_NAMED, {"name": prefix}))
 
     def put_evidence(self, run_id: str, evidence: Evidence | UnreadableEvidence) -> None:
@@ -421,8 +421,8 @@ class AnalysisStore:
 
     def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
         """Return the fingerprints in the order in which they were stored; empty if there are none."""
-        found = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
-        return found.root if found else ()
+        fingerprints = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
+        return fingerprints.root if fingerprints else ()
 
     def put_labels(self, labels: Mapping[str, Sequence[HumanLabel]]) -> None:
         """Replace all human labels of these runs; those of other runs stay."""

@@ -126,8 +126,10 @@ _RECORDED, _GATHERED = documents.c.number >= 0, documents.c.number < 0
 
 
 def _of(*which: Any) -> Select[Any]:
-    found = select(documents.c.role, documents.c.path, texts.c.body).join(texts, texts.c.digest == documents.c.digest)
-    return found.where(*_EVAL, *which).order_by(documents.c.number)
+    statement = select(documents.c.role, documents.c.path, texts.c.body).join(
+        texts, texts.c.digest == documents.c.digest
+    )
+    return statement.where(*_EVAL, *which).order_by(documents.c.number)
 
 
 _READ = {True: _of(_RECORDED), False: _of(_GATHERED)}
@@ -263,9 +265,9 @@ def _forget(database: Database, table: Table, unneeded: _Condition) -> int:
     """Delete the unneeded rows of one round and return their number."""
     keys = list(table.primary_key)
     with database.transaction() as connection:
-        found = connection.execute(select(*keys).where(unneeded).limit(ROUND)).mappings().all()
+        rows = connection.execute(select(*keys).where(unneeded).limit(ROUND)).mappings().all()
     again = delete(table).where(*(key == bindparam(key.name) for key in keys), unneeded)
-    for start in range(0, len(found), AT_ONCE):
+    for start in range(0, len(rows), AT_ONCE):
         with database.writing() as connection:
-            connection.execute(again, [dict(row) for row in found[start : start + AT_ONCE]])
-    return len(found)
+            connection.execute(again, [dict(row) for row in rows[start : start + AT_ONCE]])
+    return len(rows)

@@ -136,18 +136,18 @@ def open_database(place: Path | str) -> "Database":
         UnavailableError: The disk is full, or no server answers.
         DataError: The database is damaged, belongs to another program, or was written by a newer evalscribe.
     """
-    found = _place(place)
-    with found.explained():
-        engine = found.engine()
+    target = _place(place)
+    with target.explained():
+        engine = target.engine()
         event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
         try:
-            upgrade(found, engine)
+            upgrade(target, engine)
         except BaseException:
             engine.dispose()
             raise
-    _opened.pop(found, None)
-    _opened[found] = None
-    return Database(found, engine)
+    _opened.pop(target, None)
+    _opened[target] = None
+    return Database(target, engine)
 
 
 def damage() -> DataError | None:
@@ -155,8 +155,8 @@ def damage() -> DataError | None:
 
     Checks every store that this process has opened, the latest first, because a server may have opened several.
     """
-    found = ((place, place.problem()) for place in reversed(_opened))
-    return next((place.damaged(problem) for place, problem in found if problem), None)
+    problems = ((place, place.problem()) for place in reversed(_opened))
+    return next((place.damaged(problem) for place, problem in problems if problem), None)
 
 
 class Database:

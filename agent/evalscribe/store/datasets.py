@@ -298,12 +298,12 @@ def _require_unused(connection: Connection, dataset_id: str) -> None:
 
 def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> dict[str, str]:
     """Return the content ids of the items that are in the draft, by key."""
-    found: dict[str, str] = {}
+    contents: dict[str, str] = {}
     for some in in_parts(keys, AT_ONCE):
-        found.update(
+        contents.update(
             (row.item_key, row.content) for row in connection.execute(_THERE, {"of": dataset_id, "keys": some})
         )
-    return found
+    return contents
 
 
 def _freeze(connection: Connection, version: DatasetVersion) -> None:

@@ -231,8 +231,8 @@ class ExperimentStore:
         self._database.close()
 
     def _prompt(self, connection: Connection, head: RowMapping) -> TargetPrompt:
-        found = all_rows(connection, PROMPTS.versions, prompt_id=head["id"])
-        versions = tuple(self._read(row, _PROMPT_VERSION) for row in found)
+        rows = all_rows(connection, PROMPTS.versions, prompt_id=head["id"])
+        versions = tuple(self._read(row, _PROMPT_VERSION) for row in rows)
         return TargetPrompt(id=head["id"], name=head["name"], created_at=head["created_at"], versions=versions)
 
     def _scorer(self, connection: Connection, head: RowMapping) -> Scorer:

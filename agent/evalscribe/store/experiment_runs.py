@@ -154,30 +154,30 @@ def select_scores(query: ScoreQuery) -> Select[Any]:
     """Select the scores of a run in order of item number, repetition and score number, after a given score."""
     place = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     after = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
-    found = (
+    statement = (
         select(_scores_table, _items_table.c.number.label("place"))
         .join(_items_table, _items_table.c.id == _scores_table.c.run_item_id)
         # `place > after` implies the condition on `number`, which lets the database use an index.
         .where(_items_table.c.run_id == bindparam("run_id"), _items_table.c.number >= bindparam("place"), place > after)
         .order_by(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     )
-    return _filtered(found, query)
+    return _filtered(statement, query)
 
 
-def _filtered(found: Select[Any], query: ScoreQuery) -> Select[Any]:
+def _filtered(statement: Select[Any], query: ScoreQuery) -> Select[Any]:
     for name in ("run_item_id", "scorer_version_id", "passed", "status"):
         if (value := getattr(query, name)) is not None:
-            found = found.where(_scores_table.c[name] == value)
+            statement = statement.where(_scores_table.c[name] == value)
     if query.scorer is not None:
         versions = select(_versions.c.id).where(_versions.c.scorer_id == query.scorer)
-        found = found.where(
+        statement = statement.where(
             or_(_scores_table.c.scorer == query.scorer, _scores_table.c.scorer_version_id.in_(versions))
         )
     if query.since is not None:
-        found = found.where(_scores_table.c.created_at >= query.since)
+        statement = statement.where(_scores_table.c.created_at >= query.since)
     if query.until is not None:
-        found = found.where(_scores_table.c.created_at < query.until)
-    return found if query.superseded else found.where(_scores_table.c.current)
+        statement = statement.where(_scores_table.c.created_at < query.until)
+    return statement if query.superseded else statement.where(_scores_table.c.current)
 
 
 PAGE = 500
@@ -257,18 +257,18 @@ class ExperimentRunStore:
         Raises `UsageError` if several runs have the name or the prefix.
         """
         with self._database.reading() as connection:
-            found = [_run(row) for row in all_rows(connection, _NAMED, named=named)]
-            if exact := next((one for one in found if one.id == named), None):
+            runs = [_run(row) for row in all_rows(connection, _NAMED, named=named)]
+            if exact := next((one for one in runs if one.id == named), None):
                 return exact
-            beginning = [] if found else [_run(row) for row in _beginning(connection, named)]
-        if len(found) > 1:  # older stores can have several runs with one name
-            ids = join_last([f"{one.id} ({one.created_at[:16].replace('T', ' ')})" for one in found], MOST_NAMED)
+            beginning = [] if runs else [_run(row) for row in _beginning(connection, named)]
+        if len(runs) > 1:  # older stores can have several runs with one name
+            ids = join_last([f"{one.id} ({one.created_at[:16].replace('T', ' ')})" for one in runs], MOST_NAMED)
             raise UsageError(f"several runs are called {named!r}, the newest last: {ids}.\nUse an id.")
         if len(beginning) > 1:
             raise UsageError(
                 f"several runs begin with {named!r}: {', '.join(one.id for one in beginning)}.\nUse a longer prefix."
             )
-        return next(iter((*found, *beginning)), None)
+        return next(iter((*runs, *beginning)), None)
 
     def ids(self, kind: Literal["run", "item", "score"], prefix: str) -> tuple[str, ...]:
         """Return the ids of runs, run items or scores with this prefix; at most a hundred."""
@@ -311,8 +311,8 @@ class ExperimentRunStore:
     def gate(self, run_id: str, key: str) -> bool | None:
         """Return the stored result of a gate with the same inputs; None if there is none."""
         with self._database.reading() as connection:
-            found: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
-        return found
+            passed: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
+        return passed
 
     def keep_gate(self, run_id: str, key: str, passed: bool) -> None:
         self._change(run_id, gate_key=key, gate_passed=passed)
@@ -383,8 +383,8 @@ class ExperimentRunStore:
 
     def attempt(self, run_item_id: str) -> ItemTrial | None:
         with self._database.reading() as connection:
-            found = all_rows(connection, _ITEM, id=run_item_id)
-            return next(iter(attempts_in(connection, self._database, found)), None)
+            rows = all_rows(connection, _ITEM, id=run_item_id)
+            return next(iter(attempts_in(connection, self._database, rows)), None)
 
     def attempts(self, run_id: str) -> Iterator[ItemTrial]:
         def decode(connection: Connection, rows: Sequence[RowMapping]) -> Iterable[ItemTrial]:

@@ -80,11 +80,11 @@ def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Seq
     """
     if stored is not None:
         return stored
-    there = known()
-    found = find_by_prefix(what, named, (one.id for one in there))
-    if found is None:
-        raise not_found(what, named, [getattr(one, "name", None) or one.id for one in there], maker)
-    return next(one for one in there if one.id == found)
+    objects = known()
+    matching_id = find_by_prefix(what, named, (item.id for item in objects))
+    if matching_id is None:
+        raise not_found(what, named, [getattr(item, "name", None) or item.id for item in objects], maker)
+    return next(item for item in objects if item.id == matching_id)
 
 
 def nearest(named: str, known: Sequence[str]) -> str:

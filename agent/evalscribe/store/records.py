@@ -125,10 +125,10 @@ def transcript_in(row: Row[Any]) -> Transcript:
 
 
 def _by_eval(connection: Connection, statement: Select[Any], which: dict[str, Any]) -> dict[str, list[Row[Any]]]:
-    found: dict[str, list[Row[Any]]] = defaultdict(list)
+    rows_by_eval: dict[str, list[Row[Any]]] = defaultdict(list)
     for row in connection.execute(statement, which):
-        found[row.eval_id].append(row)
-    return found
+        rows_by_eval[row.eval_id].append(row)
+    return rows_by_eval
 
 
 def _document(database: Database, row: Row[Any]) -> Document:
@@ -412,8 +412,8 @@ class RunStore:
         while more:
             with self._database.reading() as connection:
                 rows = connection.execute(statement, {"run_id": run_id, "after": after}).all()
-                found = load_records(connection, self._database, rows)
-            yield from found
+                records = load_records(connection, self._database, rows)
+            yield from records
             more = len(rows) == AT_ONCE
             after = rows[-1].number if rows else after
 
@@ -422,22 +422,24 @@ class RunStore:
         statement = _within(_TRANSCRIPT, transcripts.c.run_id, collection_id)
         with self._database.reading() as connection:
             values = {"id": transcript_id, "collection_id": collection_id}
-            found = connection.execute(statement, values).one_or_none()
-            if found is None:
+            row = connection.execute(statement, values).one_or_none()
+            if row is None:
                 return None
-            key = {"run_id": found.run_id, "eval_id": found.eval_id}
+            key = {"run_id": row.run_id, "eval_id": row.eval_id}
             rows = connection.execute(_EVAL_OF_RUN, key).all()
             record = next(iter(load_records(connection, self._database, rows)), None)
         if record is None:  # Its eval is being deleted.
             return None
-        return record.model_copy(update={"transcripts": (transcript_in(found),)})
+        return record.model_copy(update={"transcripts": (transcript_in(row),)})
 
     def documents(self, run_id: str, eval_id: str) -> tuple[Document, ...]:
         """Return the documents of an eval, except transcripts."""
         with self._database.reading() as connection:
-            whole = connection.execute(_EVAL_OF_RUN, {"run_id": run_id, "eval_id": eval_id}).first()
-            found = contents.load_documents(connection, self._database, run_id, eval_id, recorded=whole is not None)
-        return tuple(document for document in found if document.role != "transcript")
+            run_eval = connection.execute(_EVAL_OF_RUN, {"run_id": run_id, "eval_id": eval_id}).first()
+            documents = contents.load_documents(
+                connection, self._database, run_id, eval_id, recorded=run_eval is not None
+            )
+        return tuple(document for document in documents if document.role != "transcript")
 
     def remove(self, collection_id: str, run_id: str) -> None:
         """Remove a run from a collection. `sweep` deletes runs that no collection contains."""

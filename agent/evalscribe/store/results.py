@@ -162,9 +162,9 @@ class BatchStore:
 
     def of(self, key: str) -> BatchIntent | None:
         """Return the intent that contains this request."""
-        found = select(batch_items.c.intent_id).where(batch_items.c.key == key).scalar_subquery()
+        intent_id = select(batch_items.c.intent_id).where(batch_items.c.key == key).scalar_subquery()
         with self._database.transaction() as connection:
-            row = connection.execute(select(batch_intents).where(batch_intents.c.id == found)).mappings().first()
+            row = connection.execute(select(batch_intents).where(batch_intents.c.id == intent_id)).mappings().first()
             if row is None:
                 return None
             keys = connection.scalars(select(batch_items.c.key).where(batch_items.c.intent_id == row["id"])).all()

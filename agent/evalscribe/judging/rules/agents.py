@@ -90,17 +90,17 @@ def _odd_expectation(facts: Facts, first: ToolCallDifference) -> Suspicion | Non
         return None
     ours, theirs = spoken.made[first.made].call.turn.arguments, spoken.expected[first.expected].turn.arguments
     found = innermost_mismatch(first.arguments[0], ours, theirs)
-    told, wanted = f"{facts.task}\n{_told(spoken)}".lower(), found.theirs
-    if not isinstance(wanted, str) or not isinstance(found.ours, str) or len(wanted) < SHORTEST_VALUE:
+    told, wanted = f"{facts.task}\n{_told(spoken)}".lower(), found.expected
+    if not isinstance(wanted, str) or not isinstance(found.actual, str) or len(wanted) < SHORTEST_VALUE:
         return None
     if wanted.lower() not in told and not any(wanted.lower() in one.turn.text.lower() for one in spoken.turns):
         return Suspicion(
             f"Neither the task nor the conversation contains `{wanted}`, so it may not follow from the request."
         )
     by_user = f"{facts.task}\n{' '.join(one.turn.text for one in simulated_users.users(spoken))}".lower()
-    if _in_words(found.ours) in by_user and _in_words(wanted) not in by_user:
+    if _in_words(found.actual) in by_user and _in_words(wanted) not in by_user:
         return Suspicion(
-            f"The user asked for {_short(_in_words(found.ours))}, not for the expected value: both may be right."
+            f"The user asked for {_short(_in_words(found.actual))}, not for the expected value: both may be right."
         )
     return None
 
@@ -371,7 +371,7 @@ def _shown_before(
     spoken: Transcripts, made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
     """Return the id that the call should have passed, and a quotation of an earlier turn with this id, if any."""
-    lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
+    lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).expected
     if not isinstance(lacking, str) or not simulated_users.ID.search(lacking):
         return None
     before = [said for said in spoken.turns if said.turn.number < made.call.turn.number]
