@@ -322,7 +322,7 @@ async def test_with_intents_every_model_that_is_opened_asks_in_batches(
 
 
 def test_other_providers_have_no_batches(sessions: BatchSessions) -> None:
-    with pytest.raises(UsageError, match=r"`batch` needs a model of anthropic, not openai/gpt-5\.3"):
+    with pytest.raises(UsageError, match=r"`batch` works only with Anthropic models, not openai/gpt-5\.3"):
         served(sessions).open("openai/gpt-5.3", "judge")
 
 

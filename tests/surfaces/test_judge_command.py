@@ -266,7 +266,7 @@ def test_a_batch_holds_the_questions_of_all_subjects(
 def test_a_batch_is_for_models_of_anthropic(judging: InProcessCommand) -> None:
     chosen = ("--batch", "--judge", "openai/gpt-9", "--max-tokens", "90000")
     ended = judging.run("judge", "polite", "one.json", *chosen, code=64, OPENAI_API_KEY="sk-test")
-    assert "--batch needs a model of anthropic" in ended.err
+    assert "--batch works only with Anthropic models" in ended.err
 
 
 def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(judging: InProcessCommand) -> None:

@@ -129,7 +129,7 @@ def _next(result: CollectionImport, *, dry_run: bool) -> Iterator[str]:
 
 Experiment = Annotated[
     str | None,
-    typer.Option(metavar="EXPERIMENT", help="Experiment of the runs; only runs of one experiment are compared."),
+    typer.Option(metavar="EXPERIMENT", help="Experiment that the runs belong to. `compare` needs equal ones."),
 ]
 
 

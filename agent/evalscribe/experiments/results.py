@@ -328,7 +328,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
 def _unusable_reason(run: ExperimentRun, base: ExperimentRun) -> str | None:
     """Return why the baseline cannot be used; None if it can."""
     if base.id == run.id:
-        return "it is this run itself; name another run, or give the id of the run you mean"
+        return "the baseline is this run itself; give the name or id of another run"
     if base.state != "completed":
         return f"run {base.id} is {base.state}"
     if base.dataset_version_id != run.dataset_version_id:

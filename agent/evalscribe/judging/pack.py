@@ -433,7 +433,7 @@ EXPLANATION = 720
 
 
 def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
-    """Return the located errors' lines, or the failed tests and the runner's counts; without any, the end of the log.
+    """Return the log lines that show the failure: failed tests with the runner's counts, or errors, else the log's end.
 
     Each other failed step adds its errors, or the end of its log.
     """

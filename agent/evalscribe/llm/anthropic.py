@@ -1,4 +1,4 @@
-"""Ask Anthropic's Messages API, and build its message from a stream."""
+"""Call Anthropic's Messages API, and assemble its answer when it is streamed."""
 
 import json
 from contextlib import aclosing

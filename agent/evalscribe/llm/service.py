@@ -184,7 +184,8 @@ class ModelService:
         name = full_model_name(name)
         provider, model = parse_model_name(name)
         if self._intents and provider != ANTHROPIC:
-            raise UsageError(f"`batch` needs a model of anthropic, not {name}: leave it out", fields=("batch",))
+            problem = f"`batch` works only with Anthropic models, not {name}: leave it out, or choose another model"
+            raise UsageError(problem, fields=("batch",))
         cost = price_of(name)
         if name not in self._adapters:
             model_access = require_access(provider, name, self._access)

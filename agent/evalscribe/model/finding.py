@@ -254,7 +254,7 @@ ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
 """Names the authors' change to what an eval expects. An output that passes with this change was not at fault."""
 REPLAY_JUDGE = "replay@1"
-"""Id of the judge of proved verdicts. Raise by hand when the code's conclusions change."""
+"""Judge id of verdicts that a replay proved. Increase the number by hand if replays come to prove something else."""
 PEOPLE_JUDGE = "people@1"
 """Id of the judge of verdicts that people's corrections of the same failure decide."""
 VerdictBasis = Literal["judged", "corrected", "reproduced", "proved"]

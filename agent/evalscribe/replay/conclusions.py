@@ -85,8 +85,8 @@ def look_of_log(stored: Evidence, log: str) -> FailureLook:
 def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
     """Return whether a replay failed every check that the stored output failed, with the same errors.
 
-    A linter's check is its rule, whichever name or line it is about. An error that a run recorded apart from its log is
-    looked for in the lines of the replay, and equal logs are alike whatever they say.
+    Each rule of a linter is one check, whichever name or line an error is about. An error that a run recorded apart
+    from its log is looked for in the lines of the replay, and equal logs are alike whatever they say.
     """
     if prints_the_same(stored.printed, replayed.printed):
         return True

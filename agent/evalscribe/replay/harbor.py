@@ -99,7 +99,7 @@ class HarborGrader:
 
         Args:
             tasks: Folder of the tasks.
-            threshold: Lowest reward that passes; None for 1.
+            threshold: Lowest reward that passes. None means the default, 1.
             opened: Closes what this opens.
         """
         self._tasks = tasks

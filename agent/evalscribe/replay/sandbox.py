@@ -78,7 +78,7 @@ class Execution(NamedTuple):
 NOT_STARTED = 126
 """Exit code of a command that cannot be started, as in a shell."""
 COPIED_BYTES = 512 * MIB
-"""Maximum bytes of the folders that are copied into a sandbox."""
+"""Maximum bytes of each folder that is copied into a sandbox."""
 COLLECTED_BYTES = MIB
 """Maximum bytes of a file that is read afterwards."""
 COPIED_FILES = 100_000

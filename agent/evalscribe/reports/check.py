@@ -78,7 +78,7 @@ class RunEvidence:
         return f"{path}: {evidence.reason}" if evidence else NOWHERE
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
-        """Return a warning if the report was made from evidence with another content id."""
+        """Return a warning if `digest`, the report's content id of the evidence, differs from that of today's."""
         if not digest or self._read_from_elsewhere or len(self.run.failures) > MANY:
             return ()
         try:

@@ -257,7 +257,7 @@ class RunOverrides(Frozen):
     columns: dict[str, str] = Field(default_factory=dict)
     """Columns of a table of results, by field: `{"input": "question"}`."""
     threshold: float | None = None
-    """Lowest score that passes, for sources without verdicts; None for 1."""
+    """Lowest score that passes, for sources without verdicts of their own. None means the default, 1."""
     tasks: Path | None = None
     """Folder of the run's tasks, with their instructions, tests and reference solutions."""
     reference_run: Path | None = None

@@ -93,7 +93,7 @@ class JUnit(RecordFile):
             yield from _run_again(_torn_down(parse_cases(events, left_out)))
 
     def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
-        """Yield a document's tags, and record the attributes of its outermost suites, which include nested suites."""
+        """Yield a document's tags. Record attributes of outermost suites only: their times include nested suites."""
         self._suites.clear()
         inside: list[bool] = []
         for event in events:

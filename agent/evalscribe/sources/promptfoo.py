@@ -117,7 +117,7 @@ class Promptfoo(EvalReader):
         """Data about an evaluation, by its id; the id is empty in files with one evaluation."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._prompts: dict[tuple[str, str], dict[str, int]] = {}
-        """Number of each prompt, by evaluation and provider."""
+        """The prompts of each evaluation and provider, numbered from 1 in order of appearance."""
         self._labels: dict[tuple[str, Column], set[str]] = {}
         """The labels used with each provider and prompt of an evaluation. The column in the key has an empty label."""
         self._tests: HashTable | None = None

@@ -80,7 +80,7 @@ _FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "
 
 
 def find_damage(path: Path) -> str | None:
-    """Describe the first problem with its table and row; None if there is none or the store is gone."""
+    """Describe the first problem, with table and row if SQLite names them; None if no problem can be read."""
     if not path.is_file():
         return None
     try:

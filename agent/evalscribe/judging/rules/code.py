@@ -1,4 +1,4 @@
-"""Parse source code (without comments, identifiers) and known-gap notes (statements and the terms in them)."""
+"""Parse source code (remove comments, find identifiers) and notes on known gaps (find statements and terms)."""
 
 import re
 from collections.abc import Iterable

@@ -247,7 +247,7 @@ def _only_offers_more(text: str) -> bool:
 
 
 def _changes_missing(spoken: Transcripts) -> bool:
-    """Return whether an expected call that changes something was never made with success."""
+    """Return whether an expected call that changes something was never made successfully."""
     return any(one.kind == "never" and changes_state(one.tool) for one in compare_calls(spoken.wanted, spoken.actions))
 
 

@@ -16,7 +16,7 @@ from evalscribe.text import cut, one_line, visible
 _PLACES = "|".join(ROLES)
 NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,9}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
 BARE = rf"(?:{_PLACES})\s*\Z"
-"""Matches a role of documents at the end of a text."""
+"""Matches a document role, such as `output`, that ends the text."""
 NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
 """Matches the start of text that looks like a citation. The complete text decides whether it is a citation."""

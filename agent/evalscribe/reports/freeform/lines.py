@@ -394,7 +394,7 @@ class _Segments:
 
     @property
     def is_plain_word(self) -> bool:
-        """Whether a heading begins with a lower-case word that may be an eval's name but does not look like one."""
+        """Whether a heading begins with a lower-case word without `/`, `_`, `-` or digits; it may be an eval's name."""
         return bool(
             self.whole_line and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower()
         )
