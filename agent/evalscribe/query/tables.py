@@ -235,7 +235,7 @@ TABLES = (
             renamed(
                 "basis",
                 "text",
-                "judged, corrected (as people labelled the same failure before), reproduced or proved (by replay)",
+                "judged, corrected (people's label of the same failure in another run), reproduced or proved (by replay)",
                 ("it.finding_json ->> '$.basis'", "it.finding_json ->> 'basis'"),
             ),
             renamed(
