@@ -56,7 +56,7 @@ class FindingLine(Frozen):
     confidence: float | None
     uncertain: bool | None
     basis: str
-    """judged, corrected (people's label of the same failure in another run), reproduced or proved (by replay)."""
+    """judged, corrected (people's label of the same failure), reproduced or proved (by replay)."""
     message: int | None
     """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
     error: str | None

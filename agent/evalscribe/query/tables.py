@@ -235,7 +235,7 @@ TABLES = (
             renamed(
                 "basis",
                 "text",
-                "judged, corrected (people's label of the same failure in another run), reproduced or proved (by replay)",
+                "judged, corrected (people's label of the same failure), reproduced or proved (by replay)",
                 ("it.finding_json ->> '$.basis'", "it.finding_json ->> 'basis'"),
             ),
             renamed(
@@ -247,13 +247,13 @@ TABLES = (
             renamed(
                 "message",
                 "bigint",
-                "number of the message, from 1, in which an agent run went wrong; null: unknown",
+                "number of the message, from 1, in which an agent run went wrong; null: unknown, or no agent run",
                 ("it.finding_json ->> '$.message'", "it.finding_json ->> 'message'"),
             ),
             renamed(
                 "first_mistake",
                 "bigint",
-                "number of an earlier message with the first mistake; null: `message`, or unknown",
+                "number of the message with the first mistake, if before `message`; null: not before it, or unknown",
                 ("it.finding_json ->> '$.first_mistake'", "it.finding_json ->> 'first_mistake'"),
             ),
             *table_columns("it", ("finding_json", "jsonb", "the complete object as JSON")),
