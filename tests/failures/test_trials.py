@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evalscribe.failures.collate import collate
-from evalscribe.failures.trials import TrialCount, count_trials, find_outliers, merge_trials, trial_rates
+from evalscribe.failures.trials import MOST_SHOWN, TrialCount, count_trials, find_outliers, merge_trials, trial_rates
 from evalscribe.judging.verdicts import JudgeQueue
 from evalscribe.model.evidence import Evidence, PackedEvidence
 from evalscribe.model.finding import (
@@ -148,6 +148,11 @@ def test_one_trial_against_two_that_agree_is_an_outlier() -> None:
         for n in (1, 4)
     ]
     assert found == {"1-2": tuple(others)}
+
+
+def test_the_judge_of_an_outlier_sees_a_bounded_number_of_other_trials() -> None:
+    (others,) = find_outliers([trial("1", n, STRICT if n == 500 else None) for n in range(1, 1_000)]).values()
+    assert [other.trial for other in others] == list(range(1, MOST_SHOWN + 1))
 
 
 @pytest.mark.parametrize(

@@ -73,14 +73,16 @@ def _joined(trials: Sequence[Finding]) -> Finding:
 
 MIN_AGREEING = 2
 """Minimum trials with one label for a trial with another label to be an outlier."""
+MOST_SHOWN = 20
+"""Maximum verdicts on other trials that are shown to the judge of an outlier."""
 
 
 def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdict, ...]]:
     """Find the trials whose label differs from that of all other failed trials of their task, if those agree.
 
     Returns:
-        The other trials' verdicts by the group of the outlier. A task has at most one outlier. Proved verdicts, guesses
-        in place of a verdict, and groups of several evals are no outliers.
+        The first verdicts of the other trials, at most `MOST_SHOWN`, by the group of the outlier. A task has at most one
+        outlier. Proved verdicts, guesses in place of a verdict, and groups of several evals are no outliers.
     """
     tasks: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
@@ -104,7 +106,7 @@ def _outlier(trials: Sequence[Finding]) -> Iterator[tuple[Finding, tuple[TrialVe
         if finding is not outlier and (verdict := finding.judged)
         for eval in finding.evals
     )
-    yield outlier, tuple(sorted(verdicts, key=lambda verdict: verdict.trial))
+    yield outlier, tuple(sorted(verdicts, key=lambda verdict: verdict.trial)[:MOST_SHOWN])
 
 
 def _label(finding: Finding) -> str | None:

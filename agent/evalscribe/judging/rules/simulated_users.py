@@ -7,6 +7,7 @@ from typing import NamedTuple
 from evalscribe.judging.rules import quote
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
+from evalscribe.model.evidence import Citation
 from evalscribe.model.tool_calls import ToolCallDifference, changes_state, compare_calls, hands_over
 
 ID = re.compile(r"#?\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
@@ -37,6 +38,32 @@ CLOSES = re.compile(r"\b(?:else|further|other (?:questions?|requests?)|more (?:q
 WANTS_CONFIRMATION = re.compile(r"[^.\n]*\b(?:confirm\w*|consent|approv\w+|authoriz\w+)\b[^.\n]*", re.IGNORECASE)
 
 
+def _suspect_user(
+    spoken: Transcripts,
+    *,
+    cause: str,
+    why: str,
+    reasoning: str,
+    citations: tuple[Citation, ...],
+    fix: str,
+    message: int,
+) -> RuleDecision:
+    """Return the uncertain decision that the simulated user is at fault."""
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="user",
+        cause=cause,
+        confidence=0.5,
+        uncertain=True,
+        error=_missing_call(spoken),
+        why=why,
+        reasoning=reasoning,
+        citations=citations,
+        fix=fix,
+        message=message,
+    )
+
+
 def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
     """The model asks the simulated user who it is, and the user never gives the identity from its instructions."""
     spoken, unsaid = facts.spoken, unsaid_identity(facts)
@@ -46,13 +73,9 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
     replied = asked and next((one for one in users(spoken) if one.turn.number > asked.turn.number), None)
     if asked is None or replied is None:
         return None
-    return RuleDecision(
-        label="OVERLY_STRICT",
-        kind="user",
+    return _suspect_user(
+        spoken,
         cause="user-withholds-who-it-is",
-        confidence=0.5,
-        uncertain=True,
-        error=_missing_call(spoken),
         why=quote.cut(f"the simulated user never says `{unsaid[0]}` when asked"),
         reasoning=f"In message {asked.turn.number} the model asks who the user is. The task gives "
         f"`{unsaid[0]}`, but the user never says it, so no tool could be used: the simulated user may be at fault. "
@@ -71,13 +94,9 @@ def ends_too_early(facts: Facts) -> RuleDecision | None:
     proposal = _before(spoken.words, last.turn.number)
     if proposal is None or proposal.turn.number < last.turn.number - 1 or _only_offers_more(proposal.turn.text):
         return None
-    return RuleDecision(
-        label="OVERLY_STRICT",
-        kind="user",
+    return _suspect_user(
+        spoken,
         cause="user-ends-early",
-        confidence=0.5,
-        uncertain=True,
-        error=_missing_call(spoken),
         why=quote.cut("the simulated user agrees and ends the conversation before the model can act"),
         reasoning=f"In message {last.turn.number} the user agrees to the model's proposal and ends the conversation, "
         "so the model could not make the expected call.",
@@ -108,13 +127,9 @@ def invents_an_id(facts: Facts) -> RuleDecision | None:
 
 
 def _invented(spoken: Transcripts, said: LocatedTurn, value: str, used: AnsweredCall) -> RuleDecision:
-    return RuleDecision(
-        label="OVERLY_STRICT",
-        kind="user",
+    return _suspect_user(
+        spoken,
         cause="user-invents-an-id",
-        confidence=0.5,
-        uncertain=True,
-        error=_missing_call(spoken),
         why=quote.cut(f"the simulated user gives `{value}`, which its instructions do not contain"),
         reasoning=f"In message {said.turn.number} the user gives `{value}`. Neither its instructions nor earlier "
         f"messages contain it, and `{used.action.tool}` refused it.",
