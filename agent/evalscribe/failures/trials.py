@@ -81,7 +81,7 @@ def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdic
     """Find the trials whose label differs from that of all other failed trials of their task, if those agree.
 
     Returns:
-        The first verdicts of the other trials, at most `MOST_SHOWN`, by the group of the outlier. A task has at most one
+        Verdicts of the other trials, at most `MOST_SHOWN`, by the group of the outlier. A task has at most one
         outlier. Proved verdicts, guesses in place of a verdict, and groups of several evals are no outliers.
     """
     tasks: dict[str, list[Finding]] = defaultdict(list)

@@ -13,7 +13,7 @@ from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.simulated_users import Suspicion
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Citation, Document
-from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, TrialVerdict, Verdict
+from evalscribe.model.finding import TrialVerdict, Verdict
 from evalscribe.model.tool_calls import (
     ToolCallDifference,
     changes_state,
@@ -70,17 +70,8 @@ def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference
         _odd_tool(facts.spoken, first),
     )
     for doubt in filter(None, doubts):
-        decision = replace(_doubted(decision, doubt.why), message=decision.message or doubt.message)
+        decision = replace(decision.doubted(doubt.why), message=decision.message or doubt.message)
     return decision
-
-
-def _doubted(decision: RuleDecision, why: str) -> RuleDecision:
-    return replace(
-        decision,
-        uncertain=True,
-        confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
-        reasoning=f"{decision.reasoning.rstrip()} {why}",
-    )
 
 
 def _odd_expectation(facts: Facts, first: ToolCallDifference) -> Suspicion | None:
@@ -550,7 +541,7 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
     confirmed = facts.case.passable is not False or decision.forbidden
     if decision.label != "MODEL_FAULT" or confirmed or rule not in rules:
         return decision
-    return _doubted(decision, NOBODY_PASSED)
+    return decision.doubted(NOBODY_PASSED)
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:

@@ -12,7 +12,6 @@ from evalscribe.judging.rules import code
 from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, check_kind, misplaced
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Document
-from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
 from evalscribe.model.run import TARGET
 
 MOST_FRAMES = 20
@@ -84,13 +83,7 @@ def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
     why = written_by_output(facts)
     if why is None:
         return decision
-    return replace(
-        decision,
-        uncertain=True,
-        confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
-        would_pass=False,
-        reasoning=f"{decision.reasoning} {why}",
-    )
+    return replace(decision.doubted(why), would_pass=False)
 
 
 def written_by_output(facts: Facts) -> str | None:

@@ -5,7 +5,7 @@ Most facts are computed on first use. The functions read the grader's tests and 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise, takewhile
 from typing import Literal, NamedTuple
@@ -16,7 +16,7 @@ from evalscribe.judging.rules.code import basename
 from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation, Document, Evidence, Role
-from evalscribe.model.finding import CauseKind, Classification, Failure
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Failure
 
 CheckKind = Literal["install", "lint", "build", "tests", "other"]
 CHECK_TOOLS: dict[str, CheckKind] = {
@@ -317,6 +317,15 @@ class RuleDecision:
     """Whether the agent's own instructions forbid what it did, so that no expectation has to confirm the fault."""
     by_error_text: bool = False
     """Whether the decision is based on an error's text, which the code under test may have written."""
+
+    def doubted(self, why: str) -> "RuleDecision":
+        """Return the decision as an uncertain one; `why` is added to the reasoning."""
+        return replace(
+            self,
+            uncertain=True,
+            confidence=min(self.confidence, UNCERTAIN_CONFIDENCE),
+            reasoning=f"{self.reasoning.rstrip()} {why}",
+        )
 
 
 Rule = Callable[[Facts], RuleDecision | None]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from evalscribe.evidence import log
 from evalscribe.evidence.same_failure import describe_across_models
@@ -10,7 +9,6 @@ from evalscribe.judging.rules import checks, code, doubts, quote
 from evalscribe.judging.rules.code import terms
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.finding import (
-    UNCERTAIN_CONFIDENCE,
     CauseKind,
     Classification,
     CrossModelFailures,
@@ -52,14 +50,7 @@ def people_agree(facts: Facts) -> RuleDecision | None:
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
     """If people labelled the same failure differently, make the decision uncertain and report their labels."""
     disagreement = _disagreement_text(_labels_of_same(facts)) if facts.case.precedents else ""
-    if not disagreement:
-        return decision
-    return replace(
-        decision,
-        uncertain=True,
-        confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
-        reasoning=f"{decision.reasoning} {disagreement}",
-    )
+    return decision.doubted(disagreement) if disagreement else decision
 
 
 def describe_disagreement(precedents: Sequence[Precedent]) -> str:
