@@ -4,7 +4,8 @@
     ├── UsageError             64  the command line or a setting is wrong
     │   └── ConsentError           a model would be called without the user's consent
     ├── DataError              65  unreadable input, or a check that found problems
-    │   └── RubricError            an invalid rubric, schema or template, with the location of the problem
+    │   ├── RubricError            an invalid rubric, schema or template, with the location of the problem
+    │   └── ChangedError           what a change is based on has changed meanwhile
     ├── NotFoundError          66  no such run, eval, report or file
     ├── UnavailableError       69  a service did not answer, or not usefully, after the retries
     ├── AccessError            77  no key, a wrong key, or a key without permission
@@ -68,6 +69,10 @@ class ConsentError(UsageError):
 
 class DataError(EvalscribeError):
     exit_code = 65
+
+
+class ChangedError(DataError):
+    """Somebody else has changed what a change is based on; nothing was written."""
 
 
 class RubricError(DataError):

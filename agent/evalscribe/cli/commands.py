@@ -135,6 +135,7 @@ COMMANDS: CommandTable = {
         },
         REVIEW,
     ),
+    "view": CommandEntry("view", "view", "Show reports in the browser: decide, compare, publish.", REVIEW),
     "discuss": CommandEntry("discuss", "discuss", "Ask questions about a report.", REVIEW),
     "apply": CommandEntry("apply", "apply", "Propose a recommended change; commit it once you agree.", REVIEW),
     "publish": CommandEntry("publish", "publish", "Push a report and open its pull request.", REVIEW),

@@ -88,7 +88,7 @@ def label(
     cause = cast(CauseKind | None, _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
     with _opened(reports) as workspace:
         result = correct_label(
-            workspace, _run_in(Path(report)) or report, n, cast(Classification, word), kind=cause, note=note
+            workspace, run_in_path(Path(report)) or report, n, cast(Classification, word), kind=cause, note=note
         )
     if as_json:
         print_json(result)
@@ -108,7 +108,7 @@ def label(
     return 0
 
 
-def _run_in(path: Path) -> str | None:
+def run_in_path(path: Path) -> str | None:
     """Return the id of the run in a file or folder; None if it contains no run or several, or is a report page."""
     try:
         if is_report(path.name) or not path.name or not path.exists():

@@ -1,14 +1,15 @@
 """Read and write the reports folder, commit single files, and add new files to a user's folder."""
 
+import fcntl
 import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from evalscribe.errors import DataError, EvalscribeError, UsageError, write_error
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError, write_error
 from evalscribe.git import command, history
 from evalscribe.git.command import GitError, ReportRepository
 from evalscribe.git.history import find_unmerged
@@ -160,6 +161,17 @@ class ReportsFolder:
         """Yield every report, by name."""
         yield from (report for report in map(self._read, self._files()) if report)
 
+    def states(self) -> Iterator[tuple[str, object]]:
+        """Yield the name of every file that may be a report, with a value that changes when it or its data changes."""
+        for file in self._files():
+            with suppress(OSError):
+                files = (file.stat(), _stat(file.with_name(data_name(file.name))))
+                yield self._name(file), tuple(f and (f.st_mtime_ns, f.st_size, f.st_ino) for f in files)
+
+    def report(self, name: str) -> ReportFile | None:
+        """Read one report; None if it is not a readable report of this folder."""
+        return self._read(self.root / name)
+
     def document(self, name: str) -> str | None:
         """Return the text of any file; None if it does not exist. Raises `DataError` for a name outside the folder."""
         return self._text(self._inside(name))
@@ -176,6 +188,30 @@ class ReportsFolder:
         except OSError as error:
             raise write_error(f"cannot write {target}", error, "Make the file and its folder writable.") from error
         return target
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock: processes that read a report, change it and write it do so one after the other."""
+        try:
+            descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise NotFoundError(f"{self.root} is not a folder that can be opened: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def uncommitted(self, name: str) -> str | None:
+        """Return the change of a file since the last commit as a diff; None outside git, or if git does not know it."""
+        target = self._inside(name)
+        try:
+            repo = ReportRepository(target.parent)
+            if not repo.text("ls-files", "--", _only(target)):
+                return None
+            return repo.text("diff", "--no-color", "--no-ext-diff", "HEAD", "--", _only(target))
+        except (GitError, UsageError):
+            return None
 
     def require_repository(self) -> None:
         """Check before paid work that reports can be committed. Raises `UsageError` with the reason."""
@@ -310,6 +346,13 @@ class ReportsFolder:
         if not inside:
             raise DataError(f"{name!r} points outside {self.root} through a symbolic link; nothing was written")
         return target
+
+
+def _stat(file: Path) -> os.stat_result | None:
+    try:
+        return file.stat()
+    except OSError:
+        return None
 
 
 def _is_named_for(run_id: str, name: str) -> bool:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.ids import Frozen
+from pydantic import Field
+
+from evalscribe.errors import ChangedError, DataError, NotFoundError, UsageError
+from evalscribe.ids import Frozen, content_id
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.finding import NOT_THE_MODEL, CauseKind, Classification, HumanLabel
 from evalscribe.model.report import ReportEntry
@@ -15,11 +17,11 @@ from evalscribe.model.repository import FileVersion, has_data
 from evalscribe.model.run import TRIAL
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.blocks import ConflictingEdits
-from evalscribe.reports.data import read_data, report_from_analysis
+from evalscribe.reports.data import read_data, report_from_analysis, statements
 from evalscribe.reports.labels import PageLabel, render, subject
 from evalscribe.reports.labels import of as labels_of
 from evalscribe.reports.page_edits import normalised, parse_page
-from evalscribe.reports.reading import PageSource, find_report, name_of, read_page, text_of
+from evalscribe.reports.reading import PageSource, find_report, find_stored_report, name_of, read_page, text_of
 from evalscribe.store.lookup import nearest
 from evalscribe.text import join_first, mask_code, one_line
 from evalscribe.workspace import Workspace
@@ -400,6 +402,9 @@ class LabelWritten(Frozen):
     changed: bool
     in_git: bool
     """Whether the report is in a git repository, where `review sync` reads labels."""
+    old_text: str = Field(exclude=True)
+    """The page before and after the correction, to undo it."""
+    new_text: str = Field(exclude=True)
 
 
 def correct_label(
@@ -410,21 +415,35 @@ def correct_label(
     *,
     kind: CauseKind | None = None,
     note: str | None = None,
+    seen: str | None = None,
 ) -> LabelWritten:
     """Write a person's label for a finding into the report. `finding` is the finding's number or its eval.
 
+    Args:
+        workspace: Workspace with the report.
+        name: The report, as for `find_report`.
+        finding: The finding's number or its eval.
+        label: The person's label.
+        kind: Kind of cause; None to keep it.
+        note: The person's reason; None for a statement of the label.
+        seen: What the person saw (`label_state`); None to label whatever the report says now.
+
     Raises:
+        ChangedError: Another label or statement has been written since the person saw the finding.
         NotFoundError: The report does not exist, or it has no finding about this eval.
         DataError: The finding does not exist or the report cannot be read.
         UsageError: The report is outside the reports folder, or several findings are about this eval.
     """
     file, library = find_report(workspace, name), workspace.reports
     below = name_of(library, file)
-    source = PageSource(name=below, text=text_of(file), data=file.data)
-    n = _finding_number(source, finding)
-    new = write_label(source, n, label, kind=kind, note=note)
-    if new != source.text:
-        library.write(below, new)
+    with library.locked():
+        source = PageSource(name=below, text=text_of(file), data=file.data)
+        n = _finding_number(source, finding)
+        if seen is not None and seen != entry_state(now := _entry(source, n)):
+            raise ChangedError(f"finding {n} has changed: it is now {render(labels_of(now))}; look at it again")
+        new = write_label(source, n, label, kind=kind, note=note)
+        if new != source.text:
+            library.write(below, new)
     before, after = _entry(source, n), _entry(source.model_copy(update={"text": new}), n)
     added = [line for line in after.reviewer if line not in before.reviewer]
     return LabelWritten(
@@ -437,4 +456,34 @@ def correct_label(
         said=added[-1] if added else None,
         changed=new != source.text,
         in_git=library.in_repository,
+        old_text=source.text,
+        new_text=new,
     )
+
+
+def undo_label(workspace: Workspace, written: LabelWritten) -> None:
+    """Restore a report to its text before a correction.
+
+    Raises:
+        ChangedError: The report has been changed since.
+    """
+    library = workspace.reports
+    with library.locked():
+        if text_of(find_stored_report(workspace, written.report)) != written.new_text:
+            raise ChangedError(f"{written.report} has been changed since; correct the label again instead")
+        library.write(written.report, written.old_text)
+
+
+def label_state(label: str | None, kind: str | None, uncertain: bool, statements: Iterable[str]) -> str:
+    """Return a text that differs whenever the label of a finding or what reviewers say about it does."""
+    return content_id([label, kind, uncertain, list(statements)])
+
+
+def entry_state(entry: ReportEntry) -> str:
+    """Return the state of an entry (`label_state`)."""
+    return label_state(entry.classification, entry.cause_kind, entry.uncertain, map(redact, entry.reviewer))
+
+
+def finding_state(finding: FindingSummary) -> str:
+    """Return the state of the entry that a finding is part of (`label_state`)."""
+    return label_state(finding.classification, finding.cause_kind, bool(finding.uncertain), statements(finding))

@@ -120,7 +120,7 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
         first_mistake=first.first_mistake,
         missing=first.missing or "",
         snippets=snippets([Citation(**citation.model_dump()) for citation in first.citations], first.error or ""),
-        reviewer=_statements(first),
+        reviewer=statements(first),
         notes=first.notes,
     )
 
@@ -140,7 +140,7 @@ def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
     return updated.model_copy(update={**facts, "actions_taken": actions_in(report.actions_taken, updated)})
 
 
-def _statements(finding: FindingSummary) -> tuple[str, ...]:
+def statements(finding: FindingSummary) -> tuple[str, ...]:
     """Return the `Reviewer:` lines. A person who only confirmed the label may have left an empty line."""
     if finding.reviewer is None:
         return ()

@@ -1,0 +1,234 @@
+"""The server on loopback: pages, decisions, and the checks that every request must pass."""
+
+import hmac
+import re
+import secrets
+import socket
+from collections.abc import Callable
+from http.cookies import SimpleCookie
+from pathlib import Path
+from threading import Lock
+from urllib.parse import parse_qsl
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from evalscribe.errors import ChangedError, DataError, EvalscribeError, NotFoundError, UnavailableError, UsageError
+from evalscribe.web.decisions import Decisions, as_decision
+from evalscribe.web.site import Site
+
+LOOPBACK = "127.0.0.1"
+LARGEST_BODY = 64 * 1024
+"""Bytes of a request's body."""
+STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
+_STATUS: tuple[tuple[type[EvalscribeError], int], ...] = (
+    (ChangedError, 409),
+    (NotFoundError, 404),
+    (UsageError, 400),
+    (DataError, 422),
+    (UnavailableError, 503),
+)
+
+
+class LocalRequestsOnly:
+    """Refuses every request that does not come from this machine's browser with the token of this start.
+
+    The token is in the address that the command prints; it is then kept in a cookie that other sites cannot send.
+    Changes also need it in a header, which a page of another origin cannot set.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token
+        self._cookie = f"evalscribe-{secrets.token_hex(4)}"
+        """Name of the cookie; browsers send cookies to all ports, so that each start has its own."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        response = self._refusal(scope) or self._signed_in(scope)
+        if response is not None:
+            await response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+            return _refused("This page is only served to a browser on this machine.")
+        if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
+            return _refused("Requests from other sites are refused.")
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return _refused("Requests from other sites are refused.")
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return _refused("Only GET and POST are allowed.", 405)
+        if scope["method"] == "POST" and not self._is_token(headers.get("x-evalscribe-token", "")):
+            return _refused("The token of this start is missing or wrong.")
+        return None
+
+    def _signed_in(self, scope: Scope) -> Response | None:
+        """Return None if the browser has the cookie; else set it if the address has the token, or refuse."""
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        if self._is_token(query.get("token", "")):
+            response = RedirectResponse(scope["path"], 303, headers=HEADERS)
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+            return response
+        cookies: SimpleCookie = SimpleCookie()
+        for value in Headers(scope=scope).getlist("cookie"):
+            cookies.load(value)
+        morsel = cookies.get(self._cookie)
+        if morsel is not None and self._is_token(morsel.value):
+            return None
+        return _refused("Open the address that `evalscribe view` printed: it has the token of this start.")
+
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
+
+
+def _refused(reason: str, status: int = 403) -> Response:
+    return PlainTextResponse(f"{reason}\n", status, headers=HEADERS)
+
+
+def make_app(site: Site) -> ASGIApp:
+    """Return the application. Raises `ValueError` if the site has no token."""
+    if site.token is None:
+        raise ValueError("a served site needs a token")
+    decisions, lock = Decisions(site), Lock()
+
+    def one_at_a_time(work: Callable[[], Response]) -> Callable[[], Response]:
+        # Reports are parsed once for all pages, and a reviewer looks at one page at a time.
+        def locked() -> Response:
+            with lock:
+                return _answer(work)
+
+        return locked
+
+    async def page(request: Request) -> Response:
+        path = request.path_params["path"] or "index.html"
+        query = dict(request.query_params)
+        return await run_in_threadpool(one_at_a_time(lambda: HTMLResponse(site.render(path, query))))
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in STATIC:
+            return PlainTextResponse("no such file\n", 404)
+        return Response((Path(__file__).with_name("static") / name).read_bytes(), media_type=STATIC[name])
+
+    async def decide(request: Request) -> Response:
+        body = await _body(request)
+
+        def work() -> Response:
+            decision = as_decision(body)
+            try:
+                message, status = decisions.decide(decision), 200
+            except ChangedError as error:
+                message, status = str(error), 409
+            card, pending = decisions.card(decision), decisions.pending()
+            return JSONResponse({"message": message, "card": card, "pending": pending}, status)
+
+        return await run_in_threadpool(one_at_a_time(work))
+
+    async def pending(_: Request) -> Response:
+        return await run_in_threadpool(one_at_a_time(lambda: HTMLResponse(decisions.pending())))
+
+    app = Starlette(
+        routes=[
+            Route("/static/{name}", static),
+            Route("/decide", decide, methods=["POST"]),
+            Route("/pending", pending),
+            Route("/{path:path}", page),
+        ]
+    )
+    return LocalRequestsOnly(_WithHeaders(app), site.token)
+
+
+class _WithHeaders:
+    """Adds the headers of all answers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: dict[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                pairs = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *pairs]}  # type: ignore[misc]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)  # type: ignore[arg-type]
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            return b""
+    return body
+
+
+def _answer(work: Callable[[], Response]) -> Response:
+    """Run the work; an expected error becomes an answer with its message."""
+    try:
+        return work()
+    except EvalscribeError as error:
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        return JSONResponse({"message": str(error)}, status)
+
+
+def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
+    """Serve until the process is interrupted.
+
+    Args:
+        site: The pages.
+        port: Port on loopback; 0 for a free one.
+        started: Called with the address once requests are answered.
+
+    Raises:
+        UnavailableError: The port is taken.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+    except OSError as error:
+        listener.close()
+        raise UnavailableError(
+            f"port {port} cannot be used: {error.strerror}; `port` 0 takes a free one", fields=("port",)
+        ) from None
+    address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/?token={site.token}"
+    config = uvicorn.Config(make_app(site), log_level="critical", access_log=False, server_header=False, ws="none")
+    server = _Server(config, lambda: started(address))
+    with listener:
+        server.run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._started()

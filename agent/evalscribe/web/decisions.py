@@ -1,0 +1,130 @@
+"""Decisions that a reviewer makes on the page: each writes what `review label` writes, and can be undone."""
+
+from shlex import quote
+from typing import Literal
+
+from pydantic import Field
+
+from evalscribe.errors import ChangedError, UsageError
+from evalscribe.git.report_folder import ReportsFolder
+from evalscribe.ids import Frozen
+from evalscribe.model.finding import CauseKind, Classification
+from evalscribe.model.repository import data_name
+from evalscribe.reports.corrections import LabelWritten, correct_label, undo_label
+from evalscribe.web.inbox import Card
+from evalscribe.web.report_index import Entry
+from evalscribe.web.site import Site
+
+MOST_UNDONE = 200
+"""Decisions that can be undone."""
+
+
+class Decision(Frozen):
+    """What the page sends."""
+
+    action: Literal["label", "accept", "note", "undo"]
+    report: str = Field(max_length=1000)
+    """Name of the report."""
+    n: int = Field(ge=1, le=1_000_000)
+    """Number of the finding."""
+    seen: str = Field(default="", max_length=200)
+    """State of the finding when the page was made (`Entry.seen`)."""
+    label: Classification | None = None
+    """The label, for `label`."""
+    kind: CauseKind | None = None
+    note: str | None = Field(default=None, max_length=2000)
+
+
+class Decisions:
+    """The decisions of one start of the server."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._written: list[LabelWritten] = []
+        self._changed: dict[str, None] = {}
+        """Names of the reports that were changed."""
+
+    def decide(self, decision: Decision) -> str:
+        """Carry out a decision; return a sentence that says what was done.
+
+        Raises:
+            ChangedError: Somebody else has decided the finding meanwhile.
+            UsageError: The finding does not exist or cannot be decided like this.
+        """
+        entry = self.entry(decision)
+        if decision.action == "undo":
+            return self._undo(entry)
+        label = decision.label if decision.action == "label" else entry.first.classification
+        if label is None:
+            raise UsageError(f"finding {entry.n} has no label to accept; choose one")
+        note = decision.note if decision.action == "note" else None
+        if decision.action == "note" and not (note or "").strip():
+            raise UsageError("the note is empty")
+        written = correct_label(
+            self._site.workspace,
+            entry.report.name,
+            str(entry.n),
+            label,
+            kind=decision.kind,
+            note=note,
+            seen=decision.seen,
+        )
+        if written.changed:
+            self._written = [*self._written, written][-MOST_UNDONE:]
+            self._changed[written.report] = None
+        self._site.reports.refresh()
+        change = f"{written.before} → {written.after}" if written.before != written.after else written.after
+        return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}"
+
+    def entry(self, decision: Decision) -> Entry:
+        """Return the finding that a decision is about. Raises `UsageError` if it does not exist."""
+        self._site.reports.refresh()
+        report = next((report for report in self._site.reports.shown if report.name == decision.report), None)
+        entry = next((entry for entry in report.entries if entry.n == decision.n), None) if report else None
+        if entry is None:
+            raise UsageError(f"there is no finding {decision.n} in a report {decision.report[:200]!r} here")
+        if not entry.report.editable:
+            raise UsageError(f"{entry.report.name} has no data file; edit the page itself")
+        return entry
+
+    def _undo(self, entry: Entry) -> str:
+        own = [written for written in self._written if written.report == entry.report.name]
+        if not own or own[-1].number != entry.n:
+            raise ChangedError(f"only the last decision in a report can be undone; finding {entry.n} is not it")
+        undo_label(self._site.workspace, own[-1])
+        self._written.remove(own[-1])
+        self._site.reports.refresh()
+        return f"{own[-1].subject}: {own[-1].before} again"
+
+    def card(self, decision: Decision) -> str:
+        """Render the card of a finding as it is now."""
+        module = self._site.environment.get_template("parts.html.j2").module
+        return str(module.card(Card(self.entry(decision)), "", False))  # type: ignore[attr-defined]
+
+    def pending(self) -> str:
+        """Render the uncommitted changes of this start, and the command that commits them; empty if there are none."""
+        library = self._site.workspace.reports
+        changes = [(name, diff) for name in self._changed if (diff := library.uncommitted(name)) != ""]
+        if not changes:
+            return ""
+        names = [name for name, _ in changes]
+        values = {"changes": changes, "command": commit_command(library, names), "in_git": library.in_repository}
+        return self._site.environment.get_template("pending.html.j2").render(values)
+
+
+def commit_command(library: ReportsFolder, names: list[str]) -> str:
+    """Return the command that commits reports with their data."""
+    root = library.root
+    files = [root / each for name in names for each in (name, data_name(name))]
+    paths = " ".join(quote(str(file)) for file in files if file.exists())
+    return (
+        f"git -C {quote(str(root))} add -- {paths} && git -C {quote(str(root))} commit -m 'Review findings' -- {paths}"
+    )
+
+
+def as_decision(body: bytes) -> Decision:
+    """Parse what the page sent. Raises `UsageError`."""
+    try:
+        return Decision.model_validate_json(body)
+    except ValueError as error:
+        raise UsageError(f"not a decision: {str(error)[:200]}") from None

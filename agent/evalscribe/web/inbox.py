@@ -1,0 +1,171 @@
+"""The inbox: findings that a person has not decided yet, in the order in which to read them."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby
+
+from markupsafe import Markup
+
+from evalscribe.model.analysis import CitationSummary, RecommendationSummary
+from evalscribe.model.evidence import ROLES
+from evalscribe.web.report_index import DECIDED, ORDER, Entry, LoadedReport
+from evalscribe.web.site import Page, Pages, Query, shown
+
+PAGE = 25
+"""Cards on one page."""
+MOST_CHANGES = 5
+"""Recommended changes at the top of the inbox."""
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+MOST_TOKENS = 400
+"""Longest quotation, in tokens, whose differences are marked; comparing is quadratic."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A recommended change, with the findings that it concerns."""
+
+    report: LoadedReport
+    item: RecommendationSummary
+    entries: tuple[Entry, ...]
+
+    @property
+    def proved(self) -> bool:
+        """Whether a replay proves one of the findings."""
+        return any(entry.first.basis == "proved" for entry in self.entries)
+
+    @property
+    def evals(self) -> int:
+        return len(self.item.evals)
+
+
+class InboxPages(Pages):
+    def paths(self) -> Iterator[str]:
+        yield "index.html"
+        pages = -(-len(self._undecided()) // PAGE)
+        yield from (f"inbox-{number}.html" for number in range(2, pages + 1))
+        yield "decided.html"
+
+    def page(self, path: str, query: Query) -> Page | None:
+        if path == "decided.html":
+            decided = [entry for entry in self._entries() if entry.group == DECIDED]
+            return Page("decided.html.j2", "Decided", "index.html", {"entries": decided})
+        match = re.fullmatch(r"index\.html|inbox-([2-9]|[1-9]\d{1,5})\.html", path)
+        if match is None:
+            return None
+        undecided = self._matching(self._undecided(), query)
+        start = self._start(undecided, query) if match[1] is None else (int(match[1]) - 1) * PAGE
+        if start and start >= len(undecided):
+            return None
+        cards = undecided[start : start + PAGE]
+        counts = Counter(entry.group for entry in undecided)
+        return Page(
+            "inbox.html.j2",
+            "Inbox",
+            "index.html",
+            {
+                "groups": [
+                    (ORDER[group], counts[group], [Card(entry) for entry in members])
+                    for group, members in groupby(cards, lambda entry: entry.group)
+                ],
+                "counts": [(ORDER[group], counts[group]) for group in sorted(counts)],
+                "total": len(undecided),
+                "first": start + 1,
+                "decided": sum(entry.group == DECIDED for entry in self._entries()),
+                "after": cards[-1].id if cards and start + PAGE < len(undecided) else None,
+                "next_page": f"inbox-{start // PAGE + 2}.html",
+                "changes": self._changes() if start == 0 else (),
+                "reports": self.site.reports.shown,
+                "unread": self.site.reports.unread,
+                "query": query,
+            },
+        )
+
+    def _entries(self) -> Iterator[Entry]:
+        for report in self.site.reports.shown:
+            yield from report.entries
+
+    def _undecided(self) -> list[Entry]:
+        """Return the undecided findings by group; within a group, those of the newest report first."""
+        return sorted((entry for entry in self._entries() if entry.group != DECIDED), key=lambda entry: entry.group)
+
+    @staticmethod
+    def _matching(entries: Sequence[Entry], query: Query) -> Sequence[Entry]:
+        words = query.get("q", "").lower().split()
+        run = query.get("run", "")
+        return [
+            entry
+            for entry in entries
+            if (not run or entry.report.run == run) and all(word in search_text(entry) for word in words)
+        ]
+
+    @staticmethod
+    def _start(entries: Sequence[Entry], query: Query) -> int:
+        """Return the index of the first card: the one after the finding that the address names.
+
+        A name and not a number, because decided findings leave the list.
+        """
+        after = query.get("after", "")
+        return next((at for at, entry in enumerate(entries, 1) if entry.id == after), 0)
+
+    def _changes(self) -> Sequence[Change]:
+        """Return the recommended changes of the newest report on each model: proved ones, then those that fix most."""
+        newest = {report.model: report for report in reversed(self.site.reports.shown)}
+        changes = [
+            Change(report, item, tuple(dict.fromkeys(report.entry_of[e] for e in item.evals if e in report.entry_of)))
+            for report in newest.values()
+            for item in report.analysis.recommendations
+            if item.id
+        ]
+        changes.sort(key=lambda change: (-change.proved, -change.item.would_pass, -change.evals))
+        return changes[:MOST_CHANGES]
+
+
+class Card:
+    """One finding with what proves it."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.first = entry.first
+        self.report = entry.report
+
+    @property
+    def quotations(self) -> Sequence[tuple[CitationSummary, Markup]]:
+        """The quotations by role, with the differences between output and expected text marked."""
+        citations = sorted(self.first.citations, key=lambda citation: ROLES.index(citation.role))
+        sides = {citation.role: citation for citation in reversed(citations)}
+        output, expected = sides.get("output"), sides.get("expected")
+        marked: dict[int, Markup] = {}
+        if output and expected:
+            left, right = mark_differences(output.text, expected.text)
+            marked = {id(output): left, id(expected): right}
+        return [(citation, marked.get(id(citation), Markup.escape(shown(citation.text)))) for citation in citations]
+
+
+def search_text(entry: Entry) -> str:
+    """Return the text in which the search looks for words, in lower case."""
+    first = entry.first
+    parts = [entry.label, first.cause, first.cause_kind, first.step, first.error, first.why, entry.report.run]
+    parts += [entry.report.model, *(finding.eval for finding in entry.findings)]
+    return " ".join(part for part in parts if part).lower()
+
+
+def mark_differences(left: str, right: str) -> tuple[Markup, Markup]:
+    """Return two texts as markup, with `<mark>` around the parts that the other text lacks."""
+    a, b = _TOKEN.findall(left), _TOKEN.findall(right)
+    if len(a) > MOST_TOKENS or len(b) > MOST_TOKENS:
+        return Markup.escape(shown(left)), Markup.escape(shown(right))
+    blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    if sum(end - start for tag, start, end, _, _ in blocks if tag == "equal") * 3 < len(a):
+        return Markup.escape(shown(left)), Markup.escape(shown(right))  # marks on everything show nothing
+    return (
+        _marked((tag == "equal", "".join(a[start:end])) for tag, start, end, _, _ in blocks),
+        _marked((tag == "equal", "".join(b[start:end])) for tag, _, _, start, end in blocks),
+    )
+
+
+def _marked(parts: Iterator[tuple[bool, str]]) -> Markup:
+    plain, mark = Markup("{}"), Markup("<mark>{}</mark>")
+    return Markup("").join((plain if same or not text.strip() else mark).format(shown(text)) for same, text in parts)

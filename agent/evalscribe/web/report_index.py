@@ -1,0 +1,214 @@
+"""The reports that the pages are about, parsed once and again when their files change."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+from evalscribe.errors import DataError
+from evalscribe.model.analysis import Analysis, FindingSummary, RecommendationSummary
+from evalscribe.model.finding import NOT_THE_MODEL
+from evalscribe.model.report import ProofSummary
+from evalscribe.model.repository import ReportFile, has_data
+from evalscribe.model.run import TRIAL
+from evalscribe.reports.corrections import finding_state, run_of
+from evalscribe.reports.reading import load_analysis
+from evalscribe.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The reports to show."""
+
+    report: str | None = None
+    """Name of one report; None for all."""
+    folder: str = ""
+    """Only reports in this folder below the reports folder; empty for all."""
+
+    def includes(self, name: str) -> bool:
+        if self.report is not None:
+            return name == self.report
+        return not self.folder or name.startswith(f"{self.folder}/")
+
+
+ORDER = (
+    "A fix did not hold",
+    "Proof contradicts the judge",
+    "Uncertain",
+    "Not the model's",
+    "Repeated",
+    "New",
+    "Decided",
+)
+"""The groups of the inbox, in the order in which a reviewer reads them."""
+DECIDED = len(ORDER) - 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finding of a report: an eval, or a group of evals with one verdict."""
+
+    report: "LoadedReport"
+    n: int
+    """Number in the report, from 1."""
+    findings: tuple[FindingSummary, ...]
+
+    @property
+    def first(self) -> FindingSummary:
+        return self.findings[0]
+
+    @property
+    def label(self) -> str:
+        return self.first.classification or "UNCLASSIFIED"
+
+    @property
+    def id(self) -> str:
+        """Id of the entry on all pages: the name of the report, and the number."""
+        return f"{self.report.name}:{self.n}"
+
+    @cached_property
+    def seen(self) -> str:
+        """The state that a reader sees (`label_state`); a decision is refused if it has changed meanwhile."""
+        return finding_state(self.first)
+
+    @cached_property
+    def title(self) -> str:
+        """The eval, the task with its trials, or the number of evals."""
+        paths = [finding.eval for finding in self.findings]
+        tasks = {TRIAL.sub("", path) for path in paths}
+        if len(paths) == 1:
+            return paths[0]
+        if len(tasks) == 1:
+            numbers = [match[0] for path in paths if (match := TRIAL.search(path))]
+            return f"{tasks.pop()} {', '.join(numbers)}"
+        return f"{len(paths)} evals"
+
+    @cached_property
+    def group(self) -> int:
+        """Index in `ORDER`."""
+        first = self.first
+        if first.reviewer is not None or (first.judge is None and first.classification is not None):
+            return DECIDED
+        recurrence = first.recurrence.kind if first.recurrence else "new"
+        if recurrence == "fix-in-doubt":
+            return 0
+        if any(finding.contradicted for finding in self.findings):
+            return 1
+        if first.classification is None or first.uncertain:
+            return 2
+        if first.classification != "MODEL_FAULT" or first.cause_kind in NOT_THE_MODEL:
+            return 3
+        return 4 if recurrence in ("repeat", "changed") else 5
+
+    @property
+    def recommendations(self) -> Sequence[RecommendationSummary]:
+        """The recommended changes that concern this finding."""
+        paths = {finding.eval for finding in self.findings}
+        return [item for item in self.report.analysis.recommendations if item.id and paths.intersection(item.evals)]
+
+    @property
+    def proof(self) -> ProofSummary | None:
+        paths = {finding.eval for finding in self.findings}
+        return next((proof for proof in self.report.analysis.proofs if proof.eval in paths), None)
+
+
+@dataclass(frozen=True)
+class LoadedReport:
+    """A parsed report."""
+
+    name: str
+    """Path below the reports folder."""
+    path: Path
+    text: str
+    analysis: Analysis
+
+    @cached_property
+    def run(self) -> str:
+        """Id of the run; its beginning if the report states no id."""
+        return run_of(self.analysis, self.name)
+
+    @property
+    def date(self) -> str:
+        return self.analysis.date or self.name.rpartition("_")[2].removesuffix(".md")
+
+    @property
+    def model(self) -> str:
+        """Provider and model; of a report that does not name them, its folder."""
+        run = self.analysis.run
+        folder = self.name.rpartition("/")[0]
+        return "/".join(filter(None, (run.provider, run.model))) if run.model else folder
+
+    @property
+    def editable(self) -> bool:
+        """Whether labels can be written: the report has its data in a file."""
+        return has_data(self.text)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        numbered = [
+            finding if finding.n is not None else finding.model_copy(update={"n": n})
+            for n, finding in enumerate(self.analysis.findings, 1)
+        ]
+        return tuple(
+            Entry(report=self, n=n or 0, findings=tuple(members))
+            for n, members in groupby(numbered, lambda finding: finding.n)
+        )
+
+    @cached_property
+    def entry_of(self) -> Mapping[str, Entry]:
+        """The entries by eval."""
+        return {finding.eval: entry for entry in self.entries for finding in entry.findings}
+
+
+@dataclass(frozen=True)
+class UnreadReport:
+    name: str
+    problem: str
+
+
+class ReportIndex:
+    """The parsed reports of a workspace."""
+
+    def __init__(self, workspace: Workspace, scope: Scope) -> None:
+        self.workspace = workspace
+        self.scope = scope
+        self._parsed: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
+
+    def refresh(self) -> None:
+        """Parse reports whose files are new or changed, and forget those that no longer exist."""
+        library = self.workspace.reports
+        current: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
+        for name, state in library.states():
+            cached = self._parsed.get(name)
+            if cached is not None and cached[0] == state:
+                current[name] = cached
+            elif file := library.report(name):
+                current[name] = (state, _load(file))
+        self._parsed = current
+
+    @property
+    def all(self) -> Sequence[LoadedReport]:
+        """Every readable report, also those outside the scope, newest first."""
+        readable = [report for _, report in self._parsed.values() if isinstance(report, LoadedReport)]
+        return sorted(readable, key=lambda report: (report.date, report.name), reverse=True)
+
+    @property
+    def shown(self) -> Sequence[LoadedReport]:
+        """The readable reports of the scope, newest first."""
+        return [report for report in self.all if self.scope.includes(report.name)]
+
+    @property
+    def unread(self) -> Sequence[UnreadReport]:
+        problems = (report for _, report in self._parsed.values() if isinstance(report, UnreadReport))
+        return [report for report in problems if self.scope.includes(report.name)]
+
+    def of_run(self, run: str) -> Iterator[LoadedReport]:
+        return (report for report in self.all if report.run == run)
+
+
+def _load(file: ReportFile) -> LoadedReport | UnreadReport:
+    try:
+        return LoadedReport(name=file.name, path=file.path, text=file.text, analysis=load_analysis(file))
+    except DataError as error:
+        return UnreadReport(name=file.name, problem=str(error))

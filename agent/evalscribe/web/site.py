@@ -1,0 +1,178 @@
+"""Every page of the site by its path. The server and the bundle of files render the same pages from here."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from evalscribe.errors import NotFoundError
+from evalscribe.ids import content_id
+from evalscribe.text import is_visible, pluralise
+from evalscribe.web.report_index import ReportIndex, Scope
+from evalscribe.workspace import Workspace
+
+Query = Mapping[str, str]
+"""Filters in the address; empty for the pages of a bundle, where a script applies them."""
+_SAFE = re.compile(r"[A-Za-z0-9._-]+")
+_CODE = re.compile(r"(`+)(.+?)\1(?!`)", re.DOTALL)
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+LONGEST_SLUG = 100
+SECTIONS = (
+    ("Inbox", "index.html"),
+    ("Runs", "runs.html"),
+    ("Tasks over time", "tasks.html"),
+    ("Compare", "compare.html"),
+    ("Experiments", "experiments.html"),
+    ("Collections", "collections.html"),
+    ("Accuracy", "accuracy.html"),
+)
+"""The navigation: name and path of the first page of each section."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a template needs to render one page."""
+
+    template: str
+    title: str
+    section: str
+    """Path of the section in `SECTIONS` that the navigation marks."""
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+class Pages(ABC):
+    """The pages of one section."""
+
+    def __init__(self, site: "Site") -> None:
+        self.site = site
+
+    @abstractmethod
+    def paths(self) -> Iterator[str]:
+        """Yield the paths of all pages, for the bundle."""
+
+    @abstractmethod
+    def page(self, path: str, query: Query) -> Page | None:
+        """Return the page; None if the path is not of this section, or if there is no such page."""
+
+
+class Site:
+    """All pages about one workspace."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        sections: Sequence[type[Pages]],
+        scope: Scope | None = None,
+        *,
+        token: str | None = None,
+    ) -> None:
+        """Store the arguments; read nothing yet.
+
+        Args:
+            workspace: Workspace with the store and the reports.
+            sections: The pages of each section.
+            scope: The reports to show; None for all in the reports folder.
+            token: Token that changes need; None for a bundle, whose pages change nothing.
+        """
+        self.workspace = workspace
+        self.token = token
+        self.reports = ReportIndex(workspace, scope or Scope())
+        self.parts = tuple(section(self) for section in sections)
+
+    @property
+    def is_static(self) -> bool:
+        return self.token is None
+
+    def paths(self) -> Iterator[str]:
+        """Yield the paths of all pages."""
+        for part in self.parts:
+            yield from part.paths()
+
+    def render(self, path: str, query: Query | None = None) -> str:
+        """Render a page. Raises `NotFoundError` if there is none with this path."""
+        self.reports.refresh()
+        for part in self.parts:
+            if page := part.page(path, query or {}):
+                return self._render(page, path)
+        raise NotFoundError(f"no page {path[:200]!r}")
+
+    def _render(self, page: Page, path: str) -> str:
+        up = "../" * path.count("/")
+        shared: dict[str, Any] = {
+            "page": page,
+            "up": up,
+            "token": self.token,
+            "static": self.is_static,
+            "sections": self._sections(),
+            "scope": self.reports.scope,
+        }
+        return self.environment.get_template(page.template).render({**shared, **page.values})
+
+    def _sections(self) -> Sequence[tuple[str, str]]:
+        """Return the sections that have pages."""
+        return [item for item in SECTIONS if any(part.page(item[1], {}) for part in self.parts)]
+
+    @cached_property
+    def environment(self) -> Environment:
+        """The environment of the shipped templates. Every value is escaped, and its control characters are removed."""
+        environment = Environment(
+            loader=FileSystemLoader(Path(__file__).with_name("templates")),
+            undefined=StrictUndefined,
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=shown,
+        )
+        environment.filters["inline_code"] = inline_code
+        environment.filters["slug"] = slug
+        environment.globals.update(pluralise=pluralise, anchor=anchor)
+        return environment
+
+
+def shown(value: object) -> object:
+    """Return a value as a page shows it: text without control characters and bidirectional marks."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    if value.isascii() and value.isprintable():
+        return value
+    text = value.replace("\r\n", "\n")
+    return "".join(c if c in "\n\t" or is_visible(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def inline_code(text: str) -> Markup:
+    """Render a sentence of a report: code spans as `<code>`, everything else as text without markdown's escapes."""
+    parts, end = [], 0
+    for match in _CODE.finditer(text):
+        parts += [_plain(text[end : match.start()]), Markup("<code>{}</code>").format(shown(match[2].strip()))]
+        end = match.end()
+    return Markup("").join([*parts, _plain(text[end:])])
+
+
+def _plain(text: str) -> Markup:
+    return escape(shown(_ESCAPED.sub(r"\1", text)))
+
+
+def slug(text: str) -> str:
+    """Turn any text into a short name for a file, a folder or an anchor. Different texts have different names."""
+    plain = (
+        text
+        if _SAFE.fullmatch(text)
+        else "".join(
+            c if _SAFE.fullmatch(c) else "".join(f"~{byte:02x}" for byte in c.encode("utf-8", "surrogatepass"))
+            for c in text[: LONGEST_SLUG + 1]
+        )
+    )
+    if plain.strip(".") and len(text) <= LONGEST_SLUG and len(plain) <= LONGEST_SLUG:
+        return plain
+    return f"{plain[:60].strip('.~')}~-{content_id(text)[-16:]}"
+
+
+def anchor(role: str, path: str, line: int) -> str:
+    """Return the anchor of a line of evidence on the page of its eval."""
+    return f"{role}-{slug(path)}-L{line}"
