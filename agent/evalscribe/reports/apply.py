@@ -22,7 +22,7 @@ from evalscribe.model.repository import BranchTip, Patch
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports import blocks, inline
 from evalscribe.reports.page import ACTIONS
-from evalscribe.reports.page_edits import Page, normalised, parse_page
+from evalscribe.reports.page_edits import ParsedPage, normalised, parse_page
 from evalscribe.reports.patch import CommitFiles, PatchScope, patch_scope
 from evalscribe.reports.proposal import ConcernedFinding, Proposer
 from evalscribe.reports.reading import PageSource, find_report, name_of, read_page, text_of
@@ -130,7 +130,7 @@ def _pages(text: str, line: str) -> Iterator[str]:
     yield f"{head}{line}{end}{end}{section}{rest}"
 
 
-def _stands(page: str, line: str, before: Page) -> bool:
+def _stands(page: str, line: str, before: ParsedPage) -> bool:
     """Return whether the line is a visible list item on the page, and the rest of the report is unchanged."""
     after = parse_page(normalised(page))
     if (after.findings, after.parts) != (before.findings, before.parts):

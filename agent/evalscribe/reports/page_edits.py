@@ -71,7 +71,7 @@ class PageFinding(Frozen):
     reviewer_lines: tuple[int, ...] = ()
 
 
-class Page(Frozen):
+class ParsedPage(Frozen):
     """A parsed page."""
 
     lines: tuple[str, ...]
@@ -201,7 +201,7 @@ def _front(text: str, name: str) -> str | None:
     return next((line.partition(": ")[2] for line in head.split("\n") if line.startswith(f"{name}: ")), None)
 
 
-def parse_page(text: str) -> Page:
+def parse_page(text: str) -> ParsedPage:
     """Parse the editable parts of a page, and its other text. Raises `UnreadableReport`."""
     parts: list[TextPart] = []
     findings: list[tuple[PageBlock, list[PageBlock]]] = []
@@ -232,7 +232,7 @@ def parse_page(text: str) -> Page:
     _refuse_same_numbers(title for title, _ in findings)
     read = [_finding(title, below) for title, below in findings]
     lines = text.split("\n")
-    return Page(
+    return ParsedPage(
         lines=tuple(lines),
         findings=tuple(finding for finding, _ in read),
         parts=tuple(sorted((*parts, *(part for _, own in read for part in own)), key=lambda part: part.first)),
@@ -401,7 +401,7 @@ class _Reading:
     """Compares a page with the page as evalscribe wrote it, and applies the edits to the report in the data."""
 
     def __init__(
-        self, plain: str, tidied: NumberedLines, page: Page, then: Page, written: Report, base_known: bool
+        self, plain: str, tidied: NumberedLines, page: ParsedPage, then: ParsedPage, written: Report, base_known: bool
     ) -> None:
         self.plain, self.tidied, self.page, self.then = plain, tidied, page, then
         self.written, self.base_known = written, base_known
@@ -573,7 +573,7 @@ class _Reading:
 _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
-def _quotations(page: Page) -> dict[int | Section, list[str]]:
+def _quotations(page: ParsedPage) -> dict[int | Section, list[str]]:
     """Return the notes of a page as evalscribe wrote it. These are its blockquotes: no generated text is one."""
     notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
@@ -609,7 +609,7 @@ def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> d
     return pairs
 
 
-def _numbers(written: Report, then: Page) -> dict[int, int]:
+def _numbers(written: Report, then: ParsedPage) -> dict[int, int]:
     """Return the number of each finding in the data, by its number on the page as evalscribe wrote it.
 
     The numbers differ if a process was killed after it wrote newer data and before it wrote the page.
@@ -662,7 +662,7 @@ def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
 class _Additions:
     """The text that people added to a page, without rewordings of generated text."""
 
-    def __init__(self, page: Page, then: Page, pairs: Mapping[int, PageFinding]) -> None:
+    def __init__(self, page: ParsedPage, then: ParsedPage, pairs: Mapping[int, PageFinding]) -> None:
         self.page, self.then, self.pairs = page, then, pairs
         all_changes = changes([part.text for part in then.parts], [part.text for part in page.parts])
         edited = [change for change in all_changes if change.kind != "equal"]
