@@ -129,6 +129,8 @@ def test_a_pipe_among_the_reports_is_not_read(work: Path, analyze: Analyze) -> N
         "budget = nan",
         "judge = " + "[" * 5000,
         '[sources.convex]\nvisualizer = "javascript:alert(1)"',
+        'page_url = "javascript:alert(1)"',
+        'page_url = "https://evals.example/?a=)"',
         '[sources.convex]\nvisualizer = "https://user:pass@evil.example"',
         "[tracing]\ntarget = 'https://evil.example'",
         "\ud800",

@@ -57,6 +57,12 @@ def test_what_changed_since_the_report_before() -> None:
     assert "No earlier report" in told(report(entry("a/1")))
 
 
+def test_the_published_page_is_linked() -> None:
+    address = "https://evals.example/pages/index.html#smp7q2kax0d4m81v"
+    assert f"_2026-11-02.md) ([in the browser]({address}))" in told(report(entry("a/1"), page_url=address))
+    assert "in the browser" not in told(report(entry("a/1")))
+
+
 def test_labels_that_a_person_changed_are_named() -> None:
     changed = entry("a/2", classification="KNOWN_GAP", reviewer=("we know",))
     agreed = entry("a/3", reviewer=("yes",))

@@ -58,7 +58,7 @@ def test_each_place_beats_those_after_it(folder: Path) -> None:
 def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text(
         'judge = "rules"\nbudget = 2\nconcurrency = 3\nmax_tokens = 9\n'
-        'context_tokens = 8192\nreports = "docs/reports"\n'
+        'context_tokens = 8192\nreports = "docs/reports"\npage_url = "https://p.example/pages/"\n'
         '[sources.convex]\ndeployment = "https://a.example/"\nvisualizer = "https://v.example/"\n'
     )
     settings = read(folder)
@@ -67,6 +67,7 @@ def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
     assert settings.reports.value == folder / "docs" / "reports"
     assert settings.store == folder / "docs" / ".evalscribe"
     assert settings.visualizer.value == "https://v.example"
+    assert settings.page_url.value == "https://p.example/pages"
     assert settings.convex().url == "https://a.example"
 
 

@@ -17,7 +17,7 @@ from support.report_pages import report_at
 from support.waiting import PATIENCE_S
 
 DOCUMENT = (
-    "kind date judges own_prompts evidence earlier incomplete_evals actions_text notes agreement "
+    "kind date judges own_prompts page_url evidence earlier incomplete_evals actions_text notes agreement "
     "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
     "proofs cascade usage"
 )
@@ -197,6 +197,18 @@ def test_pages_are_linked_where_the_run_has_one(workspace: Workspace, made: Path
     assert first["url"].startswith("https://evals.example/")
     assert first["eval_id"] in first["url"]
     assert f"· [deploy]({first['url']})" in workspace.report.read_text()
+
+
+def test_reports_link_to_the_published_pages(workspace: Workspace, made: Path) -> None:
+    (workspace.folder / "evalscribe.toml").write_text('page_url = "https://evals.example/pages/"\n')
+    document = analyzed(workspace, made)
+    address = f"https://evals.example/pages/index.html#{document['run']['id']}"
+    assert document["page_url"] == address
+    assert f"| In the browser | [evidence and history]({address}) |" in workspace.report.read_text()
+    assert workspace.run("reports", "check").code == 0
+    (workspace.folder / "evalscribe.toml").write_text("")
+    assert analyzed(workspace, made)["page_url"] is None
+    assert "In the browser" not in workspace.report.read_text()
 
 
 @pytest.mark.parametrize(

@@ -433,6 +433,7 @@ def write_collated(
             own_prompts=analyst.own_prompts,
             cascade=collated.saving,
             agreement=[row for row in agreement if row.judge in measured],
+            page_url=workspace.settings.page_url.value,
         )
         return report, collation
 

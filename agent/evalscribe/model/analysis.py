@@ -247,6 +247,8 @@ class Analysis(Frozen):
     judges: tuple[str, ...] = ()
     own_prompts: bool = False
     """Whether the workspace's own prompt templates were used."""
+    page_url: str | None = None
+    """Address of the run's page in the browser; null if none is configured."""
     evidence: str | None = None
     """Short content id of all evidence."""
     earlier: tuple[str, ...] = ()
@@ -289,6 +291,7 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
         date=report.date,
         judges=report.judges,
         own_prompts=report.own_prompts,
+        page_url=report.page_url,
         evidence=report.evidence or None,
         earlier=report.earlier,
         incomplete_evals=report.incomplete_evals,

@@ -470,6 +470,8 @@ class Report(Frozen):
     """Cost and savings of a cascade, if one judged."""
     agreement: tuple[JudgeAgreement, ...] = Field(default=(), exclude_if=lambda rows: not rows)
     """The judges whose verdicts people confirmed or corrected, in this report or another of the workspace."""
+    page_url: prose.WebUrl = Field(default=None, exclude_if=lambda url: url is None)
+    """Address of the run's page in the browser; None if none is configured."""
     evidence: prose.Line = ""
     """Short content id of all evidence: `sha256:<8 hex>`."""
     earlier: tuple[prose.Name, ...] = ()
@@ -613,6 +615,8 @@ class CheckedReport(Frozen):
     """Path in the reports folder; for a file outside that folder, only its file name."""
     ours: bool
     """Whether evalscribe wrote the report. All other reports are free-form ones that people wrote."""
+    page_url: prose.WebUrl = None
+    """Address of the run's page in the browser; None if the report names none."""
     summary: tuple[SafeLine, ...] = ()
     """Title and first lines of the report in markdown; empty if it cannot be read."""
     quotations: int = 0

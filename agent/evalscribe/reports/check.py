@@ -270,7 +270,7 @@ async def _check(
     count = sum(len(quotations(part)) for part in page.findings)
     wrong, reason = await _quotations(proofs, page.report, page) if count else ([], None)
     lines = tuple(line for line in first_lines(page.report) if line)
-    update = {"summary": lines, "quotations": count, "not_compared": reason}
+    update = {"summary": lines, "page_url": page.report.page_url, "quotations": count, "not_compared": reason}
     return checked.model_copy(update=update), [*page.problems, *wrong]
 
 

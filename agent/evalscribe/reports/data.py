@@ -64,6 +64,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
             revision=analysis.revision or 1,
             judges=analysis.judges,
             own_prompts=analysis.own_prompts,
+            page_url=analysis.page_url,
             cascade=analysis.cascade,
             agreement=analysis.agreement,
             evidence=analysis.evidence or "",

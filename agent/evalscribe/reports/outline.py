@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.failures.trials import count_trials, trial_rates
@@ -124,6 +125,7 @@ def compose_report(
     own_prompts: bool = False,
     cascade: CascadeSaving | None = None,
     agreement: Sequence[JudgeAgreement] = (),
+    page_url: str | None = None,
 ) -> Report:
     """Compose the report of a run without an existing report; `merge_report` then adds people's edits.
 
@@ -137,6 +139,7 @@ def compose_report(
         own_prompts: True if the workspace overrides prompt templates.
         cascade: Cost and savings of a cascade.
         agreement: How often the judges agreed with people's corrections.
+        page_url: Address at which the pages of all runs are published; None if nowhere.
     """
     trials = count_trials(run)
     return Report(
@@ -146,6 +149,7 @@ def compose_report(
         own_prompts=own_prompts,
         cascade=cascade,
         agreement=tuple(agreement),
+        page_url=page_url and f"{page_url}/index.html#{quote(run.id, safe='')}",
         evidence=content_id(sorted(evidence))[: len("sha256:") + 8],
         earlier=tuple(earlier),
         entries=tuple(share_field_names(_entry(finding, trials)) for finding in collation.findings),

@@ -267,6 +267,8 @@ def _run_rows(report: Report) -> Iterator[tuple[str, str]]:
         yield "Cascade", _saving(report.cascade)
     if report.earlier:
         yield "Earlier reports", ", ".join(map(inline.report_link, report.earlier))
+    if report.page_url:
+        yield "In the browser", inline.link("evidence and history", report.page_url)
 
 
 def _saving(saving: CascadeSaving) -> str:

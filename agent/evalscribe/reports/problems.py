@@ -74,7 +74,8 @@ def check_comment(checked: CheckResult, changed: Sequence[CheckedReport] | None)
     """Render the comment on a pull request. `changed` are the reports that it changes; None if unknown."""
     out = [check_table(checked, COMMENT_ROWS)]
     for report in (changed or ())[:COMMENT_REPORTS]:
-        out.append(f"**{prose(report.file)}**\n")
+        browser = f" ([in the browser]({report.page_url}))" if report.page_url else ""
+        out.append(f"**{prose(report.file)}**{browser}\n")
         out.append(f"{_first_lines(report)}\n")
     if changed is not None and len(changed) > COMMENT_REPORTS:
         out.append(f"{len(changed) - COMMENT_REPORTS} more reports were changed.\n")

@@ -76,7 +76,8 @@ def _summary(report: Report, published: PublishedReport) -> Iterator[str]:
     yield published.summary[: LIMIT // 2]
     yield ""
     again = f", revision {report.revision}" if report.revision > 1 else ""
-    yield f"The report{again}: {_link(published)}"
+    browser = f" ([in the browser]({report.page_url}))" if report.page_url else ""
+    yield f"The report{again}: {_link(published)}{browser}"
 
 
 def _changes(report: Report, published: PublishedReport) -> Iterator[str]:

@@ -124,6 +124,8 @@ class Settings(Frozen):
     """Id or name of the default collection."""
     visualizer: SettingValue[str | None]
     """Address of the page that shows runs, used for links only; never contacted."""
+    page_url: SettingValue[str | None]
+    """Address at which the pages of `view --bundle` are published, used for links only; never contacted."""
     cascade: CascadeTable = CascadeTable()
     """Configuration of `--cascade`."""
     replay: ReplayTable | None = None
@@ -197,6 +199,7 @@ class Settings(Frozen):
             "reports": _printed(self.reports),
             "collection": _printed(self.collection, "the only one"),
             "visualizer": _printed(self.visualizer),
+            "page url": _printed(self.page_url),
             "cascade": SettingValue(
                 value=f"{self.cascade.tag}, then {self.cascade.judge}",
                 origin=DEFAULT if self.cascade == CascadeTable() else Origin(where=CONFIG_NAME, trust=FOLDER),
@@ -259,7 +262,8 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         ray_address=_optional(find_setting(places, RAY_ADDRESS)),
         reports=_reports(find_setting(places, "EVALSCRIBE_REPORTS"), cwd, root),
         collection=_optional(find_setting(places, "EVALSCRIBE_COLLECTION_ID")),
-        visualizer=_visualizer(find_setting(places, "EVALSCRIBE_VISUALIZER")),
+        visualizer=_link_address(find_setting(places, "EVALSCRIBE_VISUALIZER"), "visualizer"),
+        page_url=_link_address(find_setting(places, "EVALSCRIBE_PAGE_URL"), "page_url"),
         cascade=config.cascade,
         replay=config.replay,
         replay_command=replay_command(options.replay_command, environ),
@@ -368,10 +372,10 @@ def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> Settin
     return SettingValue(value=folder, origin=setting.origin)
 
 
-def _visualizer(setting: SettingValue[str] | None) -> SettingValue[str | None]:
+def _link_address(setting: SettingValue[str] | None, name: str) -> SettingValue[str | None]:
     if setting is None:
         return SettingValue(value=None, origin=DEFAULT)
-    return SettingValue(value=access.host_url(setting, "visualizer"), origin=setting.origin)
+    return SettingValue(value=access.host_url(setting, name), origin=setting.origin)
 
 
 def _printed(value: SettingValue[T], absent: str = "none") -> SettingValue[str]:

@@ -180,6 +180,8 @@ class ConfigFile(Frozen):
     """Default collection."""
     store_url: Text | None = None
     """Database on a server that serves as the store, without a password."""
+    page_url: Text | None = None
+    """Address at which the pages of `view --bundle` are published, for links."""
     sources: SourcesTable = SourcesTable()
     github: GitHubTable = GitHubTable()
     cascade: CascadeTable = CascadeTable()
@@ -197,6 +199,7 @@ class ConfigFile(Frozen):
             "EVALSCRIBE_REPORTS": self.reports,
             "EVALSCRIBE_COLLECTION_ID": self.collection_id,
             "EVALSCRIBE_STORE_URL": self.store_url,
+            "EVALSCRIBE_PAGE_URL": self.page_url,
             "EVALSCRIBE_DEPLOYMENT": self.sources.convex.deployment,
             "EVALSCRIBE_VISUALIZER": self.sources.convex.visualizer,
             "GITHUB_API_URL": self.github.api_url,

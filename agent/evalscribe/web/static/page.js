@@ -207,10 +207,14 @@
   const follow = () => {
     const parts = location.hash.slice(1).split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
     const [run, evaluation, , line] = parts;
-    if (parts.length < 2) return;
-    const option = [...document.querySelectorAll("option[data-href]")].find((one) => one.value === run || one.value.startsWith(run));
-    if (option) { location.replace(`${up}${option.dataset.href}#/${parts.slice(1).map(encodeURIComponent).join("/")}`); return; }
-    if (run !== "") return;
+    const option = run.length < 4 ? null :
+      [...document.querySelectorAll("option[data-href]")].find((one) => one.value === run || one.value.startsWith(run));
+    if (option) {
+      const rest = parts.slice(1).map(encodeURIComponent).join("/");
+      location.replace(`${up}${option.dataset.href}${rest ? `#/${rest}` : ""}`);
+      return;
+    }
+    if (parts.length < 2 || run !== "") return;
     const row = document.querySelector(`[data-eval="${CSS.escape(evaluation)}"]`) ||
       [...document.querySelectorAll("[data-evals]")].find((one) => one.dataset.evals.split("\n").includes(evaluation));
     const link = row?.querySelector("a");
