@@ -345,18 +345,38 @@ def _deciders(report: Report) -> Iterator[str]:
     yield f"analysed {report.date}"
 
 
+class RecommendationRow(NamedTuple):
+    """A recommendation as the report prints it."""
+
+    id: str
+    """`R1` …; empty for a remark that proposes nothing."""
+    type: str
+    text: str
+    evals: tuple[str, ...]
+    effect: str
+    """`+2`, `+2 (proved)` or `unclear`; empty for a remark."""
+
+
+def recommendation_rows(report: Report) -> list[RecommendationRow]:
+    """Return the recommendations by number, then the remarks."""
+    items = sorted(report.recommendations, key=lambda item: (item.id is None, _number(item)))
+    return [
+        RecommendationRow(item.id or "", _type(item, report), _sentence(item.text), item.evals, _effect(item, report))
+        for item in items
+    ]
+
+
 def _recommendations(report: Report) -> Iterator[str]:
     notes = _notes(report, "recommendations")
-    changes = sorted((item for item in report.recommendations if item.id is not None), key=_number)
-    remarks = [item for item in report.recommendations if item.id is None]
-    if changes or remarks or notes:
+    rows = recommendation_rows(report)
+    if rows or notes:
         yield "## Recommendations"
-    if changes or remarks:
+    if rows:
         yield "| | Type | Change | Findings | Effect |"
         yield "|---|---|---|---|---|"
-        for item in (*changes, *remarks):
-            concerns = _findings(item.evals, report) or "all"
-            yield inline.row(item.id or "", _type(item, report), _sentence(item.text), concerns, _effect(item, report))
+        for row in rows:
+            concerns = _findings(row.evals, report) or "all"
+            yield inline.row(row.id, row.type, row.text, concerns, row.effect)
     yield from notes
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from evalscribe.model.analysis import CitationSummary, RecommendationSummary
 from evalscribe.model.evidence import ROLES
+from evalscribe.model.finding import NOT_THE_MODEL
 from evalscribe.web.report_index import DECIDED, ORDER, Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, shown
 
@@ -25,11 +26,13 @@ MOST_TOKENS = 400
 
 @dataclass(frozen=True)
 class Change:
-    """A recommended change, with the findings that it concerns."""
+    """A recommended change, with the findings that it concerns in the newest report on each model."""
 
-    report: LoadedReport
-    item: RecommendationSummary
+    text: str
+    would_pass: bool
     entries: tuple[Entry, ...]
+    evals: int
+    """Number of evals that it concerns."""
 
     @property
     def proved(self) -> bool:
@@ -37,8 +40,18 @@ class Change:
         return any(entry.first.basis == "proved" for entry in self.entries)
 
     @property
-    def evals(self) -> int:
-        return len(self.item.evals)
+    def never_judged(self) -> int:
+        """Number of evals that failed for a reason outside the model's work."""
+        return sum(
+            len(entry.findings)
+            for entry in self.entries
+            if entry.first.cause_kind in NOT_THE_MODEL and not entry.first.uncertain
+        )
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Sort key: first what changes the outcome of most evals, then what is proved, then what concerns most."""
+        return -(self.evals if self.would_pass else self.never_judged), -self.proved, -self.evals
 
 
 class InboxPages(Pages):
@@ -111,16 +124,29 @@ class InboxPages(Pages):
         return next((at for at, entry in enumerate(entries, 1) if entry.id == after), 0)
 
     def _changes(self) -> Sequence[Change]:
-        """Return the recommended changes of the newest report on each model: proved ones, then those that fix most."""
         newest = {report.model: report for report in reversed(self.site.reports.shown)}
+        by_text: dict[str, list[tuple[LoadedReport, RecommendationSummary]]] = {}
+        for report in newest.values():
+            for item in report.analysis.recommendations:
+                if item.id:
+                    by_text.setdefault(item.text, []).append((report, item))
         changes = [
-            Change(report, item, tuple(dict.fromkeys(report.entry_of[e] for e in item.evals if e in report.entry_of)))
-            for report in newest.values()
-            for item in report.analysis.recommendations
-            if item.id
+            Change(
+                text=text,
+                would_pass=any(item.would_pass for _, item in items),
+                entries=tuple(
+                    dict.fromkeys(
+                        report.entry_of[eval]
+                        for report, item in items
+                        for eval in item.evals
+                        if eval in report.entry_of
+                    )
+                ),
+                evals=sum(len(item.evals) for _, item in items),
+            )
+            for text, items in by_text.items()
         ]
-        changes.sort(key=lambda change: (-change.proved, -change.item.would_pass, -change.evals))
-        return changes[:MOST_CHANGES]
+        return sorted(changes, key=lambda change: change.rank)[:MOST_CHANGES]
 
 
 class Card:

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from evalscribe.errors import DataError
+from evalscribe.ids import model_folder
 from evalscribe.model.analysis import Analysis, FindingSummary, RecommendationSummary
 from evalscribe.model.finding import NOT_THE_MODEL
 from evalscribe.model.report import ProofSummary
@@ -130,14 +131,15 @@ class LoadedReport:
 
     @property
     def date(self) -> str:
-        return self.analysis.date or self.name.rpartition("_")[2].removesuffix(".md")
+        """ISO date of the run; without one, that of its first analysis."""
+        started = (self.analysis.run.started_at or "")[: len("2026-01-31")]
+        return started or self.analysis.date or self.name.rpartition("_")[2].removesuffix(".md")
 
     @property
     def model(self) -> str:
-        """Provider and model; of a report that does not name them, its folder."""
+        """Provider and model, as in the name of their folder of reports."""
         run = self.analysis.run
-        folder = self.name.rpartition("/")[0]
-        return "/".join(filter(None, (run.provider, run.model))) if run.model else folder
+        return "/".join(model_folder(run.provider or "", run.model)) if run.model else self.name.rpartition("/")[0]
 
     @property
     def editable(self) -> bool:

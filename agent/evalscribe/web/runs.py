@@ -1,13 +1,20 @@
 """The list of runs, and the page of one run: outcome, recommendations, failures."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from evalscribe.model.finding import RECOMMENDATION_GROUPS
+from markupsafe import Markup
+
+from evalscribe.errors import DataError
+from evalscribe.reports.data import report_from_analysis
+from evalscribe.reports.page import RecommendationRow, first_lines, headline, recommendation_rows
+from evalscribe.text import pluralise
 from evalscribe.web.inbox import search_text
 from evalscribe.web.report_index import DECIDED, Entry, LoadedReport
-from evalscribe.web.site import Page, Pages, Query, slug
+from evalscribe.web.site import Page, Pages, Query, inline_code, slug
 
+_MARKED = re.compile(r"\*\*(.+?)\*\*|\[(\d+)\]\(#[^()\s]*\)")
 FILTERS = ("label", "step", "cause", "kind")
 
 
@@ -29,6 +36,7 @@ class RunPages(Pages):
     @staticmethod
     def _run(report: LoadedReport, query: Query) -> Page:
         analysis = report.analysis
+        title, summary, rows = _first_screen(report)
         entries = [entry for entry in report.entries if _matches(entry, query)]
         return Page(
             "run.html.j2",
@@ -41,10 +49,42 @@ class RunPages(Pages):
                 "entries": entries,
                 "undecided": sum(entry.group != DECIDED for entry in report.entries),
                 "choices": _choices(report.entries),
-                "groups": RECOMMENDATION_GROUPS,
+                "summary": [_sentence(line, report) for line in summary],
+                "recommendations": rows,
+                "headline": title,
                 "query": query,
             },
         )
+
+
+def _first_screen(report: LoadedReport) -> tuple[str, Sequence[str], Sequence[RecommendationRow]]:
+    """Return headline, first lines and recommendations as the report prints them."""
+    try:
+        whole = report_from_analysis(report.analysis)
+    except DataError:  # people's own reports lack what ours have
+        return pluralise(len(report.entries), "finding"), (), ()
+    return headline(whole), first_lines(whole)[1:], recommendation_rows(whole)
+
+
+def _sentence(line: str, report: LoadedReport) -> Markup:
+    """Render a line of the report's beginning: bold text, and links to findings; everything else is text."""
+    paths = {str(entry.n): eval_path(entry.first.eval) for entry in report.entries}
+    parts, end = [], 0
+    for match in _MARKED.finditer(line):
+        parts.append(inline_code(line[end : match.start()]))
+        if match[1]:
+            parts.append(Markup("<b>{}</b>").format(inline_code(match[1])))
+        elif match[2] in paths:
+            parts.append(Markup('<a href="{}">{}</a>').format(paths[match[2]], match[2]))
+        else:
+            parts.append(Markup.escape(match[2]))
+        end = match.end()
+    return Markup("").join([*parts, inline_code(line[end:])])
+
+
+def eval_path(eval: str) -> str:
+    """Return the path of an eval's page, relative to the folder of its run."""
+    return f"eval/{slug(eval)}.html"
 
 
 def run_path(report: LoadedReport) -> str:
