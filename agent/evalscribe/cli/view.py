@@ -17,8 +17,7 @@ from evalscribe.reports.reading import find_report, name_of
 from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.web.app import serve
-from evalscribe.web.bundle import write_bundle
-from evalscribe.web.pages import open_site
+from evalscribe.web.bundle import open_site, write_bundle
 from evalscribe.web.report_index import Scope
 from evalscribe.workspace import Workspace
 

@@ -1,4 +1,4 @@
-"""Write all pages as files that open without a server."""
+"""The whole site, and how it is written as files that open without a server."""
 
 import shutil
 from pathlib import Path
@@ -6,13 +6,24 @@ from pathlib import Path
 from evalscribe.errors import DataError, write_error
 from evalscribe.ids import Frozen
 from evalscribe.web.app import STATIC
-from evalscribe.web.pages import open_site
+from evalscribe.web.inbox import InboxPages
 from evalscribe.web.report_index import Scope
+from evalscribe.web.runs import RunPages
 from evalscribe.web.site import Site
 from evalscribe.workspace import Workspace
 
+ALL_PAGES = (
+    InboxPages,
+    RunPages,
+)
+"""The sections of the site."""
 MARK = "evalscribe-bundle"
 """Name of a file that a bundle has, so that a folder with other files is never overwritten."""
+
+
+def open_site(workspace: Workspace, scope: Scope, *, token: str | None = None) -> Site:
+    """Return the site with all sections. The arguments are those of `Site`."""
+    return Site(workspace, ALL_PAGES, scope, token=token)
 
 
 class WrittenBundle(Frozen):
