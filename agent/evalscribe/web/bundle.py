@@ -56,7 +56,6 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
 
 def _write(site: Site, folder: Path) -> WrittenBundle:
     pages = size = 0
-    site.reports.refresh()
     for path in dict.fromkeys(site.paths()):
         text = site.render(path).encode()
         target = folder / path

@@ -70,7 +70,7 @@ class InboxPages(Pages):
             return None
         undecided = self._matching(self._undecided(), query)
         start = self._start(undecided, query) if match[1] is None else (int(match[1]) - 1) * PAGE
-        if start and start >= len(undecided):
+        if match[1] is not None and start >= len(undecided):
             return None
         cards = undecided[start : start + PAGE]
         counts = Counter(entry.group for entry in undecided)
@@ -87,7 +87,7 @@ class InboxPages(Pages):
                 "total": len(undecided),
                 "first": start + 1,
                 "decided": sum(entry.group == DECIDED for entry in self._entries()),
-                "after": cards[-1].id if cards and start + PAGE < len(undecided) else None,
+                "after": _place(cards[-1]) if start + PAGE < len(undecided) else None,
                 "next_page": f"inbox-{start // PAGE + 2}.html",
                 "changes": self._changes() if start == 0 else (),
                 "reports": self.site.reports.shown,
@@ -114,14 +114,18 @@ class InboxPages(Pages):
             if (not run or entry.report.run == run) and all(word in search_text(entry) for word in words)
         ]
 
-    @staticmethod
-    def _start(entries: Sequence[Entry], query: Query) -> int:
-        """Return the index of the first card: the one after the finding that the address names.
+    def _start(self, entries: Sequence[Entry], query: Query) -> int:
+        """Return the index of the first card: the one after the place that the address names.
 
-        A name and not a number, because decided findings leave the list.
+        A place and not a number, because decided findings leave the list.
         """
-        after = query.get("after", "")
-        return next((at for at, entry in enumerate(entries, 1) if entry.id == after), 0)
+        match = re.fullmatch(r"(\d):(\d{1,7}):(.+)", query.get("after", ""))
+        if match is None:
+            return 0
+        position = {report.name: at for at, report in enumerate(self.site.reports.shown)}
+        after = (int(match[1]), position.get(match[3], -1), int(match[2]))
+        places = ((entry.group, position[entry.report.name], entry.n) for entry in entries)
+        return next((at for at, place in enumerate(places) if place > after), len(entries))
 
     def _changes(self) -> Sequence[Change]:
         newest = {report.model: report for report in reversed(self.site.reports.shown)}
@@ -147,6 +151,11 @@ class InboxPages(Pages):
             for text, items in by_text.items()
         ]
         return sorted(changes, key=lambda change: change.rank)[:MOST_CHANGES]
+
+
+def _place(entry: Entry) -> str:
+    """Return the place of a finding in the inbox, for the address of the next page."""
+    return f"{entry.group}:{entry.n}:{entry.report.name}"
 
 
 class Card:

@@ -14,7 +14,7 @@ from evalscribe.model.report import ProofSummary
 from evalscribe.model.repository import ReportFile, has_data
 from evalscribe.model.run import TRIAL
 from evalscribe.reports.corrections import finding_state, run_of
-from evalscribe.reports.reading import load_analysis
+from evalscribe.reports.reading import load_analysis, read_page, source_of
 from evalscribe.workspace import Workspace
 
 
@@ -211,6 +211,9 @@ class ReportIndex:
 
 def _load(file: ReportFile) -> LoadedReport | UnreadReport:
     try:
-        return LoadedReport(name=file.name, path=file.path, text=file.text, analysis=load_analysis(file))
+        analysis = load_analysis(file)
+        if has_data(file.text) and analysis.kind is None:
+            read_page(source_of(file))  # raises the error that says what is wrong with the data
+        return LoadedReport(name=file.name, path=file.path, text=file.text, analysis=analysis)
     except DataError as error:
         return UnreadReport(name=file.name, problem=str(error))

@@ -91,6 +91,7 @@ class Site:
 
     def paths(self) -> Iterator[str]:
         """Yield the paths of all pages."""
+        self.reports.refresh()
         for part in self.parts:
             yield from part.paths()
 
