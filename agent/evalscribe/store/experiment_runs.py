@@ -285,8 +285,12 @@ class ExperimentRunStore:
         """Try to claim a run; False if another process works on it. The claim ends with the process."""
         return self._database.claimed(f"experiment-{run_id}")
 
-    def begin(self, run_id: str, worker: str, now: str) -> ExperimentRun:
-        """Mark a run as running by this worker, and withdraw a request to cancel it."""
+    def begin(self, run_id: str, worker: str, now: str, *, resumed: bool = False) -> ExperimentRun:
+        """Mark a run as running by this worker.
+
+        A request to cancel it is withdrawn only if a person has `resumed` the run: otherwise the request may have come
+        while the worker started.
+        """
         began = {
             "state": "running",
             "worker": worker,
@@ -294,8 +298,9 @@ class ExperimentRunStore:
             "started_at": func.coalesce(_runs.c.started_at, now),
             "revision": _runs.c.revision + 1,
         }
-        fresh = {"ended_at": None, "reason": None, "cancelling": False, "archived": False}
-        return self._change(run_id, **began, **fresh)
+        fresh = {"ended_at": None, "reason": None, "archived": False}
+        withdrawn = {"cancelling": False} if resumed else {}
+        return self._change(run_id, **began, **fresh, **withdrawn)
 
     def beat(self, run_id: str, now: str) -> bool:
         """Record a heartbeat. Returns True if someone asked to cancel the run.

@@ -56,11 +56,19 @@ def test_the_life_of_a_run(runs: ExperimentRunStore) -> None:
     assert (ended.state, ended.ended_at, ended.reason) == ("cancelled", "t4", "asked for")
     runs.set_archived(RUN.id, True)
     runs.set_budget(RUN.id, 3.0)
-    again = runs.begin(RUN.id, "here:2", "t5")
+    again = runs.begin(RUN.id, "here:2", "t5", resumed=True)
     assert (again.started_at, again.ended_at, again.reason, again.cancelling) == ("t1", None, None, False)
     assert (again.archived, again.budget_usd) == (False, 3.0)
     with pytest.raises(NotFoundError):
         runs.beat("nope", "t")
+
+
+def test_a_worker_that_starts_keeps_a_request_to_cancel_its_run(runs: ExperimentRunStore) -> None:
+    """The request may come after the worker has looked for one, and before it begins."""
+    runs.add(RUN)
+    runs.ask_cancel(RUN.id)
+    assert runs.begin(RUN.id, "here:1", "t1").cancelling
+    assert runs.beat(RUN.id, "t2") is True
 
 
 def test_one_process_works_on_a_run(runs: ExperimentRunStore) -> None:
