@@ -83,4 +83,4 @@ def test_the_nearest_call_answers_and_each_only_once() -> None:
     wanted = [made(BOOK, room="Oak"), made(BOOK, room="Elm")]
     calls = [made(BOOK, room="Elm"), made(BOOK, room="Ash")]
     (one,) = compare_calls(wanted, calls)
-    assert (one.kind, one.expected, one.made, one.arguments) == ("otherwise", 0, 1, ("room",))
+    assert (one.kind, one.expected, one.actual, one.arguments) == ("otherwise", 0, 1, ("room",))

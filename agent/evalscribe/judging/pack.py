@@ -549,7 +549,7 @@ def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
 def _relevant_turns(transcripts: Transcripts, document: Document) -> Iterator[Range]:
     """Yield ranges of lines of a transcript, the most important first."""
     turns = [turn for turn in transcripts.turns if turn.document is document]
-    calls = [call for call in transcripts.made if call.call.document is document]
+    calls = [call for call in transcripts.calls if call.call.document is document]
     yield from (_turn_range(turn) for turn in reversed(turns[-LAST_TURNS:]))
     yield from (_turn_range(turn) for role in ("user", "system") for turn in turns if turn is _first_turn(turns, role))
     yield from (place for call in calls if changes_state(call.action.tool) for place in _call_ranges(call))

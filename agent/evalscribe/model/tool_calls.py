@@ -42,7 +42,7 @@ class ToolCallDifference(NamedTuple):
     tool: str
     expected: int | None = None
     """Index of the call in the expected calls; None for an unexpected call."""
-    made: int | None = None
+    actual: int | None = None
     """Index in the calls that were made; for an expected call that never succeeded, that of its last failed attempt."""
     arguments: tuple[str, ...] = ()
     """Names of the differing arguments: first those with plain values, then those with lists and objects."""
@@ -89,7 +89,7 @@ def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple
 
 def describe_difference(difference: ToolCallDifference, expected: Sequence[Action], actual: Sequence[Action]) -> str:
     """Describe a difference in one line."""
-    number = difference.made if difference.expected is None else difference.expected
+    number = difference.actual if difference.expected is None else difference.expected
     action = (actual if difference.expected is None else expected)[number or 0]
     if difference.kind != "otherwise":
         times = sum(not call.failed and _same_call(call, action) for call in actual)
@@ -99,9 +99,9 @@ def describe_difference(difference: ToolCallDifference, expected: Sequence[Actio
     if difference.kind == "never":
         success = " with success" if any(_same_call(call, action) for call in actual) else ""
         return f"{name_call(action, actual)} was never called{success}"
-    if difference.made is None or difference.expected is None:
+    if difference.actual is None or difference.expected is None:
         return f"{name_call(action, expected)} was called, which was not expected"
-    arguments, expected_arguments = actual[difference.made].arguments, expected[difference.expected].arguments
+    arguments, expected_arguments = actual[difference.actual].arguments, expected[difference.expected].arguments
     parts = [
         str(innermost_mismatch(name, arguments, expected_arguments))
         for name in difference.arguments[:MAX_ARGUMENTS_SHOWN]
@@ -161,7 +161,7 @@ def _unexpected(unpaired: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
     for at, action in unpaired.items():
         if changes_state(action.tool) and action.tool not in tools:
             tools.add(action.tool)
-            yield ToolCallDifference("unexpected", action.tool, made=at)
+            yield ToolCallDifference("unexpected", action.tool, actual=at)
 
 
 def _same_call(actual: Action, expected: Action) -> bool:

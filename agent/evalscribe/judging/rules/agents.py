@@ -31,33 +31,33 @@ MOST_TRIALS = 8
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
     """The model's calls differ from the expected calls: some are missing, different or superfluous."""
-    spoken = facts.spoken
-    if not spoken.turns or (not spoken.expected and "actions" not in _failed_steps(facts)):
+    transcripts = facts.transcripts
+    if not transcripts.turns or (not transcripts.expected and "actions" not in _failed_steps(facts)):
         return None
-    found = compare_calls(spoken.wanted, spoken.actions)
-    if not found:
+    differences = compare_calls(transcripts.expected_actions, transcripts.actions)
+    if not differences:
         return None
-    if unsaid_texts(facts) and not any(changes_state(one.tool) for one in found):
+    if unsaid_texts(facts) and not any(changes_state(difference.tool) for difference in differences):
         return None  # calls that only read decide nothing, and a text that is not said does
-    first = found[0]
+    first = differences[0]
     if first.kind == "never":
-        decision = _never(spoken, first, found)
+        decision = _never(transcripts, first, differences)
     elif first.kind == "otherwise":
-        decision = _otherwise(spoken, first, found)
+        decision = _otherwise(transcripts, first, differences)
     else:
-        decision = _unexpected(spoken, first, found)
-    return _with_doubts(facts, replace(decision, message=_first_wrong_call(spoken, found)), first)
+        decision = _unexpected(transcripts, first, differences)
+    return _with_doubts(facts, replace(decision, message=_first_wrong_call(transcripts, differences)), first)
 
 
-def _first_wrong_call(spoken: Transcripts, found: tuple[ToolCallDifference, ...]) -> int | None:
+def _first_wrong_call(transcripts: Transcripts, differences: tuple[ToolCallDifference, ...]) -> int | None:
     """Return the message with the first call that differs, or with its proposal if the user agreed to that."""
-    wrong = [spoken.made[one.made] for one in found if one.made is not None]
+    wrong = [transcripts.calls[difference.actual] for difference in differences if difference.actual is not None]
     if not wrong:
         return None
-    if found[0].kind == "never" and found[0].made is not None:
-        return spoken.made[found[0].made].call.turn.number  # refused, and never repeated with success
-    first = min(wrong, key=lambda made: made.call.turn.number)
-    proposed = simulated_users.proposal(spoken, first)
+    if differences[0].kind == "never" and differences[0].actual is not None:
+        return transcripts.calls[differences[0].actual].call.turn.number  # refused, and never repeated with success
+    first = min(wrong, key=lambda answered: answered.call.turn.number)
+    proposed = simulated_users.proposal(transcripts, first)
     return proposed.turn.number if proposed else first.call.turn.number
 
 
@@ -65,9 +65,9 @@ def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference
     """Make a decision uncertain if the simulated user, the expectation or a tool may be at fault."""
     doubts = (
         simulated_users.suspicion(facts, first),
-        _refused_by_instructions(facts.spoken, first),
+        _refused_by_instructions(facts.transcripts, first),
         _odd_expectation(facts, first),
-        _odd_tool(facts.spoken, first),
+        _odd_tool(facts.transcripts, first),
     )
     for doubt in filter(None, doubts):
         decision = replace(decision.doubted(doubt.why), message=decision.message or doubt.message)
@@ -76,29 +76,38 @@ def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference
 
 def _odd_expectation(facts: Facts, first: ToolCallDifference) -> Suspicion | None:
     """Return why the expected call itself may be wrong; None if nothing suggests that."""
-    spoken = facts.spoken
-    if first.kind != "otherwise" or first.made is None or first.expected is None:
+    transcripts = facts.transcripts
+    if first.kind != "otherwise" or first.actual is None or first.expected is None:
         return None
-    ours, theirs = spoken.made[first.made].call.turn.arguments, spoken.expected[first.expected].turn.arguments
-    found = innermost_mismatch(first.arguments[0], ours, theirs)
-    told, wanted = f"{facts.task}\n{_told(spoken)}".lower(), found.expected
-    if not isinstance(wanted, str) or not isinstance(found.actual, str) or len(wanted) < SHORTEST_VALUE:
+    ours, theirs = (
+        transcripts.calls[first.actual].call.turn.arguments,
+        transcripts.expected[first.expected].turn.arguments,
+    )
+    mismatch = innermost_mismatch(first.arguments[0], ours, theirs)
+    task_and_arguments, expected_value = f"{facts.task}\n{_call_arguments(transcripts)}".lower(), mismatch.expected
+    if (
+        not isinstance(expected_value, str)
+        or not isinstance(mismatch.actual, str)
+        or len(expected_value) < SHORTEST_VALUE
+    ):
         return None
-    if wanted.lower() not in told and not any(wanted.lower() in one.turn.text.lower() for one in spoken.turns):
+    if expected_value.lower() not in task_and_arguments and not any(
+        expected_value.lower() in located.turn.text.lower() for located in transcripts.turns
+    ):
         return Suspicion(
-            f"Neither the task nor the conversation contains `{wanted}`, so it may not follow from the request."
+            f"Neither the task nor the conversation contains `{expected_value}`, so it may not follow from the request."
         )
-    by_user = f"{facts.task}\n{' '.join(one.turn.text for one in simulated_users.users(spoken))}".lower()
-    if _in_words(found.actual) in by_user and _in_words(wanted) not in by_user:
+    by_user = f"{facts.task}\n{' '.join(located.turn.text for located in simulated_users.users(transcripts))}".lower()
+    if _in_words(mismatch.actual) in by_user and _in_words(expected_value) not in by_user:
         return Suspicion(
-            f"The user asked for {_short(_in_words(found.actual))}, not for the expected value: both may be right."
+            f"The user asked for {_short(_in_words(mismatch.actual))}, not for the expected value: both may be right."
         )
     return None
 
 
-def _told(spoken: Transcripts) -> str:
+def _call_arguments(transcripts: Transcripts) -> str:
     """Return the arguments of all calls as text."""
-    return json.dumps([made.action.arguments for made in spoken.made], ensure_ascii=False)
+    return json.dumps([answered.action.arguments for answered in transcripts.calls], ensure_ascii=False)
 
 
 def _in_words(value: str) -> str:
@@ -115,25 +124,27 @@ ENVIRONMENT_BROKE = re.compile(
 """Signs that a tool failed by itself, whatever its arguments were."""
 
 
-def _odd_tool(spoken: Transcripts, first: ToolCallDifference) -> Suspicion | None:
+def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion | None:
     """Return why a tool may have failed by itself; None if nothing suggests that.
 
     A tool that refuses the very call that was expected is suspicious, unless the model changed the same thing before.
     """
-    wanted = spoken.wanted[first.expected] if first.expected is not None else None
-    for at, made in enumerate(spoken.made):
-        same = wanted is not None and not compare_calls([wanted], [made.action._replace(failed=False)])
-        if made.failed and same and not any(_touches(one, made) for one in spoken.made[:at]):
-            number = made.call.turn.number
+    expected_action = transcripts.expected_actions[first.expected] if first.expected is not None else None
+    for at, answered in enumerate(transcripts.calls):
+        same = expected_action is not None and not compare_calls(
+            [expected_action], [answered.action._replace(failed=False)]
+        )
+        if answered.failed and same and not any(_touches(earlier, answered) for earlier in transcripts.calls[:at]):
+            number = answered.call.turn.number
             return Suspicion(
                 f"In message {number} the model makes the expected call, and the tool refuses it: the environment may "
                 "be at fault.",
                 number,
             )
-    last = spoken.made[-1] if spoken.made else None
+    last = transcripts.calls[-1] if transcripts.calls else None
     if last and last.failed and ENVIRONMENT_BROKE.search(_tool_answer(last)):
-        said = f"The answer of `{last.action.tool}` looks like a failure of the tool itself, not of its arguments."
-        return Suspicion(said, last.call.turn.number)
+        why = f"The answer of `{last.action.tool}` looks like a failure of the tool itself, not of its arguments."
+        return Suspicion(why, last.call.turn.number)
     return None
 
 
@@ -155,25 +166,29 @@ MIN_SHARED_WORDS = 4
 """Minimum words that a refusal shares with a sentence of the instructions that it repeats."""
 
 
-def _refused_by_instructions(spoken: Transcripts, first: ToolCallDifference) -> Suspicion | None:
+def _refused_by_instructions(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion | None:
     """Return where the model refused by repeating a sentence of its instructions; None if it did not.
 
     Either the model applied its instructions wrongly, or the expected call contradicts them.
     """
-    rules = next((one for one in spoken.turns if one.turn.role == "system"), None)
-    if first.kind != "never" or first.made is not None or rules is None:
+    rules = next((located for located in transcripts.turns if located.turn.role == "system"), None)
+    if first.kind != "never" or first.actual is not None or rules is None:
         return None
     forbidden = [(part, _rare_words(part)) for part in _sentences(rules.turn.text) if FORBIDS.search(part)]
-    done = [made.call.turn.number for made in spoken.made if not made.failed and changes_state(made.action.tool)]
-    for said in (one for one in spoken.words if one.turn.number > max(done, default=0)):
-        for part in _sentences(simulated_users.plain(said)):
+    done = [
+        answered.call.turn.number
+        for answered in transcripts.calls
+        if not answered.failed and changes_state(answered.action.tool)
+    ]
+    for message in (located for located in transcripts.messages if located.turn.number > max(done, default=0)):
+        for part in _sentences(simulated_users.plain(message)):
             words = _rare_words(part) if REFUSES.search(part) else frozenset()
-            source = max(forbidden, key=lambda one: len(one[1] & words), default=None)
+            source = max(forbidden, key=lambda located: len(located[1] & words), default=None)
             if source and len(source[1] & words) >= MIN_SHARED_WORDS:
                 return Suspicion(
-                    f"In message {said.turn.number} the model refuses because its instructions say "
+                    f"In message {message.turn.number} the model refuses because its instructions say "
                     f"{_short(source[0])}: the expected call may contradict them.",
-                    said.turn.number,
+                    message.turn.number,
                 )
     return None
 
@@ -187,108 +202,131 @@ def _rare_words(text: str) -> frozenset[str]:
     return frozenset(word[:6] for word in re.findall(r"[a-z]{5,}", text.lower()))
 
 
-def _never(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    if first.made is not None:
-        return _refused(spoken, first, found)
-    if spoken.made and spoken.made[-1].failed:
-        return _gives_up(spoken, first, found)
-    idle = not spoken.made
+def _never(
+    transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
+) -> RuleDecision:
+    if first.actual is not None:
+        return _refused(transcripts, first, differences)
+    if transcripts.calls and transcripts.calls[-1].failed:
+        return _gives_up(transcripts, first, differences)
+    idle = not transcripts.calls
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="calls-no-tool"
         if idle
-        else f"{'too-few-calls-of' if _calls(spoken, first.tool) else 'never-calls'}-{code.kebab(first.tool)}",
+        else f"{'too-few-calls-of' if _calls(transcripts, first.tool) else 'never-calls'}-{code.kebab(first.tool)}",
         confidence=0.75,
-        error=describe_difference(first, spoken.wanted, spoken.actions),
+        error=describe_difference(first, transcripts.expected_actions, transcripts.actions),
         why=quote.cut(
-            f"calls no tool; `{first.tool}` was expected" if idle else f"never calls {_expected(spoken, first)}"
+            f"calls no tool; `{first.tool}` was expected" if idle else f"never calls {_expected(transcripts, first)}"
         ),
-        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken, first.tool)}.{_more(found)}",
-        citations=(*_header(spoken, first), *_last_words(spoken)),
+        reasoning=f"{_expected(transcripts, first)} was expected; {_count(transcripts, first.tool)}."
+        f"{_more(differences)}",
+        citations=(*_header(transcripts, first), *_last_words(transcripts)),
     )
 
 
-def _refused(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+def _refused(
+    transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
+) -> RuleDecision:
     """Decide a failure in which the tool refused an expected call and no later call of the tool succeeded."""
-    made = spoken.made[first.made or 0]
-    said = _tool_answer(made)
+    answered = transcripts.calls[first.actual or 0]
+    tool_answer = _tool_answer(answered)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=f"gives-up-on-{code.kebab(first.tool)}",
         confidence=0.7,
-        error=f"`{first.tool}`: {said}",
-        why=quote.cut(f"gives up on `{first.tool}`, which fails: {said}"),
-        reasoning=f"{_expected(spoken, first)} was expected. The model called the tool, which refused: "
-        f"{said.rstrip('.')}. No later call of the tool succeeded.{_more(found)}",
-        citations=(*_header(spoken, first), made.call.header(), *([made.answer.quoted(1)] if made.answer else [])),
+        error=f"`{first.tool}`: {tool_answer}",
+        why=quote.cut(f"gives up on `{first.tool}`, which fails: {tool_answer}"),
+        reasoning=f"{_expected(transcripts, first)} was expected. The model called the tool, which refused: "
+        f"{tool_answer.rstrip('.')}. No later call of the tool succeeded.{_more(differences)}",
+        citations=(
+            *_header(transcripts, first),
+            answered.call.header(),
+            *([answered.answer.quoted(1)] if answered.answer else []),
+        ),
     )
 
 
-def _gives_up(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+def _gives_up(
+    transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
+) -> RuleDecision:
     """Decide a run whose last call failed, after which the model tried nothing else."""
-    made = spoken.made[-1]
-    tool, said = made.action.tool, _tool_answer(made)
+    answered = transcripts.calls[-1]
+    tool, tool_answer = answered.action.tool, _tool_answer(answered)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=f"gives-up-after-{code.kebab(tool)}",
         confidence=0.75,
-        error=f"`{tool}`: {said}",
-        why=quote.cut(f"gives up when `{tool}` fails: {said}"),
-        reasoning=f"{_expected(spoken, first)} was expected and never called. The last call, of `{tool}`, failed: "
-        f"{said.rstrip('.')}. The model tried nothing else.{_more(found)}",
-        citations=(*_header(spoken, first), *([made.answer.quoted(1)] if made.answer else []), *_last_words(spoken)),
+        error=f"`{tool}`: {tool_answer}",
+        why=quote.cut(f"gives up when `{tool}` fails: {tool_answer}"),
+        reasoning=f"{_expected(transcripts, first)} was expected and never called. The last call, of `{tool}`, failed: "
+        f"{tool_answer.rstrip('.')}. The model tried nothing else.{_more(differences)}",
+        citations=(
+            *_header(transcripts, first),
+            *([answered.answer.quoted(1)] if answered.answer else []),
+            *_last_words(transcripts),
+        ),
     )
 
 
-def _otherwise(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    made, wanted = spoken.made[first.made or 0], spoken.expected[first.expected or 0]
-    told = describe_difference(first, spoken.wanted, spoken.actions)
-    known = _shown_before(spoken, made, wanted, first)
+def _otherwise(
+    transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
+) -> RuleDecision:
+    answered, expected_call = transcripts.calls[first.actual or 0], transcripts.expected[first.expected or 0]
+    difference_text = describe_difference(first, transcripts.expected_actions, transcripts.actions)
+    missing_id = _shown_before(transcripts, answered, expected_call, first)
     names = first.arguments[:MOST_ARGUMENTS]
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=code.kebab(f"other {first.arguments[0]} in {first.tool}"),
         confidence=0.75,
-        error=told,
-        why=_briefly(made, wanted, first),
-        reasoning=f"{_else_alike(made, wanted, first)}{_more(found)} {_knowable(known)}".strip(),
+        error=difference_text,
+        why=_briefly(answered, expected_call, first),
+        reasoning=f"{_else_alike(answered, expected_call, first)}{_more(differences)} {_knowable(missing_id)}".strip(),
         citations=(
-            *(made.call.argument(name) for name in names),
-            *(wanted.argument(name) for name in names),
-            *((known[1],) if known and known[1] else ()),
+            *(answered.call.argument(name) for name in names),
+            *(expected_call.argument(name) for name in names),
+            *((missing_id[1],) if missing_id and missing_id[1] else ()),
         ),
     )
 
 
-def _briefly(made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference) -> str:
-    told = str(innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments))
-    return quote.whole_or(f"`{difference.tool}`: {told}", quote.cut(told))
-
-
-def _else_alike(made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference) -> str:
-    same = len(wanted.turn.arguments) - len(set(difference.arguments) & set(wanted.turn.arguments))
-    others = (
-        f"{same} of {len(wanted.turn.arguments)} arguments are as expected" if same else "no argument is as expected"
+def _briefly(answered: AnsweredCall, expected_call: LocatedTurn, difference: ToolCallDifference) -> str:
+    difference_text = str(
+        innermost_mismatch(difference.arguments[0], answered.call.turn.arguments, expected_call.turn.arguments)
     )
-    return f"In message {made.call.turn.number} the model calls `{difference.tool}`; {others}."
+    return quote.whole_or(f"`{difference.tool}`: {difference_text}", quote.cut(difference_text))
 
 
-def _unexpected(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    made = spoken.made[first.made or 0]
-    agreed, rules = simulated_users.agreement(spoken, made), simulated_users.unconfirmed(spoken, made)
-    nothing = "no change was expected" if not spoken.expected else "it is not among the expected calls"
+def _else_alike(answered: AnsweredCall, expected_call: LocatedTurn, difference: ToolCallDifference) -> str:
+    same = len(expected_call.turn.arguments) - len(set(difference.arguments) & set(expected_call.turn.arguments))
+    others = (
+        f"{same} of {len(expected_call.turn.arguments)} arguments are as expected"
+        if same
+        else "no argument is as expected"
+    )
+    return f"In message {answered.call.turn.number} the model calls `{difference.tool}`; {others}."
+
+
+def _unexpected(
+    transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
+) -> RuleDecision:
+    answered = transcripts.calls[first.actual or 0]
+    agreed, rules = simulated_users.agreement(transcripts, answered), simulated_users.unconfirmed(transcripts, answered)
+    nothing = "no change was expected" if not transcripts.expected else "it is not among the expected calls"
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=f"unexpected-{code.kebab(first.tool)}",
         confidence=0.6,
-        error=describe_difference(first, spoken.wanted, spoken.actions),
+        error=describe_difference(first, transcripts.expected_actions, transcripts.actions),
         why=quote.cut(f"calls `{first.tool}`; {nothing}"),
-        reasoning=f"The model called `{first.tool}`; {nothing}.{_more(found)}"
+        reasoning=f"The model called `{first.tool}`; {nothing}.{_more(differences)}"
         + (
             " The user had agreed to it: if the instructions do not forbid it, the grader is too strict."
             if agreed
@@ -296,15 +334,15 @@ def _unexpected(spoken: Transcripts, first: ToolCallDifference, found: tuple[Too
             if rules
             else ""
         ),
-        citations=(made.call.header(1 + MOST_NAMED), *((agreed.quoted(1),) if agreed else ())),
+        citations=(answered.call.header(1 + MOST_NAMED), *((agreed.quoted(1),) if agreed else ())),
         forbidden=rules is not None,
     )
 
 
-def _expected(spoken: Transcripts, difference: ToolCallDifference) -> str:
-    action = spoken.wanted[difference.expected or 0]
-    if _calls(spoken, action.tool):
-        return name_call(action, spoken.actions)
+def _expected(transcripts: Transcripts, difference: ToolCallDifference) -> str:
+    action = transcripts.expected_actions[difference.expected or 0]
+    if _calls(transcripts, action.tool):
+        return name_call(action, transcripts.actions)
     words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
     ids = [
         value
@@ -314,65 +352,67 @@ def _expected(spoken: Transcripts, difference: ToolCallDifference) -> str:
     return f"`{action.tool}`" + (f" of `{ids[0]}`" if ids else "")
 
 
-def _calls(spoken: Transcripts, tool: str) -> list[AnsweredCall]:
+def _calls(transcripts: Transcripts, tool: str) -> list[AnsweredCall]:
     """Return the successful calls of a tool."""
-    return [made for made in spoken.made if made.action.tool == tool and not made.failed]
+    return [answered for answered in transcripts.calls if answered.action.tool == tool and not answered.failed]
 
 
-def _count(spoken: Transcripts, tool: str) -> str:
-    if own := _calls(spoken, tool):
-        wanted = pluralise(sum(action.tool == tool for action in spoken.wanted), "call")
-        messages = ", ".join(str(made.call.turn.number) for made in own[:MOST_NAMED])
-        return f"of {wanted} of `{tool}`, the model makes {len(own)} (message {messages})"
-    names = list(dict.fromkeys(f"`{action.tool}`" for action in spoken.actions))
+def _count(transcripts: Transcripts, tool: str) -> str:
+    if own := _calls(transcripts, tool):
+        expected_count = pluralise(sum(action.tool == tool for action in transcripts.expected_actions), "call")
+        messages = ", ".join(str(answered.call.turn.number) for answered in own[:MOST_NAMED])
+        return f"of {expected_count} of `{tool}`, the model makes {len(own)} (message {messages})"
+    names = list(dict.fromkeys(f"`{action.tool}`" for action in transcripts.actions))
     if not names:
-        return f"the model answers {len(spoken.words)} times and calls no tool"
+        return f"the model answers {len(transcripts.messages)} times and calls no tool"
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"the model calls {', '.join(names[:MOST_NAMED])}{more}, but never that"
 
 
-def _more(found: tuple[ToolCallDifference, ...]) -> str:
-    if len(found) == 1:
+def _more(differences: tuple[ToolCallDifference, ...]) -> str:
+    if len(differences) == 1:
         return ""
-    tools = list(dict.fromkeys(f"`{one.tool}`" for one in found[1:]))
+    tools = list(dict.fromkeys(f"`{difference.tool}`" for difference in differences[1:]))
     return (
-        f" {len(found) - 1} more differences: {', '.join(tools[:MOST_NAMED])}."
-        if len(found) > 2
+        f" {len(differences) - 1} more differences: {', '.join(tools[:MOST_NAMED])}."
+        if len(differences) > 2
         else (f" One more difference: {tools[0]}.")
     )
 
 
-def _header(spoken: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
+def _header(transcripts: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
     """Quote the expected call; with more of its arguments if the tool was called with other arguments."""
     if difference.expected is None:
         return ()
-    return (spoken.expected[difference.expected].header(5 if _calls(spoken, difference.tool) else 2),)
+    return (transcripts.expected[difference.expected].header(5 if _calls(transcripts, difference.tool) else 2),)
 
 
-def _last_words(spoken: Transcripts) -> tuple[Citation, ...]:
-    return (spoken.words[-1].quoted(2),) if spoken.words else ()
+def _last_words(transcripts: Transcripts) -> tuple[Citation, ...]:
+    return (transcripts.messages[-1].quoted(2),) if transcripts.messages else ()
 
 
-def _tool_answer(made: AnsweredCall) -> str:
-    text = made.answer.turn.text if made.answer else ""
+def _tool_answer(answered: AnsweredCall) -> str:
+    text = answered.answer.turn.text if answered.answer else ""
     return quote.cut(re.sub(r"^\W*error\W+", "", text, flags=re.IGNORECASE) or "no answer", 120)
 
 
 def _shown_before(
-    spoken: Transcripts, made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference
+    transcripts: Transcripts, answered: AnsweredCall, expected_call: LocatedTurn, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
     """Return the id that the call should have passed, and a quotation of an earlier turn with this id, if any."""
-    lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).expected
-    if not isinstance(lacking, str) or not simulated_users.ID.search(lacking):
+    missing_id = innermost_mismatch(
+        difference.arguments[0], answered.call.turn.arguments, expected_call.turn.arguments
+    ).expected
+    if not isinstance(missing_id, str) or not simulated_users.ID.search(missing_id):
         return None
-    before = [said for said in spoken.turns if said.turn.number < made.call.turn.number]
-    return lacking, spoken.first_saying(lacking, before)
+    before = [located for located in transcripts.turns if located.turn.number < answered.call.turn.number]
+    return missing_id, transcripts.first_saying(missing_id, before)
 
 
-def _knowable(known: tuple[str, Citation | None] | None) -> str:
-    if known is None:
+def _knowable(missing_id: tuple[str, Citation | None] | None) -> str:
+    if missing_id is None:
         return ""
-    text, place = known
+    text, place = missing_id
     if place is None:
         return f"`{text}` does not occur in the transcript before that."
     return f"`{text}` occurred before the call, in line {place.first}."
@@ -403,7 +443,7 @@ class FinalAnswer(NamedTuple):
 
 def answers_otherwise(facts: Facts) -> RuleDecision | None:
     """The model's final answer differs from the target."""
-    answer = _final_answer(facts.spoken)
+    answer = _final_answer(facts.transcripts)
     target = answer and _target(facts, answer)
     if answer is None or target is None:
         return None
@@ -446,7 +486,7 @@ def never_says(facts: Facts) -> RuleDecision | None:
         return None
     more = f" and {len(unsaid) - 1} more" if len(unsaid) > 1 else ""
     line = next((n for n, text in enumerate(document.lines, 1) if unsaid[0] in text), 1)
-    instead = _said_instead(facts.spoken, unsaid[0], _listed(document))
+    instead = _said_instead(facts.transcripts, unsaid[0], _listed(document))
     also = f" In message {instead[0].turn.number} it says `{instead[1]}`." if instead else ""
     return RuleDecision(
         label="MODEL_FAULT",
@@ -456,8 +496,11 @@ def never_says(facts: Facts) -> RuleDecision | None:
         error=quote.cut(f"never says {_short(unsaid[0])}{more}", 200),
         why=quote.cut(f"never says {_short(unsaid[0])}{more}"),
         reasoning=f"The reference requires {_short(unsaid[0])}{more}; none of the model's "
-        f"{len(facts.spoken.words)} answers contains it.{also}",
-        citations=(cite_lines(document, line, line), (instead[0] if instead else facts.spoken.words[-1]).quoted(2)),
+        f"{len(facts.transcripts.messages)} answers contains it.{also}",
+        citations=(
+            cite_lines(document, line, line),
+            (instead[0] if instead else facts.transcripts.messages[-1]).quoted(2),
+        ),
         message=instead[0].turn.number if instead else None,
     )
 
@@ -465,23 +508,23 @@ def never_says(facts: Facts) -> RuleDecision | None:
 def unsaid_texts(facts: Facts) -> list[str]:
     """Return the required statements that the model never makes; empty if the reference lists none."""
     document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
-    if document is None or not facts.spoken.words:
+    if document is None or not facts.transcripts.messages:
         return []
-    said = "\n".join(one.turn.text for one in facts.spoken.words).lower().replace(",", "")
-    return [text for text in _listed(document) if text.lower().replace(",", "") not in said]
+    all_messages = "\n".join(located.turn.text for located in facts.transcripts.messages).lower().replace(",", "")
+    return [text for text in _listed(document) if text.lower().replace(",", "") not in all_messages]
 
 
-def _said_instead(spoken: Transcripts, wanted: str, expected: list[str]) -> tuple[LocatedTurn, str] | None:
+def _said_instead(transcripts: Transcripts, required: str, expected: list[str]) -> tuple[LocatedTurn, str] | None:
     """Return the model's first message with a number of the same form as a required number, and that number."""
-    bare = wanted.replace(",", "")
+    bare = required.replace(",", "")
     if not re.fullmatch(r"\d+(?:\.\d+)?", bare):
         return None
     digits = re.sub(r"\d+", lambda run: f"\\d{{{len(run[0])}}}", re.escape(bare))
     form = re.compile(rf"(?<![\w.:/-]){digits}(?![\w:/-]|\.\d)")
-    for said in spoken.words:
-        for match in form.finditer(said.turn.text.replace(",", "")):
+    for message in transcripts.messages:
+        for match in form.finditer(message.turn.text.replace(",", "")):
             if match[0] not in expected:
-                return said, match[0]
+                return message, match[0]
     return None
 
 
@@ -489,21 +532,21 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
     """A grader explains its score, and nothing else explains the failure: quote it, with low confidence."""
     words = (d for d in facts.evidence.of("grader") if d.text.strip() and not quote.is_code(d))
     grader = next(words, None)
-    if grader is None or not facts.spoken.by_model:
+    if grader is None or not facts.transcripts.by_model:
         return None
     line = next(n for n, text in enumerate(grader.lines, 1) if text.strip())
-    said = cite_lines(grader, line, line)
-    last = (facts.spoken.words[-1].quoted(2),) if facts.spoken.words else ()
+    quotation = cite_lines(grader, line, line)
+    last = (facts.transcripts.messages[-1].quoted(2),) if facts.transcripts.messages else ()
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="failed-by-grader",
         confidence=0.5,
         uncertain=True,
-        why=quote.cut(f"the grader: {said.text}"),
-        reasoning=f"The grader of `{facts.step}` says: {quote.cut(said.text, 160)} "
+        why=quote.cut(f"the grader: {quotation.text}"),
+        reasoning=f"The grader of `{facts.step}` says: {quote.cut(quotation.text, 160)} "
         "No rule can check that against the evidence.",
-        citations=(said, *last),
+        citations=(quotation, *last),
     )
 
 
@@ -522,11 +565,11 @@ def beside_other_trials(verdict: Verdict, others: Sequence[TrialVerdict]) -> Ver
     if (
         not others
         or verdict.rule == precedents.SAID
-        or all(one.classification == verdict.classification for one in others)
+        or all(other.classification == verdict.classification for other in others)
     ):
         return verdict
-    labels = list(dict.fromkeys(one.classification for one in others))
-    trials = join_first([str(one.trial) for one in others], MOST_TRIALS)
+    labels = list(dict.fromkeys(other.classification for other in others))
+    trials = join_first([str(other.trial) for other in others], MOST_TRIALS)
     return verdict.doubted(f"Only this trial has this label: trials {trials} of the task are labelled {labels[0]}.")
 
 
@@ -537,7 +580,7 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
     agents often expect wrong calls or texts: of tau-bench's first 25 airline tasks, the authors corrected the expected
     calls of four, and no trial of three of these had passed.
     """
-    rules = OF_AGENT_RUNS if facts.spoken.is_agent_run else BY_EXPECTATION
+    rules = OF_AGENT_RUNS if facts.transcripts.is_agent_run else BY_EXPECTATION
     confirmed = facts.case.passable is not False or decision.forbidden
     if decision.label != "MODEL_FAULT" or confirmed or rule not in rules:
         return decision
@@ -592,14 +635,16 @@ def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, f
     )
 
 
-def _final_answer(spoken: Transcripts) -> FinalAnswer | None:
+def _final_answer(transcripts: Transcripts) -> FinalAnswer | None:
     """Return the answer that the model submitted with a tool, else its last message."""
-    for made in reversed(spoken.made):
-        texts = [(name, value) for name, value in made.action.arguments.items() if isinstance(value, str | int | float)]
-        if made.action.tool.lower() in SUBMITS and texts:
+    for answered in reversed(transcripts.calls):
+        texts = [
+            (name, value) for name, value in answered.action.arguments.items() if isinstance(value, str | int | float)
+        ]
+        if answered.action.tool.lower() in SUBMITS and texts:
             name, value = texts[0]
-            return FinalAnswer(str(value)[:LONGEST_ANSWER], made.call.argument(name))
-    return _last_message(spoken.words[-1]) if spoken.words else None
+            return FinalAnswer(str(value)[:LONGEST_ANSWER], answered.call.argument(name))
+    return _last_message(transcripts.messages[-1]) if transcripts.messages else None
 
 
 def _shown(facts: Facts, answer: FinalAnswer) -> tuple[Citation, ...]:
@@ -607,8 +652,8 @@ def _shown(facts: Facts, answer: FinalAnswer) -> tuple[Citation, ...]:
     return (*quote.cells(facts, "task"), *(quote.cells(facts, "output") or (answer.citation,)))
 
 
-def _last_message(said: LocatedTurn) -> FinalAnswer:
-    return FinalAnswer(said.turn.text.strip()[:LONGEST_ANSWER], said.quoted(2))
+def _last_message(message: LocatedTurn) -> FinalAnswer:
+    return FinalAnswer(message.turn.text.strip()[:LONGEST_ANSWER], message.quoted(2))
 
 
 def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
@@ -616,15 +661,15 @@ def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
 
     If the model wrote files, the reference counts as a file, unless the only output is a copy of the answer.
     """
-    found = [one for one in facts.evidence.of("expected") if not quote.is_code(one)]
+    references = [document for document in facts.evidence.of("expected") if not quote.is_code(document)]
     files = any(
         quote.cell_name(document) != "output" or document.text.strip()[:LONGEST_ANSWER] != answer.text
         for document in facts.evidence.of("output")
     )
-    if len(found) != 1 or facts.spoken.expected or files or _listed(found[0]):
+    if len(references) != 1 or facts.transcripts.expected or files or _listed(references[0]):
         return None
-    text = found[0].text.strip()
-    return FinalAnswer(text, cite_lines(found[0], 1, 2)) if text and len(text) <= LONGEST_TARGET else None
+    text = references[0].text.strip()
+    return FinalAnswer(text, cite_lines(references[0], 1, 2)) if text and len(text) <= LONGEST_TARGET else None
 
 
 def _listed(document: Document) -> list[str]:
@@ -635,8 +680,8 @@ def _listed(document: Document) -> list[str]:
         values = json.loads(document.text)
     except (ValueError, RecursionError):
         return []
-    plain = isinstance(values, list) and all(isinstance(one, str | int | float) for one in values)
-    return [str(one) for one in values] if plain else []
+    plain = isinstance(values, list) and all(isinstance(value, str | int | float) for value in values)
+    return [str(value) for value in values] if plain else []
 
 
 def _fold(text: str) -> str:

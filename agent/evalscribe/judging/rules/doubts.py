@@ -147,7 +147,7 @@ def others_fail_alike(facts: Facts) -> bool:
 def _in_an_error(facts: Facts) -> str | None:
     """Explain in a sentence why the error may be from code under test that raised on import or in set-up; else None."""
     failed_steps = (step for step in facts.evidence.steps if step.status == "failed")
-    if facts.spoken.turns or not any(check_kind(step.name, None) == "tests" for step in failed_steps):
+    if facts.transcripts.turns or not any(check_kind(step.name, None) == "tests" for step in failed_steps):
         return None
     return "Code under test that raises while a test is collected or set up looks the same."
 

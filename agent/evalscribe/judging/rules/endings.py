@@ -74,7 +74,7 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
         cause="harness-" + code.kebab(message, 40),
         confidence=0.75,
         why=quote.cut(f"the harness broke: {message}"),
-        reasoning=f"{_progress(facts.spoken)} the harness itself raised an error: the work was never judged.",
+        reasoning=f"{_progress(facts.transcripts)} the harness itself raised an error: the work was never judged.",
         citations=quote.log(facts),
         fix=f"find out why the harness raises `{quote.cut(message, 80)}`",
         by_error_text=True,
@@ -93,7 +93,7 @@ def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
         why=quote.cut(f"the grader `{step.name}` raised: {message}"),
         reasoning=f"The grader `{step.name}` raised an error instead of judging, and no other check failed. It is "
         "not known whether the answer is right.",
-        citations=(*_last_action(facts.spoken), *quote.log(facts)),
+        citations=(*_last_action(facts.transcripts), *quote.log(facts)),
         fix=f"let the grader `{step.name}` say pass or fail for such an answer instead of raising",
         by_error_text=True,
     )
@@ -109,16 +109,21 @@ def cut_off(facts: Facts) -> RuleDecision | None:
         ),
         None,
     )
-    if step is None or not facts.spoken.turns or not LIMIT.search(f"{step.name} {step.error or ''}"):
+    if step is None or not facts.transcripts.turns or not LIMIT.search(f"{step.name} {step.error or ''}"):
         return None
-    loop = _loop(facts.spoken)
+    loop = _loop(facts.transcripts)
     if loop:
         return _looping(facts, *loop)
-    failing = [call for call in facts.spoken.made[-LATEST:] if call.failed]
-    stuck = len(failing) * 2 > min(LATEST, len(facts.spoken.made))
-    last = facts.spoken.by_model[-1] if facts.spoken.by_model else None
+    failing = [call for call in facts.transcripts.calls[-LATEST:] if call.failed]
+    stuck = len(failing) * 2 > min(LATEST, len(facts.transcripts.calls))
+    last = facts.transcripts.by_model[-1] if facts.transcripts.by_model else None
     call = next(
-        (candidate for candidate in facts.spoken.made[-1:] if candidate.answer is None and candidate.call is last), None
+        (
+            candidate
+            for candidate in facts.transcripts.calls[-1:]
+            if candidate.answer is None and candidate.call is last
+        ),
+        None,
     )
     waiting = _waiting(call, step) if call else None
     return RuleDecision(
@@ -129,15 +134,15 @@ def cut_off(facts: Facts) -> RuleDecision | None:
         uncertain=not stuck,
         error=step.error,
         why=quote.cut(f"not finished at the limit: {TYPE.sub('', step.error or step.name)}"),
-        reasoning=f"{_work(facts.spoken)} "
+        reasoning=f"{_work(facts.transcripts)} "
         + (
-            f"{len(failing)} of its last {min(LATEST, len(facts.spoken.made))} calls failed, so it was stuck."
+            f"{len(failing)} of its last {min(LATEST, len(facts.transcripts.calls))} calls failed, so it was stuck."
             if stuck
             else waiting
             if waiting
             else "Nothing was repeated or stuck at the end. The transcript cannot tell whether the limit was too low."
         ),
-        citations=(*(_failed_answer(failing[-1]) if stuck else ()), *_last_action(facts.spoken)),
+        citations=(*(_failed_answer(failing[-1]) if stuck else ()), *_last_action(facts.transcripts)),
     )
 
 
@@ -152,8 +157,8 @@ def _waiting(call: AnsweredCall, step: Step) -> str:
 
 def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
     """The model repeated the same call with the same answer until the end."""
-    loop = _loop(facts.spoken)
-    calls = facts.spoken.made
+    loop = _loop(facts.transcripts)
+    calls = facts.transcripts.calls
     if loop is None or loop[0] not in calls[-LATEST:]:
         return None
     return _looping(facts, *loop)
@@ -161,7 +166,7 @@ def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
 
 def refuses(facts: Facts) -> RuleDecision | None:
     """The model refuses the task in its last message."""
-    messages = facts.spoken.words
+    messages = facts.transcripts.messages
     if not messages or not REFUSAL.match(messages[-1].turn.text):
         return None
     quotation = messages[-1].quoted(2)
@@ -172,16 +177,16 @@ def refuses(facts: Facts) -> RuleDecision | None:
         confidence=0.65,
         error=quote.cut(f"refuses: {quotation.text}", 200),
         why=quote.cut(f"refuses: {quotation.text}"),
-        reasoning=f"{_work(facts.spoken)} Its last words refuse the task instead of answering.",
+        reasoning=f"{_work(facts.transcripts)} Its last words refuse the task instead of answering.",
         citations=(quotation,),
     )
 
 
 def never_answers(facts: Facts) -> RuleDecision | None:
     """A transcript or a row of a table was graded in which the model says nothing and calls no tool."""
-    if not facts.spoken.turns or facts.spoken.words or facts.spoken.made:
+    if not facts.transcripts.turns or facts.transcripts.messages or facts.transcripts.calls:
         return None
-    last = facts.spoken.turns[-1]
+    last = facts.transcripts.turns[-1]
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -213,7 +218,7 @@ def _infrastructure_failed(facts: Facts, cause: str, why: str, happened: str) ->
         cause=cause,
         confidence=0.9,
         why=quote.cut(why),
-        reasoning=f"{_progress(facts.spoken)} {happened}: the work was never judged.",
+        reasoning=f"{_progress(facts.transcripts)} {happened}: the work was never judged.",
         citations=quote.log(facts),
         by_error_text=True,
     )
@@ -227,9 +232,9 @@ def _context_exhausted(facts: Facts, message: str) -> RuleDecision:
         confidence=0.5,
         uncertain=True,
         why=quote.cut(f"the conversation outgrew the model's context: {message}"),
-        reasoning=f"{_progress(facts.spoken)} the conversation no longer fitted the model. The error does not say "
+        reasoning=f"{_progress(facts.transcripts)} the conversation no longer fitted the model. The error does not say "
         "whether the model wasted its context or the harness gave it too much.",
-        citations=(*quote.log(facts), *_last_action(facts.spoken)),
+        citations=(*quote.log(facts), *_last_action(facts.transcripts)),
     )
 
 
@@ -242,20 +247,21 @@ def _looping(facts: Facts, call: AnsweredCall, times: int) -> RuleDecision:
         cause=f"repeats-{code.kebab(tool)}",
         confidence=0.7,
         why=quote.cut(f"calls `{tool}` {times} times with the same arguments and answer"),
-        reasoning=f"{_work(facts.spoken)} It made the same call of `{tool}` {times} times and got the same answer.",
+        reasoning=f"{_work(facts.transcripts)} It made the same call of `{tool}` {times} times and got the same "
+        "answer.",
         citations=(call.call.header(3), *answer),
     )
 
 
 def _loop(transcripts: Transcripts) -> tuple[AnsweredCall, int] | None:
     """Return the call that was repeated most often with the same arguments and answer, and how often."""
-    keys = [_call_key(call) for call in transcripts.made]
+    keys = [_call_key(call) for call in transcripts.calls]
     counts = Counter(keys)
     key = max(counts, key=lambda call_key: counts[call_key], default=None)
     if key is None or counts[key] < LOOP:
         return None
     return next(
-        call for call, own_key in zip(reversed(transcripts.made), reversed(keys), strict=True) if own_key == key
+        call for call, own_key in zip(reversed(transcripts.calls), reversed(keys), strict=True) if own_key == key
     ), counts[key]
 
 
@@ -265,14 +271,14 @@ def _call_key(call: AnsweredCall) -> str:
 
 
 def _work(transcripts: Transcripts) -> str:
-    messages, calls = (pluralise(len(items), "time") for items in (transcripts.words, transcripts.made))
-    return f"The model spoke {messages}{f' and called tools {calls}' if transcripts.made else ''}."
+    messages, calls = (pluralise(len(items), "time") for items in (transcripts.messages, transcripts.calls))
+    return f"The model spoke {messages}{f' and called tools {calls}' if transcripts.calls else ''}."
 
 
 def _progress(transcripts: Transcripts) -> str:
     if not transcripts.turns:
         return "Outside of what is judged,"
-    count = len(transcripts.made) + len(transcripts.words)
+    count = len(transcripts.calls) + len(transcripts.messages)
     return f"After {count} messages and calls of the model" if count else "Before the model said anything"
 
 
@@ -330,11 +336,11 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         error=quote.cut(why, 200),
         why=quote.cut(why),
         reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170).rstrip('.')}. No rule "
-        f"can tell whether the answer is right.{_after_failed_call(facts.spoken)}",
+        f"can tell whether the answer is right.{_after_failed_call(facts.transcripts)}",
         citations=(
             *quote.cells(facts, "task", "output", "expected"),
-            *(_failed_answer(facts.spoken.made[-1]) if _after_failed_call(facts.spoken) else ()),
-            *(() if facts.produced else _last_action(facts.spoken)),
+            *(_failed_answer(facts.transcripts.calls[-1]) if _after_failed_call(facts.transcripts) else ()),
+            *(() if facts.produced else _last_action(facts.transcripts)),
             line,
         ),
     )
@@ -342,9 +348,9 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
 
 def _after_failed_call(transcripts: Transcripts) -> str:
     """Return a sentence if the last call before the answer failed, else an empty string."""
-    if not transcripts.made or not transcripts.made[-1].failed or not transcripts.words:
+    if not transcripts.calls or not transcripts.calls[-1].failed or not transcripts.messages:
         return ""
-    return f" The last call before the answer, of `{transcripts.made[-1].call.turn.name}`, failed."
+    return f" The last call before the answer, of `{transcripts.calls[-1].call.turn.name}`, failed."
 
 
 def _target_not_reached(facts: Facts, reason: str) -> RuleDecision:

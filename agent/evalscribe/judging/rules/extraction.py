@@ -42,7 +42,7 @@ SHORT_ERROR = 2_000
 def error_for_an_answer(facts: Facts) -> RuleDecision | None:
     """The harness recorded the error of a request as the model's answer, and scored it."""
     answer = _answer(facts)
-    if answer is None or facts.spoken.made or not INSTEAD.match(answer[0]) or len(answer[0]) > SHORT_ERROR:
+    if answer is None or facts.transcripts.calls or not INSTEAD.match(answer[0]) or len(answer[0]) > SHORT_ERROR:
         return None
     outside = PROVIDER.search(answer[0]) or CONNECTION.search(answer[0])
     return RuleDecision(
@@ -101,7 +101,7 @@ def no_answer_extracted(facts: Facts) -> RuleDecision | None:
 def ends_in_repetition(facts: Facts) -> RuleDecision | None:
     """An answer without tool calls repeats the same words until it ends."""
     answer = _answer(facts)
-    if answer is None or facts.spoken.made or facts.evidence.eval.status != "failed":
+    if answer is None or facts.transcripts.calls or facts.evidence.eval.status != "failed":
         return None
     return _ended_badly(facts, facts.first.error if facts.first else "", *answer)
 
@@ -225,7 +225,7 @@ def _limit(facts: Facts) -> int | None:
 
 def _answer(facts: Facts) -> tuple[str, Citation] | None:
     """Return the model's last message, else the only output, with a quotation."""
-    messages: tuple[LocatedTurn, ...] = facts.spoken.words
+    messages: tuple[LocatedTurn, ...] = facts.transcripts.messages
     if messages:
         return messages[-1].turn.text.strip(), messages[-1].quoted(2)
     document = next((output for output in facts.evidence.of("output") if output.text.strip()), None)

@@ -76,7 +76,7 @@ class Facts:
         self._code: dict[tuple[Role, str], list[str]] = {}
 
     @cached_property
-    def spoken(self) -> Transcripts:
+    def transcripts(self) -> Transcripts:
         return Transcripts(self.evidence)
 
     @cached_property

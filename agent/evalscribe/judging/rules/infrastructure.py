@@ -200,9 +200,9 @@ def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
     failed = [step for step in facts.evidence.steps if step.status == "failed"]
     judged = facts.evidence.eval.failed_step is not None or bool(failed)
     unrecorded = not reason and not any(step.error for step in failed)
-    if facts.produced or facts.evidence.of("log") or facts.spoken.by_model:
+    if facts.produced or facts.evidence.of("log") or facts.transcripts.by_model:
         return None
-    if judged and (not unrecorded or facts.spoken.turns):
+    if judged and (not unrecorded or facts.transcripts.turns):
         return None
     known = bool(PROVIDER.search(reason) or CONNECTION.search(reason) or OF_SDK.search(reason))
     endpoint = NO_ENDPOINT.search(reason)

@@ -41,12 +41,12 @@ def reference_fails_too(facts: Facts) -> RuleDecision | None:
 
 def no_patch(facts: Facts) -> RuleDecision | None:
     """The agent submitted no change that could be tested."""
-    error = _error(facts, "patch") or ("" if facts.spoken.turns else _error(facts, "limit"))
+    error = _error(facts, "patch") or ("" if facts.transcripts.turns else _error(facts, "limit"))
     if "patch was submitted" not in error:
         return None
     form = "FormatError" in error or "exit_format" in error
-    has_transcript = bool(facts.spoken.by_model)
-    last_turns = facts.spoken.by_model[-1:]
+    has_transcript = bool(facts.transcripts.by_model)
+    last_turns = facts.transcripts.by_model[-1:]
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -131,7 +131,7 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
     newly_failing = [test for group, test in tests if group == KEPT]
     reference_failures = _failed_by_reference(facts)
     proven = reference_failures is not None and reference_failures.isdisjoint(_lines(facts)) and not unrepaired
-    unrun = [test for test in newly_failing if facts.spoken.made and not _is_run_by_agent(facts, test)]
+    unrun = [test for test in newly_failing if facts.transcripts.calls and not _is_run_by_agent(facts, test)]
     half = any(
         step.status == "failed" and step.name.startswith(WANTED) and not _is_all(step.error)
         for step in facts.evidence.steps
@@ -229,7 +229,7 @@ def _is_run_by_agent(facts: Facts, test: str) -> bool:
     name = _name(test).removesuffix(".py")
     parts = [part for part in re.split(r"[/.]", name) if part not in ("", "tests", "test")]
     commands = "\n".join(
-        code.joined(str(value) for value in call.call.turn.arguments.values()) for call in facts.spoken.made
+        code.joined(str(value) for value in call.call.turn.arguments.values()) for call in facts.transcripts.calls
     )
     return any(re.search(rf"\b{re.escape(part)}\b", commands) for part in parts[-2:])
 

@@ -152,7 +152,7 @@ def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
     """Tests of an agent's work fail; certain if the reference answer passes them in every trial."""
     failed_names = _failed_names(facts)
     reference, empty = _graded(facts, "reference answer"), _graded(facts, "empty answer")
-    of_an_agent = facts.spoken.by_model or reference or empty
+    of_an_agent = facts.transcripts.by_model or reference or empty
     if not failed_names or not of_an_agent or facts.evidence.eval.status != "failed" or not _output(facts):
         return None
     fair = reference is not None and reference.passed == reference.total >= ENOUGH and not (empty and empty.passed)

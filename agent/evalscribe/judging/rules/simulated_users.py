@@ -39,7 +39,7 @@ WANTS_CONFIRMATION = re.compile(r"[^.\n]*\b(?:confirm\w*|consent|approv\w+|autho
 
 
 def _suspect_user(
-    spoken: Transcripts,
+    transcripts: Transcripts,
     *,
     cause: str,
     why: str,
@@ -55,7 +55,7 @@ def _suspect_user(
         cause=cause,
         confidence=0.5,
         uncertain=True,
-        error=_missing_call(spoken),
+        error=_missing_call(transcripts),
         why=why,
         reasoning=reasoning,
         citations=citations,
@@ -66,21 +66,23 @@ def _suspect_user(
 
 def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
     """The model asks the simulated user who it is, and the user never gives the identity from its instructions."""
-    spoken, unsaid = facts.spoken, unsaid_identity(facts)
-    if not unsaid or not _changes_missing(spoken) or any(_works(made) for made in spoken.made):
+    transcripts, unsaid = facts.transcripts, unsaid_identity(facts)
+    if not unsaid or not _changes_missing(transcripts) or any(_works(answered) for answered in transcripts.calls):
         return None
-    asked = _asks_who(spoken)
-    replied = asked and next((one for one in users(spoken) if one.turn.number > asked.turn.number), None)
-    if asked is None or replied is None:
+    question = _asks_who(transcripts)
+    replied = question and next(
+        (located for located in users(transcripts) if located.turn.number > question.turn.number), None
+    )
+    if question is None or replied is None:
         return None
     return _suspect_user(
-        spoken,
+        transcripts,
         cause="user-withholds-who-it-is",
         why=quote.cut(f"the simulated user never says `{unsaid[0]}` when asked"),
-        reasoning=f"In message {asked.turn.number} the model asks who the user is. The task gives "
+        reasoning=f"In message {question.turn.number} the model asks who the user is. The task gives "
         f"`{unsaid[0]}`, but the user never says it, so no tool could be used: the simulated user may be at fault. "
         "The model might have asked more plainly.",
-        citations=(asked.quoted(2), replied.quoted(2)),
+        citations=(question.quoted(2), replied.quoted(2)),
         fix="tell the simulated user to identify itself when it is asked",
         message=replied.turn.number,
     )
@@ -88,14 +90,14 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
 
 def ends_too_early(facts: Facts) -> RuleDecision | None:
     """The simulated user tells the model to go ahead, and ends the conversation in the same message."""
-    spoken, last = facts.spoken, _last_word(facts.spoken)
-    if last is None or not _changes_missing(spoken) or not _goes_ahead(plain(last)):
+    transcripts, last = facts.transcripts, _last_word(facts.transcripts)
+    if last is None or not _changes_missing(transcripts) or not _goes_ahead(plain(last)):
         return None
-    proposal = _before(spoken.words, last.turn.number)
+    proposal = _before(transcripts.messages, last.turn.number)
     if proposal is None or proposal.turn.number < last.turn.number - 1 or _only_offers_more(proposal.turn.text):
         return None
     return _suspect_user(
-        spoken,
+        transcripts,
         cause="user-ends-early",
         why=quote.cut("the simulated user agrees and ends the conversation before the model can act"),
         reasoning=f"In message {last.turn.number} the user agrees to the model's proposal and ends the conversation, "
@@ -108,40 +110,40 @@ def ends_too_early(facts: Facts) -> RuleDecision | None:
 
 def invents_an_id(facts: Facts) -> RuleDecision | None:
     """The simulated user gives an id that nobody gave it, and the model uses that id in a call."""
-    spoken, known = facts.spoken, facts.task.lower()
-    if not facts.task.strip() or not _changes_missing(spoken):
+    transcripts, task_text = facts.transcripts, facts.task.lower()
+    if not facts.task.strip() or not _changes_missing(transcripts):
         return None
-    heard = [known]
-    for one in spoken.turns:
-        text = one.turn.text
-        if one.turn.role != "user":
-            heard.append(text.lower())
+    earlier_texts = [task_text]
+    for located in transcripts.turns:
+        text = located.turn.text
+        if located.turn.role != "user":
+            earlier_texts.append(text.lower())
             continue
         for match in ID.finditer(text):
             value = match[0].lstrip("#")
-            used = next((m for m in spoken.made if m.failed and value in _values(m.action.arguments)), None)
-            if used is not None and not any(value.lower() in part for part in heard):
-                return _invented(spoken, one, value, used)
-        heard.append(text.lower())
+            used = next((m for m in transcripts.calls if m.failed and value in _values(m.action.arguments)), None)
+            if used is not None and not any(value.lower() in part for part in earlier_texts):
+                return _invented(transcripts, located, value, used)
+        earlier_texts.append(text.lower())
     return None
 
 
-def _invented(spoken: Transcripts, said: LocatedTurn, value: str, used: AnsweredCall) -> RuleDecision:
+def _invented(transcripts: Transcripts, message: LocatedTurn, value: str, used: AnsweredCall) -> RuleDecision:
     return _suspect_user(
-        spoken,
+        transcripts,
         cause="user-invents-an-id",
         why=quote.cut(f"the simulated user gives `{value}`, which its instructions do not contain"),
-        reasoning=f"In message {said.turn.number} the user gives `{value}`. Neither its instructions nor earlier "
+        reasoning=f"In message {message.turn.number} the user gives `{value}`. Neither its instructions nor earlier "
         f"messages contain it, and `{used.action.tool}` refused it.",
-        citations=(said.quoted(2), *((used.answer.quoted(1),) if used.answer else ())),
+        citations=(message.quoted(2), *((used.answer.quoted(1),) if used.answer else ())),
         fix="tell the simulated user to give no ids that its instructions do not contain",
-        message=said.turn.number,
+        message=message.turn.number,
     )
 
 
-def plain(said: LocatedTurn) -> str:
+def plain(message: LocatedTurn) -> str:
     """Return the text of a turn with straight apostrophes, which the patterns expect."""
-    return said.turn.text.replace("\u2019", "'")
+    return message.turn.text.replace("\u2019", "'")
 
 
 class Suspicion(NamedTuple):
@@ -155,95 +157,110 @@ class Suspicion(NamedTuple):
 
 def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
     """Return why the simulated user may have caused a difference; None if nothing suggests that."""
-    spoken = facts.spoken
-    if not users(spoken):
+    transcripts = facts.transcripts
+    if not users(transcripts):
         return None
-    if not any(_works(made) for made in spoken.made) and _asks_who(spoken) and (unsaid := unsaid_identity(facts)):
+    if (
+        not any(_works(answered) for answered in transcripts.calls)
+        and _asks_who(transcripts)
+        and (unsaid := unsaid_identity(facts))
+    ):
         return Suspicion(
             f"The task gives `{unsaid[0]}`, but the user never says it: the simulated user may be at fault."
         )
-    if difference.kind != "never" or difference.made is not None:
+    if difference.kind != "never" or difference.actual is not None:
         return None
-    if declined := declines_a_change(spoken):
+    if declined := declines_a_change(transcripts):
         number = declined.turn.number
         return Suspicion(
             f"In message {number} the user declines the model's proposal: if the user's instructions do not say so, "
             "the user is at fault.",
             number,
         )
-    last = _last_word(spoken)
-    asked = last and _before(spoken.words, last.turn.number)
-    if last and asked and _asks(asked.turn.text) and not _only_offers_more(asked.turn.text):
+    last = _last_word(transcripts)
+    question = last and _before(transcripts.messages, last.turn.number)
+    if last and question and _asks(question.turn.text) and not _only_offers_more(question.turn.text):
         number = last.turn.number
         return Suspicion(f"The user ended the conversation in message {number} instead of answering the model.", number)
     return None
 
 
-def declines_a_change(spoken: Transcripts) -> LocatedTurn | None:
+def declines_a_change(transcripts: Transcripts) -> LocatedTurn | None:
     """Return the last message in which the user declined what the model had asked it to confirm; None without any."""
-    found = None
-    for one in users(spoken):
-        asked = _before(spoken.words, one.turn.number)
-        if asked and WANTS_CONFIRMATION.search(asked.turn.text) and DECLINES.search(plain(one)):
-            found = one
-    return found
+    message = None
+    for located in users(transcripts):
+        question = _before(transcripts.messages, located.turn.number)
+        if question and WANTS_CONFIRMATION.search(question.turn.text) and DECLINES.search(plain(located)):
+            message = located
+    return message
 
 
 def unsaid_identity(facts: Facts) -> tuple[str, ...]:
     """Return the account ids and e-mail addresses in the task that nobody says in the conversation."""
-    if not users(facts.spoken):
+    if not users(facts.transcripts):
         return ()
-    said = "\n".join(one.turn.text for one in facts.spoken.turns).lower()
-    return tuple(name for name in dict.fromkeys(IDENTITY.findall(facts.task)) if name.lower() not in said)
+    message = "\n".join(located.turn.text for located in facts.transcripts.turns).lower()
+    return tuple(name for name in dict.fromkeys(IDENTITY.findall(facts.task)) if name.lower() not in message)
 
 
-def _asks_who(spoken: Transcripts) -> LocatedTurn | None:
+def _asks_who(transcripts: Transcripts) -> LocatedTurn | None:
     """Return the first message in which the model asks for what identifies the user."""
-    return next((one for one in spoken.words if ASKS_WHO.search(one.turn.text) and "?" in one.turn.text), None)
+    return next(
+        (
+            located
+            for located in transcripts.messages
+            if ASKS_WHO.search(located.turn.text) and "?" in located.turn.text
+        ),
+        None,
+    )
 
 
-def users(spoken: Transcripts) -> list[LocatedTurn]:
-    return [one for one in spoken.turns if one.turn.role == "user"]
+def users(transcripts: Transcripts) -> list[LocatedTurn]:
+    return [located for located in transcripts.turns if located.turn.role == "user"]
 
 
-def agreement(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
+def agreement(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
     """Return the user's message before a call if the user agreed to something in it."""
-    before = _before(users(spoken), made.call.turn.number)
+    before = _before(users(transcripts), answered.call.turn.number)
     return before if before and AGREES.match(plain(before)) else None
 
 
-def proposal(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
+def proposal(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
     """Return the model's message to which the user agreed right before a call; None without agreement."""
-    agreed = agreement(spoken, made)
-    return _before(spoken.words, agreed.turn.number) if agreed else None
+    agreed = agreement(transcripts, answered)
+    return _before(transcripts.messages, agreed.turn.number) if agreed else None
 
 
-def unconfirmed(spoken: Transcripts, made: AnsweredCall) -> LocatedTurn | None:
+def unconfirmed(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
     """Return the instructions of the model if they demand a confirmation that the user did not give before a call."""
-    rules = next((one for one in spoken.turns if one.turn.role == "system"), None)
+    rules = next((located for located in transcripts.turns if located.turn.role == "system"), None)
     demanded = rules and WANTS_CONFIRMATION.search(rules.turn.text)
-    if not demanded or not users(spoken) or any(GOES_AHEAD.search(plain(one)) for one in _so_far(spoken, made)):
+    if (
+        not demanded
+        or not users(transcripts)
+        or any(GOES_AHEAD.search(plain(located)) for located in _so_far(transcripts, answered))
+    ):
         return None
     return rules
 
 
-def _so_far(spoken: Transcripts, made: AnsweredCall) -> Iterator[LocatedTurn]:
-    return (one for one in users(spoken) if one.turn.number < made.call.turn.number)
+def _so_far(transcripts: Transcripts, answered: AnsweredCall) -> Iterator[LocatedTurn]:
+    return (located for located in users(transcripts) if located.turn.number < answered.call.turn.number)
 
 
 def _before(turns: Iterable[LocatedTurn], number: int) -> LocatedTurn | None:
-    return next((one for one in reversed(list(turns)) if one.turn.number < number), None)
+    return next((located for located in reversed(list(turns)) if located.turn.number < number), None)
 
 
-def _works(made: AnsweredCall) -> bool:
+def _works(answered: AnsweredCall) -> bool:
     """Return whether a call found or changed something; a handover does neither."""
-    from_tool = made.answer is not None and made.answer.turn.text.strip()
-    return not made.failed and bool(from_tool) and not hands_over(made.action.tool)
+    from_tool = answered.answer is not None and answered.answer.turn.text.strip()
+    return not answered.failed and bool(from_tool) and not hands_over(answered.action.tool)
 
 
-def _last_word(spoken: Transcripts) -> LocatedTurn | None:
+def _last_word(transcripts: Transcripts) -> LocatedTurn | None:
     """Return the message with which the user ended the conversation; None if the model spoke last."""
-    last = spoken.turns[-1] if spoken.turns else None
+    last = transcripts.turns[-1] if transcripts.turns else None
     return last if last and last.turn.role == "user" else None
 
 
@@ -261,14 +278,24 @@ def _only_offers_more(text: str) -> bool:
     return bool(questions) and all(CLOSES.search(part) for part in questions) and not WANTS_CONFIRMATION.search(text)
 
 
-def _changes_missing(spoken: Transcripts) -> bool:
+def _changes_missing(transcripts: Transcripts) -> bool:
     """Return whether an expected call that changes something was never made successfully."""
-    return any(one.kind == "never" and changes_state(one.tool) for one in compare_calls(spoken.wanted, spoken.actions))
+    return any(
+        located.kind == "never" and changes_state(located.tool)
+        for located in compare_calls(transcripts.expected_actions, transcripts.actions)
+    )
 
 
-def _missing_call(spoken: Transcripts) -> str | None:
-    found = next((one for one in compare_calls(spoken.wanted, spoken.actions) if one.kind == "never"), None)
-    return f"`{found.tool}` was never called with success" if found else None
+def _missing_call(transcripts: Transcripts) -> str | None:
+    message = next(
+        (
+            located
+            for located in compare_calls(transcripts.expected_actions, transcripts.actions)
+            if located.kind == "never"
+        ),
+        None,
+    )
+    return f"`{message.tool}` was never called with success" if message else None
 
 
 def _values(value: object) -> str:

@@ -76,23 +76,23 @@ class Transcripts:
         return tuple(located for located in self.turns if located.turn.role == "assistant")
 
     @cached_property
-    def words(self) -> tuple[LocatedTurn, ...]:
+    def messages(self) -> tuple[LocatedTurn, ...]:
         """The model's messages, without its thinking."""
         return tuple(located for located in self.by_model if located.turn.kind == "says" and located.turn.text.strip())
 
     @cached_property
-    def made(self) -> tuple[AnsweredCall, ...]:
+    def calls(self) -> tuple[AnsweredCall, ...]:
         """The model's tool calls in order, each with the tool's answer."""
         return tuple(_answered_calls(self.turns))[:MOST_CALLS]
 
     @cached_property
     def is_agent_run(self) -> bool:
         """Whether the model called tools, or spoke with a user more than once."""
-        return bool(self.made) or sum(located.turn.role == "user" for located in self.turns) > 1
+        return bool(self.calls) or sum(located.turn.role == "user" for located in self.turns) > 1
 
     @cached_property
     def actions(self) -> tuple[Action, ...]:
-        return tuple(call.action for call in self.made)
+        return tuple(call.action for call in self.calls)
 
     @cached_property
     def expected(self) -> tuple[LocatedTurn, ...]:
@@ -101,7 +101,7 @@ class Transcripts:
         return tuple(calls)[:MOST_EXPECTED]
 
     @cached_property
-    def wanted(self) -> tuple[Action, ...]:
+    def expected_actions(self) -> tuple[Action, ...]:
         return tuple(Action(call.turn.name or "", call.turn.arguments) for call in self.expected)
 
     def first_saying(self, text: str, turns: Iterable[LocatedTurn]) -> Citation | None:
