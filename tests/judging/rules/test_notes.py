@@ -48,7 +48,7 @@ def test_terms_are_what_is_quoted_or_spelled_as_code(text: str, terms: set[str])
 
 def test_a_note_says_what_is_missing_and_what_should_be_there() -> None:
     said = note("Isn't installing `@types/node` to access `process.env`")
-    assert said.lacking == ("@types/node",)
+    assert said.missing == ("@types/node",)
     assert note("uses `.impl` instead of a helper function.").preferred == "helper function"
 
 

@@ -145,12 +145,12 @@ class GapNote:
         return terms(self.text)
 
     @cached_property
-    def lacking(self) -> tuple[str, ...]:
+    def missing(self) -> tuple[str, ...]:
         """Terms that the note says are missing: those after `not`, `without`, `doesn't` and similar words."""
         return tuple(term for term in self.terms if term in self._after_lacks)
 
     @cached_property
-    def lacking_words(self) -> frozenset[str]:
+    def missing_words(self) -> frozenset[str]:
         """Words in lower case that the note says are missing: `not using an internal query/mutation`."""
         return frozenset(re.findall(r"[a-z]+", self._after_lacks.lower()))
 
@@ -166,12 +166,12 @@ class GapNote:
         return re.sub(r"^\s*(?:an?|the|all)\s+", "", phrase).strip()
 
     @cached_property
-    def wanted(self) -> tuple[str, ...]:
+    def required(self) -> tuple[str, ...]:
         """Terms that the code should contain according to the note: missing terms, and terms after `instead of`."""
-        return (*self.lacking, *(term for term in terms(self.preferred) if term in self.terms))
+        return (*self.missing, *(term for term in terms(self.preferred) if term in self.terms))
 
     @cached_property
-    def words(self) -> frozenset[str]:
+    def stems(self) -> frozenset[str]:
         return stems(self.text)
 
 

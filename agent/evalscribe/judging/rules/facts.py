@@ -121,7 +121,7 @@ class Facts:
         return self.evidence.eval.failed_step or "the run"
 
     @cached_property
-    def said(self) -> str:
+    def error_text(self) -> str:
         """Text of the failed step's errors with their details, and of the failed tests' names and messages."""
         tests = (f"{test.name}\n{test.message}" for test in self.outcome.failures)
         details = (line for e in self.errors if e.citation for _, line in self.details(e.citation))

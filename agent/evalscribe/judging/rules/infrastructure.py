@@ -11,7 +11,7 @@ from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
 from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Failure
 
-MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<said>.*)", re.DOTALL)
+MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<message>.*)", re.DOTALL)
 """Matches the beginning of the reason that the Convex runner records for an eval that it does not count."""
 EMPTY_ANSWER = re.compile(r"empty provider response\b")
 UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
@@ -25,12 +25,12 @@ REFUSAL = re.compile(
 
 def marked_by_the_runner(facts: Facts) -> RuleDecision | None:
     """The runner marked the eval as an outage before any code of the model ran."""
-    said = _recorded(facts)
-    match = MARKED.match(said)
+    recorded_reason = _recorded(facts)
+    match = MARKED.match(recorded_reason)
     if match is None or facts.check not in ("install", "other"):
         return None
-    empty = EMPTY_ANSWER.match(match["said"]) is not None
-    message = quote.cut(match["said"], 120) or match["mark"]
+    empty = EMPTY_ANSWER.match(match["message"]) is not None
+    message = quote.cut(match["message"], 120) or match["mark"]
     return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
@@ -52,12 +52,14 @@ def marked_by_the_runner(facts: Facts) -> RuleDecision | None:
 
 def answer_without_files(facts: Facts) -> RuleDecision | None:
     """The model answered, but the runner found no files in the required layout."""
-    said = _recorded(facts)
-    if not UNREADABLE.match(said) or facts.check in ("tests", "lint", "build"):
+    recorded_reason = _recorded(facts)
+    if not UNREADABLE.match(recorded_reason) or facts.check in ("tests", "lint", "build"):
         return None
     answer = next((d for d in facts.evidence.of("output") if basename(d.path) in ANSWERS), None)
     refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
-    unseen = answer is None and "invalid filesystem" not in said.lower()  # an invalid path needs no answer as evidence
+    unseen = (
+        answer is None and "invalid filesystem" not in recorded_reason.lower()
+    )  # an invalid path needs no answer as evidence
     doubtful = refused or unseen
     line = next((n for n, text in enumerate(answer.lines, 1) if text.strip()), 1) if answer else 1
     return RuleDecision(
@@ -66,8 +68,8 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
         cause="answer-refused" if refused else "answer-without-files",
         confidence=0.5 if doubtful else 0.7,
         uncertain=doubtful,
-        why=quote.cut(said.removeprefix("Error: ")),
-        reasoning=f"The model answered, but the runner could not extract files: {quote.cut(said, 120)}. "
+        why=quote.cut(recorded_reason.removeprefix("Error: ")),
+        reasoning=f"The model answered, but the runner could not extract files: {quote.cut(recorded_reason, 120)}. "
         + (
             "The answer looks like a refusal."
             if refused
@@ -122,7 +124,7 @@ def reference_not_set_up(facts: Facts) -> RuleDecision | None:
     headings = reference_errors(facts.evidence)
     if facts.check != "tests" or not headings:
         return None
-    said = quote.cut(headings[0].text.removeprefix(REFERENCE), 120)
+    heading = quote.cut(headings[0].text.removeprefix(REFERENCE), 120)
     log = next(iter(facts.evidence.of("log")), None)
     line = headings[0].number
     proven = doubts.only_runner_marks(facts)
@@ -132,9 +134,9 @@ def reference_not_set_up(facts: Facts) -> RuleDecision | None:
         cause="reference-not-set-up",
         confidence=0.85 if proven else 0.5,
         uncertain=not proven,
-        error=f"the reference was not set up: {said}",
-        why=quote.cut(f"the reference answer was not set up: {said}"),
-        reasoning=f"The runner failed to set up the reference answer (log line {line}): {said.rstrip('.')}. It "
+        error=f"the reference was not set up: {heading}",
+        why=quote.cut(f"the reference answer was not set up: {heading}"),
+        reasoning=f"The runner failed to set up the reference answer (log line {line}): {heading.rstrip('.')}. It "
         "runs the tests anyway, and they cannot pass without the reference: the model's work was not judged."
         + ("" if proven else " But the code under test may have printed that line."),
         citations=(*((cite_lines(log, line, line),) if log else ()), *quote.log(facts)),
@@ -151,8 +153,8 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
     part = failed_log(facts.evidence)
     if not facts.produced or part is None or not part.text.lstrip().startswith("[error]"):
         return None
-    said = [line.strip() for line in part.text.split("\n") if line.strip()]
-    if len(said) > 1 or not said[0].endswith(":"):
+    lines = [line.strip() for line in part.text.split("\n") if line.strip()]
+    if len(lines) > 1 or not lines[0].endswith(":"):
         return None
     proven = doubts.ran_elsewhere(facts)
     return RuleDecision(
@@ -292,10 +294,10 @@ def outside_service_failed(facts: Facts) -> RuleDecision | None:
         return None
     hosts = [set(OUTSIDE.findall(text)) for text in (facts.all_output, facts.expected_code)]
     shared = sorted(hosts[0] & hosts[1])
-    found = SERVER_ERROR.search(failures[0].message)
-    if not shared or found is None:
+    server_error = SERVER_ERROR.search(failures[0].message)
+    if not shared or server_error is None:
         return None
-    status = found[1] or found[2]
+    status = server_error[1] or server_error[2]
     what = f"answered {status}" if status else "did not answer in time"
     why = f"`{shared[0]}` {what}"
     return RuleDecision(
@@ -433,8 +435,8 @@ ORIGINS: dict[str, str] = {
 
 def ended_by_an_exception(facts: Facts) -> RuleDecision | None:
     """The harness names an exception that prevented grading, whose type shows where it came from."""
-    said = _recorded(facts).strip()
-    match = RAISED_BY_HARNESS.match(said)
+    recorded_reason = _recorded(facts).strip()
+    match = RAISED_BY_HARNESS.match(recorded_reason)
     origin = ORIGINS.get(match["type"]) if match else None
     if match is None or origin is None or facts.evidence.eval.status != "error":
         return None
@@ -445,9 +447,9 @@ def ended_by_an_exception(facts: Facts) -> RuleDecision | None:
         cause=code.kebab(match["type"].removesuffix("Error")),
         confidence=confidence,
         uncertain=confidence <= UNCERTAIN_CONFIDENCE,
-        error=quote.cut(said, 200),
-        why=quote.cut(f"{why}: {said}"),
-        reasoning=f"The trial ended with {quote.cut(said, 170).rstrip('.')}, and no reward was written. "
+        error=quote.cut(recorded_reason, 200),
+        why=quote.cut(f"{why}: {recorded_reason}"),
+        reasoning=f"The trial ended with {quote.cut(recorded_reason, 170).rstrip('.')}, and no reward was written. "
         + _WHAT_FOLLOWS[origin],
         citations=quote.log(facts),
         fix="find out why the verifier gives no verdict" if origin == "verifier" else None,

@@ -18,7 +18,7 @@ HELPER = re.compile(
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
 UNASKED = re.compile(
     r"\bnot (?:really |explicitly |actually |clearly |even )?(?:asked|required|specified|stated|mentioned|told)\b"
-    r"|(?:n't|\bnot|\bnever) (?:really |explicitly |actually )?(?:ask|say|mention|specify|require|state|tell)"
+    r"|(?:n't|\bnot|\bnever) (?:really |explicitly |actually )?(?:ask|say|mention|specify|require|state|describe)"
     r"|\bshould (?:specify|say|mention|state|clarify)\b|\b(?:ambiguous|underspecified|unspecified|unclear)\b",
     re.IGNORECASE,
 )
@@ -31,7 +31,7 @@ def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
         return None
     blamed = code.joined(line.text for line in facts.blamed)
     codes = frozenset(error.code for error in facts.errors if error.code)
-    return _first(facts, lambda note: _rule(note, codes) or _complaint(note, facts.said, blamed), 0.8, _in_error)
+    return _first(facts, lambda note: _rule(note, codes) or _complaint(note, facts.error_text, blamed), 0.8, _in_error)
 
 
 def gap_names_the_error(facts: Facts) -> RuleDecision | None:
@@ -60,7 +60,7 @@ def gap_may_mean_what_differs(facts: Facts) -> RuleDecision | None:
     if not _may_compare(facts) or misplaced(facts):
         return None
     hinted = _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
-    if hinted or facts.said.strip():
+    if hinted or facts.error_text.strip():
         return hinted
     return _first(
         facts,
@@ -79,7 +79,7 @@ def gap_may_mean_the_failed_lines(facts: Facts) -> RuleDecision | None:
 
 def _on_failed_lines(facts: Facts, note: GapNote) -> str | None:
     lines = [text for line in facts.blamed for text in quote.statement_lines(facts, line)]
-    shared = note.words & (stems(code.joined(lines)) | stems(facts.said))
+    shared = note.stems & (stems(code.joined(lines)) | stems(facts.error_text))
     return _name_of(lines, shared) if _speaks(note, shared) else None
 
 
@@ -87,23 +87,23 @@ def _on_differing_lines(facts: Facts, note: GapNote) -> str | None:
     for line in facts.introduced:
         other = quote.counterpart(facts, line)
         texts = [line.text, *([other.text] if other else [])]
-        if other and _speaks(note, note.words & stems(code.joined(texts))):
-            return _name_of(texts, note.words)
+        if other and _speaks(note, note.stems & stems(code.joined(texts))):
+            return _name_of(texts, note.stems)
     return None
 
 
 def _speaks(note: GapNote, shared: frozenset[str]) -> bool:
-    return len(shared) >= 2 and 2 * len(shared) >= len(note.words)
+    return len(shared) >= 2 and 2 * len(shared) >= len(note.stems)
 
 
 def _name_of(lines: list[str], words: frozenset[str]) -> str:
-    found = (
+    names = (
         name
         for text in lines
         for name in code.NAME.findall(text)
         if name not in quote.STRUCTURAL_WORDS and stems(name) & words
     )
-    return next(found, None) or sorted(words)[0]
+    return next(names, None) or sorted(words)[0]
 
 
 def _may_compare(facts: Facts) -> bool:
@@ -113,17 +113,20 @@ def _may_compare(facts: Facts) -> bool:
 
 
 def _first(
-    facts: Facts, match: Callable[[GapNote], str | None], confidence: float, tell: Callable[[Facts, str, GapNote], str]
+    facts: Facts,
+    match: Callable[[GapNote], str | None],
+    confidence: float,
+    describe: Callable[[Facts, str, GapNote], str],
 ) -> RuleDecision | None:
     for note in facts.notes:
         if name := match(note):
-            lint, said = facts.check == "lint", tell(facts, name, note)
+            lint, statement = facts.check == "lint", describe(facts, name, note)
             about = _error_of(facts, name) if lint else None
             # Errors that the note does not mention may be the model's own fault.
             partly = about is not None and any(e.code and e.code != about.code for e in facts.errors)
-            partly = partly or (tell is _in_error and not lint and _covers_a_part(facts, name))
+            partly = partly or (describe is _in_error and not lint and _covers_a_part(facts, name))
             # A path in a string, such as that of an import, may only share the word.
-            weak = tell is _in_output and not _holds(re.sub(code.STRING, "", facts.output_code), name)
+            weak = describe is _in_output and not _holds(re.sub(code.STRING, "", facts.output_code), name)
             unasked = UNASKED.search(note.text) is not None
             return RuleDecision(
                 label="AMBIGUOUS_TASK" if unasked else "KNOWN_GAP",
@@ -131,10 +134,10 @@ def _first(
                 cause=_cause(name, about),
                 confidence=0.5 if partly or weak else confidence,
                 uncertain=partly or weak or confidence <= 0.5,
-                why=quote.whole_or(said, f"see {note.document.path}:{note.line}"),
-                reasoning=f"{quote.sentence(said)}{_other_rules(facts, about)}{_also_in_reference(facts, about)}",
+                why=quote.whole_or(statement, f"see {note.document.path}:{note.line}"),
+                reasoning=f"{quote.sentence(statement)}{_other_rules(facts, about)}{_also_in_reference(facts, about)}",
                 citations=(*_lines(facts, name, note, about), quote.note(note), *quote.log_naming(facts, name, about)),
-                by_error_text=tell is _in_error and not _names_a_test(facts, name),
+                by_error_text=describe is _in_error and not _names_a_test(facts, name),
                 fix=checks.relax([about.code]) if about and about.code else None,
                 would_pass=bool(about and facts.outcome.all_passed and {e.code for e in facts.errors} == {about.code}),
                 located=about,
@@ -176,19 +179,19 @@ def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
     return next((term for term in bare if any(rule.rsplit("/", 1)[-1] == term for rule in codes)), None)
 
 
-def _complaint(note: GapNote, said: str, blamed: str) -> str | None:
+def _complaint(note: GapNote, error_text: str, blamed: str) -> str | None:
     """Return a term of a note about linting that is in the linter's message or a call or member on the blamed line."""
     if not OF_LINT.search(note.text):
         return None
     folded = code.fold(blamed)
     spelled = (term for term in note.terms if "." in term.strip(".") and code.fold(term) in folded)
-    return next(spelled, None) or next((term for term in note.terms if _whole(term, said)), None)
+    return next(spelled, None) or next((term for term in note.terms if _whole(term, error_text)), None)
 
 
 def _named(facts: Facts, note: GapNote) -> str | None:
     """Return a term of the note that is a whole word of the error and not in the task; prefer terms in quotes."""
-    terms = [term for term in note.terms if _whole(term, facts.said) and not _whole(term, facts.task)]
-    quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.said))
+    terms = [term for term in note.terms if _whole(term, facts.error_text) and not _whole(term, facts.task)]
+    quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.error_text))
     return next(quoted, None) or next(iter(terms), None)
 
 
@@ -198,7 +201,7 @@ def _whole(term: str, text: str) -> bool:
 
 def _written(facts: Facts, note: GapNote) -> str | None:
     """Return a term that only the output has and that the note does not ask for."""
-    unwanted = (term for term in note.terms if term not in note.wanted)
+    unwanted = (term for term in note.terms if term not in note.required)
     others = code.joined((facts.expected_code, facts.task))
     return next((t for t in unwanted if _holds(facts.output_code, t) and not _holds(others, t)), None)
 
@@ -210,13 +213,13 @@ def _missing(facts: Facts, note: GapNote) -> str | None:
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
     """Return a missing term that the note asks for, if the output has another term of the note."""
-    used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
+    used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.required)
     return (next(_gone(facts, note), None) if used else None) or _preferred(facts, note)
 
 
 def _gone(facts: Facts, note: GapNote) -> Iterator[str]:
     files = {basename(d.path) for d in facts.original.of("output")}
-    return (term for term in note.wanted if term not in files and not _holds(facts.output_code, term))
+    return (term for term in note.required if term not in files and not _holds(facts.output_code, term))
 
 
 def _holds(text: str, term: str) -> bool:
@@ -226,10 +229,10 @@ def _holds(text: str, term: str) -> bool:
 
 def _touches(facts: Facts, note: GapNote) -> str | None:
     """Return a word that is in both note and error. If the log has no error, any note may apply: return its text."""
-    if not facts.said.strip():
+    if not facts.error_text.strip():
         return note.text
     named = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
-    shared = sorted((named & code.names(facts.said)) | (note.words & stems(facts.said)))
+    shared = sorted((named & code.names(facts.error_text)) | (note.stems & stems(facts.error_text)))
     return shared[0] if shared else None
 
 
@@ -237,9 +240,9 @@ def _respelled(facts: Facts, note: GapNote) -> str | None:
     """Return a missing name that the note spells in another order: `prefixPath` means the reference's `pathPrefix`."""
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
-    named = (frozenset(code.parts(name)) for term in note.wanted for name in code.NAME.findall(term))
+    named = (frozenset(code.parts(name)) for term in note.required for name in code.NAME.findall(term))
     spelled = next((by_parts[parts] for parts in named if parts in by_parts), None)
-    return spelled or next((name for parts, name in by_parts.items() if parts <= note.lacking_words), None)
+    return spelled or next((name for parts, name in by_parts.items() if parts <= note.missing_words), None)
 
 
 def _preferred(facts: Facts, note: GapNote) -> str | None:
@@ -255,7 +258,7 @@ def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
     named = {name.lower() for name in code.NAME.findall(note.text) if code.SHAPED.search(name)}
     for line in facts.introduced:
         key, other = quote.KEY.match(line.text), quote.counterpart(facts, line)
-        if key and other and key[1].lower() in named and note.words & (stems(line.text) - stems(other.text)):
+        if key and other and key[1].lower() in named and note.stems & (stems(line.text) - stems(other.text)):
             return key[1]
     return None
 
@@ -263,11 +266,11 @@ def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
 def _in_words(facts: Facts, note: GapNote) -> str | None:
     """If all words of the note are on changed lines, return the name that such a line with a new word declares."""
     own = stems(code.joined(line.text for line in facts.introduced))
-    if len(note.words) < LEAST_WORDS or not note.words <= own:
+    if len(note.stems) < LEAST_WORDS or not note.stems <= own:
         return None
     for line in facts.introduced:
         other, declares = quote.counterpart(facts, line), quote.DECLARES.match(line.text)
-        if other and declares and note.words & (stems(line.text) - stems(other.text)):
+        if other and declares and note.stems & (stems(line.text) - stems(other.text)):
             return declares[1]
     return None
 
@@ -283,7 +286,7 @@ def _also_in_reference(facts: Facts, about: LocatedError | None) -> str:
 
 
 def _in_error(facts: Facts, name: str, note: GapNote) -> str:
-    where = "the error" if _whole(name, facts.said) else "the failing line"
+    where = "the error" if _whole(name, facts.error_text) else "the failing line"
     return f"`{note.document.path}` and {where} name `{name}`"
 
 
@@ -307,18 +310,18 @@ def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG00
 
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:
     """Quote the line that the error points to, else a line of the output with the name, else of the reference."""
-    found = quote.blamed(facts, 1, about or facts.first) if facts.first else ()
+    quotations = quote.blamed(facts, 1, about or facts.first) if facts.first else ()
     subject = _spoken_of(facts, name, note)
-    if found and (about or any(code.says(one.text, name) for one in found)):
-        return found
+    if quotations and (about or any(code.says(quotation.text, name) for quotation in quotations)):
+        return quotations
     ours = quote.pairs(facts, [subject] if subject else [])
     theirs = quote.first_with(facts.left_out, name)
-    return ours or (quote.pairs(facts, [theirs]) if theirs else ()) or found
+    return ours or (quote.pairs(facts, [theirs]) if theirs else ()) or quotations
 
 
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
     """Return the first output line with the name, else with another term that the note does not ask for."""
-    terms = (name, *(term for term in note.terms if term not in note.wanted))
+    terms = (name, *(term for term in note.terms if term not in note.required))
     places = ((lines, term) for term in terms for lines in (facts.introduced, facts.own_lines))
     lines = ((term, line) for lines, term in places for line in lines if line.is_code)
     return next((line for term, line in lines if _holds(line.text, term)), None)
@@ -338,10 +341,10 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
         return None
     if facts.check == "tests" and not facts.outcome.failures:
         return None
-    found = next(_fields(facts), None)
-    if found is None:
+    first_field = next(_fields(facts), None)
+    if first_field is None:
         return None
-    name, line, proven = found
+    name, line, proven = first_field
     why = quote.cut(f"the task does not mention `{name}`, which the interface returns")
     return RuleDecision(
         label="KNOWN_GAP",
@@ -361,18 +364,18 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
     """Yield undocumented fields, each with its reference line and whether the error names it; named fields first."""
     ours = facts.output_names
-    found = []
+    fields = []
     for line in facts.left_out:
         match = FIELD.match(line.text)
         if match is None or code.says(facts.task, match[1]) or _uses(facts, match[1]) > 1:
             continue
         # Only a name alone in quotes counts, because a quoted type names all its fields, also the correct ones.
-        named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.said) is not None
+        named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.error_text) is not None
         if not named and (match[1] in ours or not facts.outcome.silent):
             continue
         if _lists_the_rest(facts, line, match[2]):
-            found.append((match[1], line, named))
-    yield from sorted(found, key=lambda one: not one[2])
+            fields.append((match[1], line, named))
+    yield from sorted(fields, key=lambda field: not field[2])
 
 
 def _uses(facts: Facts, name: str) -> int:
@@ -392,12 +395,12 @@ def _lists_the_rest(facts: Facts, line: CodeLine, owner: str) -> bool:
         return False
     block = [t for t in text[above + 1 : line.number + 40] if _indent(t) == own]
     names = [m[1] for t in block if (m := FIELD.match(t.strip())) and m[2] == owner]
-    listed = {m[1] for one in facts.output_lines if (m := FIELD.match(one.text)) and m[2] == owner}
+    listed = {m[1] for output_line in facts.output_lines if (m := FIELD.match(output_line.text)) and m[2] == owner}
     return len(listed & set(names) - {field[1]}) >= SIBLINGS
 
 
 def _ours(facts: Facts, name: str, theirs: CodeLine) -> tuple[Citation, ...]:
-    line = next((one for one in facts.output_lines if code.says(one.text, name)), None)
+    line = next((output_line for output_line in facts.output_lines if code.says(output_line.text, name)), None)
     return quote.opposed(facts, line, theirs) if line else quote.alone(theirs)
 
 

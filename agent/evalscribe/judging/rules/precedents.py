@@ -143,7 +143,7 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
         return False
     if precedent.cause and precedent.error:
         return _same_error(facts, precedent.error)
-    text = facts.said + "\n" + code.joined(line.text for line in (facts.blamed or facts.introduced))
+    text = facts.error_text + "\n" + code.joined(line.text for line in (facts.blamed or facts.introduced))
     return any(_contains_term(term, text) for term in _terms(precedent))
 
 
