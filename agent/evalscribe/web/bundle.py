@@ -6,6 +6,7 @@ from pathlib import Path
 from evalscribe.errors import DataError, write_error
 from evalscribe.ids import Frozen
 from evalscribe.web.app import STATIC
+from evalscribe.web.evidence import EvidencePages
 from evalscribe.web.inbox import InboxPages
 from evalscribe.web.report_index import Scope
 from evalscribe.web.runs import RunPages
@@ -15,6 +16,7 @@ from evalscribe.workspace import Workspace
 ALL_PAGES = (
     InboxPages,
     RunPages,
+    EvidencePages,
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"

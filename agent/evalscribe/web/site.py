@@ -143,7 +143,9 @@ def shown(value: object) -> object:
     if value.isascii() and value.isprintable():
         return value
     text = value.replace("\r\n", "\n")
-    return "".join(c if c in "\n\t" or is_visible(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
+    if invisible := {ord(c): "\N{REPLACEMENT CHARACTER}" for c in set(text) if not is_visible(c)}:
+        return text.translate(invisible)
+    return text
 
 
 def inline_code(text: str) -> Markup:

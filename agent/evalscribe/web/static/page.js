@@ -204,22 +204,86 @@
   }
 
   // ---- Lasting links: #run/eval/finding/line ------------------------------------------------------------------------
+  // From the inbox to the page of the run, to that of the eval, to the line: each page knows the next one.
+  const evidence = document.querySelector(".evidence");
+  const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
   const follow = () => {
-    const parts = location.hash.slice(1).split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+    const hash = location.hash.slice(1);
+    const parts = hash.split("/").map(decoded);
     const [run, evaluation, , line] = parts;
-    const option = run.length < 4 ? null :
-      [...document.querySelectorAll("option[data-href]")].find((one) => one.value === run || one.value.startsWith(run));
-    if (option) {
-      const rest = parts.slice(1).map(encodeURIComponent).join("/");
-      location.replace(`${up}${option.dataset.href}${rest ? `#/${rest}` : ""}`);
-      return;
-    }
-    if (parts.length < 2 || run !== "") return;
+    const rest = parts.length > 1 ? `#/${hash.split("/").slice(1).join("/")}` : "";
+    const options = run.length < 4 ? [] : [...document.querySelectorAll("option[data-href]")];
+    const option = options.find((one) => one.value === run) || options.find((one) => one.value.startsWith(run));
+    if (option) { location.replace(`${up}${option.dataset.href}${rest}`); return; }
+    if (parts.length < 2) { if (evidence && hash) arrive(decoded(hash)); return; }
+    if (run !== "") return;
+    if (evidence?.dataset.eval === evaluation) { if (line) goTo(line); return; }
+    const other = [...document.querySelectorAll("[data-other]")].find((one) => one.dataset.other === evaluation);
     const row = document.querySelector(`[data-eval="${CSS.escape(evaluation)}"]`) ||
       [...document.querySelectorAll("[data-evals]")].find((one) => one.dataset.evals.split("\n").includes(evaluation));
-    const link = row?.querySelector("a");
-    if (link) location.replace(`${link.href}${line ? `#${line}` : ""}`);
+    const link = other || (evidence ? null : row?.querySelector("a"));
+    if (link) location.replace(`${link.href}${rest}`);
+    else say(`There is no ${evaluation} here.`);
   };
+
+  // ---- Lines of evidence --------------------------------------------------------------------------------------------
+  const documents = [...document.querySelectorAll("[data-base]")];
+  const goTo = (place) => {
+    const [, path, n] = place.match(/^([^]*?)(?::(\d{1,9}))?$/);
+    const target = documents.find((one) => one.dataset.name === path) || documents.find((one) => one.dataset.path === path);
+    if (target) location.replace(`#${n ? target.dataset.base + n : target.id}`);
+    else say(`There is no document ${path} here.`);
+  };
+  // The target of a link may be in a closed part of the page, or on another page of its document.
+  const arrive = (id) => {
+    const element = document.getElementById(id);
+    if (element) {
+      let opened = false;
+      for (let part = element.closest("details:not([open])"); part; part = part.closest("details:not([open])")) {
+        part.open = opened = true;
+      }
+      if (opened) element.scrollIntoView();
+      offerLink(element.closest(".line, .what"));
+      return;
+    }
+    const [, base, n] = id.match(/^(.*?)(\d{1,9})$/) || [];
+    const target = documents.find((one) => one.dataset.base === base);
+    if (!target) return;
+    const starts = (target.dataset.starts || "").split(" ").map(Number);
+    const page = Math.max(1, starts.filter((start) => start <= Number(n)).length);
+    const there = new URL(`${target.dataset.file}${page}.html#${id}`, location.href);
+    if (!target.dataset.starts || there.pathname === location.pathname) say(`This document has no number ${n}.`);
+    else location.replace(there);
+  };
+  const lasting = document.createElement("a");
+  lasting.className = "lasting";
+  const offerLink = (line) => {
+    const [, base, n] = line?.id.match(/^(.*-L)(\d+)$/) || [];
+    const source = documents.find((one) => one.dataset.base === base);
+    if (!source) return;
+    const { run, eval: evaluation, n: finding } = evidence.dataset;
+    const parts = [run, evaluation, finding, `${source.dataset.name}:${n}`].map(encodeURIComponent);
+    lasting.textContent = `link to line ${n}`;
+    lasting.href = new URL(`${up}index.html#${parts.join("/")}`, location.href);
+    if (lasting.parentElement !== line) line.append(lasting);
+  };
+  if (evidence) {
+    for (const name of ["pointerover", "focusin"]) {
+      evidence.addEventListener(name, (event) => offerLink(event.target.closest(".line[id], .what[id]")));
+    }
+    lasting.addEventListener("click", (event) => {
+      if (!navigator.clipboard || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      navigator.clipboard.writeText(lasting.href).then(() => say("Link copied."), () => location.assign(lasting.href));
+    });
+    for (const form of evidence.querySelectorAll("form.jump")) {
+      form.hidden = false;
+      form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        location.hash = form.dataset.for + form.elements.number.value;
+      });
+    }
+  }
   window.addEventListener("hashchange", follow);
   follow();
 

@@ -1,0 +1,253 @@
+"""Conversations of agent runs as messages for `conversation.html.j2`."""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from evalscribe.model.transcript import (
+    ARGUMENT,
+    SAID,
+    AssistantMessage,
+    ChatMessage,
+    ToolMessage,
+    Transcript,
+    TranscriptToolCall,
+    TranscriptTurn,
+    TurnKind,
+    parse_transcript,
+)
+from evalscribe.text import cut, one_line
+from evalscribe.web.documents import LineBlock, LineSpan, PagedDocument, ShownLine
+
+FOLDED_LINES, FOLDED_CHARACTERS = 12, 1_500
+"""Size from which calls, results and reasoning are folded."""
+SPOKEN_LINES, SPOKEN_CHARACTERS = 80, 8_000
+"""Size from which messages of the user and the model are folded."""
+PREVIEW = 80
+"""Characters of a folded text that are shown."""
+TURN_LINES = 60
+"""Lines of one turn in an excerpt."""
+EXCERPT_START, EXCERPT_END, EXCERPT_AROUND = 2, 4, 2
+"""Turns of an excerpt at the start, at the end, and around a message that the finding names."""
+
+
+@dataclass(frozen=True)
+class ConversationPart:
+    """A text of a message: what is said, thought, called, or answered by a tool."""
+
+    kind: TurnKind
+    text: str = ""
+    name: str | None = None
+    """Name of the tool."""
+    blocks: Sequence[LineBlock] = ()
+    """The text as numbered lines, in place of `text`."""
+    header: ShownLine | None = None
+    """Line of the transcript with which the part begins."""
+    rest: int = 0
+    """Lines that are left out at the end."""
+    rest_page: int | None = None
+    """Number of the document's page with the first of them."""
+    lines: int = 0
+    folded: bool = False
+
+    @property
+    def preview(self) -> str:
+        """The beginning of the text."""
+        first = next((line.text for block in self.blocks for line in block.lines), self.text[:PREVIEW])
+        return cut(one_line(first[:PREVIEW]), PREVIEW)
+
+
+@dataclass(frozen=True)
+class ConversationMessage:
+    """A message with its number, role and texts."""
+
+    number: int
+    role: str
+    parts: Sequence[ConversationPart]
+    id: str | None = None
+    mark: str | None = None
+    """Why the message is marked: `the run went wrong here`."""
+    skipped: int = 0
+    """Messages that are left out before this one."""
+    skipped_page: int | None = None
+
+
+def transcript_messages(transcript: Transcript) -> Iterator[ConversationMessage]:
+    """Yield the messages of a transcript."""
+    for number, message in enumerate(transcript.messages, 1):
+        yield ConversationMessage(number, message.role, tuple(_parts(message)), id=f"message-{number}")
+
+
+def _parts(message: ChatMessage) -> Iterator[ConversationPart]:
+    if isinstance(message, AssistantMessage):
+        if message.reasoning:
+            yield _part(message.role, "thinks", message.reasoning)
+        if message.content or not message.tool_calls:
+            yield _part(message.role, "says", message.content)
+        for call in message.tool_calls:
+            yield _part(message.role, "calls", _arguments(call), call.function)
+        return
+    tool = message if isinstance(message, ToolMessage) else None
+    if message.content or tool is None or tool.error is None:
+        yield _part(message.role, "says", message.content, tool.function if tool else None)
+    if tool is not None and tool.error is not None:
+        yield _part(message.role, "fails", tool.error, tool.function)
+
+
+def _arguments(call: TranscriptToolCall) -> str:
+    texts = (
+        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
+        for key, value in call.arguments.items()
+    )
+    return "\n".join(f"{key}:\n{text}" if "\n" in text else f"{key}: {text}" for key, text in texts)
+
+
+def _part(role: str, kind: TurnKind, text: str, name: str | None = None) -> ConversationPart:
+    lines = text.count("\n") + 1
+    return ConversationPart(kind, text, name, lines=lines, folded=_is_long(role, kind, lines, len(text)))
+
+
+def _is_long(role: str, kind: TurnKind, lines: int, characters: int) -> bool:
+    if kind == "says" and role in ("user", "assistant"):
+        return lines > SPOKEN_LINES or characters > SPOKEN_CHARACTERS
+    return lines > FOLDED_LINES or characters > FOLDED_CHARACTERS
+
+
+class RecordedConversation:
+    """The messages of a transcript in the evidence, whose lines have anchors."""
+
+    def __init__(self, document: PagedDocument, turns: Sequence[TranscriptTurn], marks: Mapping[int, str]) -> None:
+        """Store the arguments.
+
+        Args:
+            document: The document.
+            turns: Its turns; at least one.
+            marks: Numbers of messages to mark, and why.
+        """
+        self._document = document
+        self._turns = turns
+        self._firsts = [turn.first for turn in turns]
+        self._marks = marks
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        return frozenset(turn.number for turn in self._turns)
+
+    @property
+    def count(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def base(self) -> str:
+        """Anchor of a message without its number."""
+        return f"{self._document.base.removesuffix('L')}message-"
+
+    @cached_property
+    def page_starts(self) -> Sequence[int]:
+        """For each page of the document, the first message that starts on it or later."""
+        indices = (bisect_left(self._firsts, line) for line in self._document.page_starts)
+        return [self._turns[min(at, len(self._turns) - 1)].number for at in indices]
+
+    def excerpt(self) -> Sequence[LineSpan]:
+        """Return the start, the marked messages, the cited lines, each with some context, and the end."""
+        turns = self._turns
+        wanted = {*range(EXCERPT_START), *range(len(turns) - EXCERPT_END, len(turns))}
+        named = [at for at, turn in enumerate(turns) if turn.number in self._marks]
+        cited = [self._index(n) for n in self._document.cited]
+        for at in (*named, *cited):
+            wanted.update(range(at - EXCERPT_AROUND, at + EXCERPT_AROUND + 1))
+        ranges = [
+            (turns[at].first, min(turns[at].last, turns[at].first + TURN_LINES))
+            for at in sorted(wanted)
+            if 0 <= at < len(turns)
+        ]
+        around = [
+            (max(turn.first, n - 5), min(turn.last, n + 5))
+            for n, turn in ((n, turns[self._index(n)]) for n in self._document.cited)
+        ]
+        return self._document.spans([*ranges, *around], near=0)
+
+    def messages(self, spans: Iterable[LineSpan], *, clip: bool = False) -> Iterator[ConversationMessage]:
+        """Yield the messages in some spans of the document; with `clip`, only pieces of very long lines."""
+        pieces: dict[int, list[LineSpan]] = {}
+        for span in spans:
+            for at in self._turns_of(span):
+                turn = self._turns[at]
+                first, end = max(span.first, (turn.first, 0)), min(span.end, (turn.last + 1, 0))
+                if first < end:
+                    pieces.setdefault(at, []).append(LineSpan(first, end))
+        before: int | None = None
+        anchored: set[int] = set()
+        grouped = groupby(pieces, lambda at: (self._turns[at].number, self._turns[at].role))
+        for (number, role), indices in grouped:
+            own = list(indices)
+            skipped = own[0] if before is None else own[0] - before - 1
+            missing = self._turns[0 if before is None else before + 1]
+            yield ConversationMessage(
+                number,
+                role,
+                tuple(self._turn_part(self._turns[at], pieces[at], clip) for at in own),
+                id=None if number in anchored else f"{self.base}{number}",
+                mark=self._marks.get(number),
+                skipped=self._messages_between(before, own[0]) if clip and skipped else 0,
+                skipped_page=self._document.page_of(missing.first) if clip and skipped else None,
+            )
+            before = own[-1]
+            anchored.add(number)
+
+    def _messages_between(self, before: int | None, after: int) -> int:
+        start = 0 if before is None else before + 1
+        return len({turn.number for turn in self._turns[start:after]})
+
+    def _turns_of(self, span: LineSpan) -> range:
+        return range(self._index(span.first[0]), self._index(span.end[0]) + 1)
+
+    def _index(self, line: int) -> int:
+        """Return the index of the turn with a line; 0 for the lines before the first turn."""
+        return max(0, bisect_right(self._firsts, line) - 1)
+
+    def _turn_part(self, turn: TranscriptTurn, spans: Sequence[LineSpan], clip: bool) -> ConversationPart:
+        document = self._document
+        header: ShownLine | None = None
+        texts: list[LineBlock] = []
+        indent = ARGUMENT if turn.kind == "calls" else SAID
+        after = turn.first + 1
+        for span in spans:
+            if span.first == (turn.first, 0):
+                header = document.blocks([LineSpan(span.first, (turn.first + 1, 0))])[0].lines[0]
+                span = LineSpan((turn.first + 1, 0), span.end)
+            if span.first >= span.end:
+                continue
+            skipped = max(0, span.first[0] - after) if clip else 0
+            page = document.page_of(after) if skipped else None
+            rows = [line for block in document.blocks([span], clip=clip) for line in block.lines]
+            texts.append(LineBlock([_unindented(line, indent) for line in rows], skipped, page))
+            after = span.end[0]
+        rest = turn.last + 1 - after if clip else 0
+        lines = [line for block in texts for line in block.lines]
+        is_marked = turn.number in self._marks or any("cited" in line.kind for line in lines)
+        return ConversationPart(
+            turn.kind,
+            name=turn.name,
+            blocks=texts,
+            header=header,
+            rest=rest,
+            rest_page=document.page_of(after) if rest else None,
+            lines=turn.last - turn.first,
+            folded=not is_marked and _is_long(turn.role, turn.kind, len(lines), sum(len(line.text) for line in lines)),
+        )
+
+
+def _unindented(line: ShownLine, indent: str) -> ShownLine:
+    if line.n is None or not line.text.startswith(indent):
+        return line
+    return ShownLine(line.n, line.text.removeprefix(indent), line.id, line.also, line.kind, line.href, line.hidden)
+
+
+def recorded_turns(text: str) -> Sequence[TranscriptTurn]:
+    """Return the turns of a transcript's text; empty if it has another form, or if text precedes the first turn."""
+    turns = parse_transcript(text)
+    return turns if turns and turns[0].first == 1 else ()

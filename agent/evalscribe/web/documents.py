@@ -1,0 +1,394 @@
+"""Documents of evidence as numbered lines with anchors, whole, as excerpts, or on pages of bounded size."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from evalscribe.evidence.differences import DocumentPair, diff_hunks
+from evalscribe.judging.pack import merge_ranges
+from evalscribe.model.analysis import CitationSummary
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.text import name
+from evalscribe.web.inbox import mark_differences
+from evalscribe.web.site import anchor, shown
+
+PAGE_LINES = 3_000
+"""Lines on one page of a document. A very long line counts as several."""
+PAGE_CHARACTERS = 200_000
+"""Characters on one page; escaped in the worst way, five times as many bytes."""
+WHOLE_LINES = 2_000
+"""Longest document that the page of its eval shows whole."""
+PIECE = 2_000
+"""Characters after which a very long line continues in another block."""
+BLOCK = 100
+"""Lines in one block of the page, which the browser lays out when it is scrolled to."""
+AROUND = 12
+"""Lines of context around a cited line in an excerpt."""
+START, END, END_OF_LOG = 10, 20, 80
+"""Lines at the start and the end of an excerpt."""
+LONGEST_CITED = 200
+"""Lines of one citation that are marked."""
+CLIPPED = 3
+"""Pieces of a very long line in an excerpt."""
+MOST_MARKED = 300
+"""Changed lines in which the differing words are marked."""
+MOST_MATCHES = 200
+"""Matching lines of one document in the results of a search."""
+
+Position = tuple[int, int]
+"""A line, from 1, and one of its pieces, from 0."""
+
+
+class LineSpan(NamedTuple):
+    """Consecutive pieces of lines; `end` is not included."""
+
+    first: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLine:
+    """A line, or a piece of a very long one."""
+
+    n: int | None
+    """Number of the line; None for a further piece."""
+    text: str
+    id: str | None = None
+    also: tuple[str, ...] = ()
+    """Further anchors: a report may spell the path of a document in another way."""
+    kind: str = ""
+    """Classes in addition to `line`: `cited`, `changed`."""
+    href: str | None = None
+    """Link of the line number."""
+    hidden: int = 0
+    """Characters of the line that are left out after this piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    lines: Sequence[ShownLine]
+    skipped: int = 0
+    """Lines that are left out before the block."""
+    skipped_page: int | None = None
+    """Number of the document's page with the first of them."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the browser lays the block out only when it is scrolled to."""
+        return len(self.lines) > BLOCK // 2
+
+
+@dataclass(frozen=True)
+class PairPart:
+    """Lines of output and reference that are equal, or that differ."""
+
+    equal: bool
+    output: LineBlock
+    expected: LineBlock
+
+    @property
+    def id(self) -> str | None:
+        """Anchor of the first line."""
+        return next((line.id for block in (self.output, self.expected) for line in block.lines), None)
+
+    @property
+    def n(self) -> int | None:
+        return next((line.n for block in (self.output, self.expected) for line in block.lines), None)
+
+
+@dataclass(frozen=True)
+class PagedDocument:
+    """A document of the evidence as the pages show it."""
+
+    document: Document
+    number: int
+    """Number in the evidence, from 1."""
+    base: str
+    """Anchor of a line without its number."""
+    link: str
+    """Name in lasting links: the path, with the role if another document has the same path."""
+    citations: tuple[CitationSummary, ...] = ()
+    """The finding's citations of this document."""
+    others: tuple[str, ...] = ()
+    """Spellings of the anchor that links from reports have, if they differ from `base`."""
+    starts: Set[int] = field(default_factory=frozenset)
+    """Lines with which messages start, where pages preferably end."""
+
+    @property
+    def path(self) -> str:
+        return self.document.path
+
+    @property
+    def role(self) -> str:
+        return self.document.role
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        return self.document.lines[: self.document.line_count]
+
+    @property
+    def line_count(self) -> int:
+        return len(self.lines)
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether the page of the eval can show the whole document."""
+        return len(self.document.text) <= PAGE_CHARACTERS and self.line_count <= WHOLE_LINES
+
+    @cached_property
+    def cited(self) -> Set[int]:
+        ranges = ((cited.first, min(cited.last, cited.first + LONGEST_CITED - 1)) for cited in self.citations)
+        return {n for first, last in ranges for n in range(max(1, first), min(last, self.line_count) + 1)}
+
+    @cached_property
+    def pages(self) -> tuple[LineSpan, ...]:
+        """The whole document on pages; at least one."""
+        pages: list[LineSpan] = []
+        start, rows, size = (1, 0), 0, 0
+        for n, line in enumerate(self.lines, 1):
+            full_enough = n in self.starts and (rows >= PAGE_LINES * 3 // 4 or size >= PAGE_CHARACTERS * 3 // 4)
+            for piece in range(_pieces(line)):
+                length = min(PIECE, len(line) - piece * PIECE)
+                if rows and (rows >= PAGE_LINES or size + length > PAGE_CHARACTERS or (full_enough and not piece)):
+                    pages.append(LineSpan(start, (n, piece)))
+                    start, rows, size = (n, piece), 0, 0
+                rows, size = rows + 1, size + length
+        return (*pages, LineSpan(start, (self.line_count + 1, 0)))
+
+    @cached_property
+    def page_starts(self) -> Sequence[int]:
+        """For each page, the first line that starts on it or later."""
+        return [line + (piece > 0) for (line, piece), _ in self.pages]
+
+    def page_of(self, n: int) -> int:
+        """Return the number of the page, from 1, on which a line starts."""
+        return max(1, bisect_right(self.page_starts, n))
+
+    @property
+    def whole(self) -> LineSpan:
+        return LineSpan((1, 0), (self.line_count + 1, 0))
+
+    @cached_property
+    def excerpt(self) -> Sequence[LineSpan]:
+        """The cited lines with context, the start and the end."""
+        ranges = [(n - AROUND, n + AROUND) for n in self.cited]
+        end = END_OF_LOG if self.role == "log" else END
+        return self.spans([(1, START), *ranges, (self.line_count - end + 1, self.line_count)])
+
+    def spans(self, ranges: Iterable[tuple[int, int]], near: int = 2) -> Sequence[LineSpan]:
+        """Return ranges of lines in order, at most as much as fits on a page."""
+        spans, room = [], PAGE_CHARACTERS
+        for first, last in merge_ranges(ranges, self.line_count, near):
+            end = first
+            while end <= last and room > 0:
+                room -= min(len(self.lines[end - 1]), CLIPPED * PIECE) + 1
+                end += 1
+            if end > first:
+                spans.append(LineSpan((first, 0), (end, 0)))
+        return spans
+
+    def blocks(
+        self, spans: Iterable[LineSpan], *, clip: bool = False, changed: Mapping[int, str | None] | None = None
+    ) -> Sequence[LineBlock]:
+        """Return the lines of some spans.
+
+        Args:
+            spans: The spans, in order.
+            clip: Whether to show only some pieces of very long lines.
+            changed: The lines that differ from their counterpart, each with its text as markup or None.
+        """
+        blocks, after = [], 1
+        for span in spans:
+            rows = list(self._rows(span, clip, changed or {}))
+            skipped = span.first[0] - after if clip else 0
+            for at in range(0, len(rows), BLOCK):
+                page = self.page_of(after) if skipped and not at else None
+                blocks.append(LineBlock(rows[at : at + BLOCK], skipped=0 if at else skipped, skipped_page=page))
+            after = span.end[0]
+        if clip and after <= self.line_count:
+            blocks.append(LineBlock((), skipped=self.line_count + 1 - after, skipped_page=self.page_of(after)))
+        return blocks
+
+    def _rows(self, span: LineSpan, clip: bool, changed: Mapping[int, str | None]) -> Iterator[ShownLine]:
+        n, piece = span.first
+        while (n, piece) < span.end and n <= self.line_count:
+            line = self.lines[n - 1]
+            if len(line) <= PIECE:
+                yield self._line(n, changed.get(n) or line, changed=n in changed)
+            else:
+                stop = span.end[1] if n == span.end[0] else _pieces(line)
+                yield from self._long_line(n, self._clipped(n, piece, stop) if clip else range(piece, stop))
+            n, piece = n + 1, 0
+
+    def _long_line(self, n: int, pieces: Sequence[int]) -> Iterator[ShownLine]:
+        line = self.lines[n - 1]
+        for piece, following in zip(pieces, [*pieces[1:], None], strict=True):
+            text = line[piece * PIECE : (piece + 1) * PIECE]
+            end = len(line) if following is None else following * PIECE
+            hidden = max(0, end - (piece + 1) * PIECE) if len(pieces) <= CLIPPED else 0
+            if piece == 0:
+                yield self._line(n, text, hidden=hidden)
+            else:
+                yield ShownLine(None, text, kind="cited" if n in self.cited else "", hidden=hidden)
+
+    def _clipped(self, n: int, first: int, stop: int) -> Sequence[int]:
+        """Return the pieces of a very long line to show in an excerpt: the first ones, and one with what is cited."""
+        pieces = dict.fromkeys(range(first, min(stop, first + CLIPPED - 1)))
+        for citation in self.citations:
+            quoted = citation.text.strip().partition("\n")[0].rstrip("…")
+            at = self.lines[n - 1].find(quoted) if quoted and citation.first <= n <= citation.last else -1
+            if first <= at // PIECE < stop:
+                pieces[at // PIECE] = None
+        return sorted(pieces)[:CLIPPED]
+
+    def _line(self, n: int, text: str, *, changed: bool = False, hidden: int = 0) -> ShownLine:
+        cited = n in self.cited
+        kind = " ".join(word for word, holds in (("cited", cited), ("changed", changed)) if holds)
+        id_ = f"{self.base}{n}"
+        also = tuple(f"{other}{n}" for other in self.others) if cited else ()
+        return ShownLine(n, text, id_, also, kind, f"#{id_}" if cited else None, hidden)
+
+    def matches(self, words: str) -> Sequence[int]:
+        """Return the first lines that contain a text, ignoring case."""
+        wanted, numbers = words.lower(), []
+        for n, line in enumerate(self.lines, 1):
+            if wanted in line.lower():
+                numbers.append(n)
+                if len(numbers) > MOST_MATCHES:
+                    break
+        return numbers
+
+    def result(self, words: str, href: str) -> Sequence[LineBlock]:
+        """Return the lines that contain a text, with a line around each.
+
+        Args:
+            words: The text.
+            href: Beginning of the address of a line; `{page}` stands for the number of its page.
+        """
+        matches = self.matches(words)[:MOST_MATCHES]
+        pattern = re.compile(re.escape(words), re.IGNORECASE)
+        spans = self.spans(((n - 1, n + 1) for n in matches), near=0)
+        blocks: list[LineBlock] = []
+        after = 1
+        for span in spans:
+            rows = [
+                ShownLine(n, _around(pattern, self.lines[n - 1]), href=self._address(href, n))
+                for n in range(span.first[0], span.end[0])
+            ]
+            blocks.append(LineBlock(rows, skipped=span.first[0] - after if blocks else 0))
+            after = span.end[0]
+        return blocks
+
+    def _address(self, href: str, n: int) -> str:
+        return f"{href.replace('{page}', str(self.page_of(n)))}#{self.base}{n}"
+
+
+def page_documents(
+    evidence: Evidence, citations: Sequence[CitationSummary], starts: Mapping[int, Set[int]]
+) -> Sequence[PagedDocument]:
+    """Return the documents in the order of the evidence, each with its anchors and citations.
+
+    Args:
+        evidence: The evidence.
+        citations: Citations of the finding. A report may shorten paths, and remove invisible characters.
+        starts: Lines with which messages start, by index of the document.
+    """
+    paths: dict[str, int] = {}
+    for document in evidence.documents:
+        paths[str(shown(document.path))] = paths.get(str(shown(document.path)), 0) + 1
+    bases: dict[str, None] = {}
+    links: dict[str, None] = {}
+    documents = []
+    for index, document in enumerate(evidence.documents):
+        plain = str(shown(document.path))
+        link = plain if paths[plain] == 1 else f"{document.role}:{plain}"
+        base = _base(document.role, document.path)
+        spelled = name(document.path)
+        is_first = base not in bases
+        own = [
+            citation
+            for citation in citations
+            if citation.role == document.role and citation.path in (document.path, spelled) and is_first
+        ]
+        others = dict.fromkeys(_base(citation.role, citation.path) for citation in own)
+        others.pop(base, None)
+        unique_base = base if is_first else base.removesuffix("L") + f"again~{index + 1}-L"
+        unique_link = link if link not in links else f"{link}~{index + 1}"
+        bases[unique_base] = links[unique_link] = None
+        documents.append(
+            PagedDocument(
+                document=document,
+                number=index + 1,
+                base=unique_base,
+                link=unique_link,
+                citations=tuple(own),
+                others=tuple(others),
+                starts=starts.get(index, frozenset()),
+            )
+        )
+    return documents
+
+
+def pair_parts(output: PagedDocument, expected: PagedDocument) -> Sequence[PairPart]:
+    """Return the lines of an output document beside those of its reference."""
+    pair = DocumentPair(output=output.document, expected=expected.document)
+    parts: list[PairPart] = []
+    left, right, marked = 1, 1, 0
+    for hunk in diff_hunks(pair, context=0):
+        for change in hunk.changes:
+            parts += _equal_parts(output, expected, left, right, change.output_first)
+            left, right = change.output_first, change.expected_first
+            texts: list[tuple[str | None, str | None]] = []
+            if len(change.output) == len(change.expected) and marked < MOST_MARKED:
+                marked += len(change.output)
+                texts = [mark_differences(*lines) for lines in zip(change.output, change.expected, strict=True)]
+            sides = [
+                document.blocks(
+                    [LineSpan((first, 0), (first + len(lines), 0))],
+                    changed={first + at: texts[at][side] if texts else None for at in range(len(lines))},
+                )
+                for side, (document, first, lines) in enumerate(
+                    ((output, left, change.output), (expected, right, change.expected))
+                )
+            ]
+            parts += _side_by_side(sides[0], sides[1], equal=False)
+            left, right = left + len(change.output), right + len(change.expected)
+    return [*parts, *_equal_parts(output, expected, left, right, output.line_count + 1)]
+
+
+def _equal_parts(output: PagedDocument, expected: PagedDocument, left: int, right: int, end: int) -> Iterator[PairPart]:
+    spans = LineSpan((left, 0), (end, 0)), LineSpan((right, 0), (right + end - left, 0))
+    yield from _side_by_side(output.blocks([spans[0]]), expected.blocks([spans[1]]), equal=True)
+
+
+def _side_by_side(output: Sequence[LineBlock], expected: Sequence[LineBlock], *, equal: bool) -> Iterator[PairPart]:
+    nothing = LineBlock(())
+    for at in range(max(len(output), len(expected))):
+        left = output[at] if at < len(output) else nothing
+        right = expected[at] if at < len(expected) else nothing
+        yield PairPart(equal, left, right)
+
+
+def _base(role: str, path: str) -> str:
+    return anchor(role, path, 1).removesuffix("1")
+
+
+def _pieces(line: str) -> int:
+    return max(1, -(-len(line) // PIECE))
+
+
+def _around(pattern: re.Pattern[str], line: str) -> Markup:
+    """Return the part of a line around the first match, with the matches marked."""
+    match = pattern.search(line)
+    first = max(0, match.start() - PIECE // 4) if match else 0
+    text = line[first : first + PIECE]
+    parts, end = [Markup("…") if first else Markup("")], 0
+    for found in pattern.finditer(text):
+        parts += [Markup.escape(shown(text[end : found.start()])), Markup("<mark>{}</mark>").format(shown(found[0]))]
+        end = found.end()
+    return Markup("").join([*parts, Markup.escape(shown(text[end:])), "…" if first + PIECE < len(line) else ""])

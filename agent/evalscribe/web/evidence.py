@@ -1,0 +1,407 @@
+"""The page of one failed eval with its whole evidence, and pages of its long documents."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from shlex import quote
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.evidence.differences import pair_documents, positions
+from evalscribe.judging.pack import is_boilerplate
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.evidence import ROLES, Evidence, UnreadableEvidence
+from evalscribe.text import path as eval_name
+from evalscribe.web.conversation import ConversationMessage, RecordedConversation, recorded_turns
+from evalscribe.web.documents import LineBlock, LineSpan, PagedDocument, PairPart, page_documents, pair_parts
+from evalscribe.web.inbox import Card
+from evalscribe.web.report_index import Entry, LoadedReport
+from evalscribe.web.site import Page, Pages, Query, Site, slug
+
+ROOM_CHARACTERS, ROOM_LINES = 400_000, 6_000
+"""Characters and lines of all documents that one page shows whole. The others have pages of their own."""
+LONGEST_QUERY = 200
+MOST_RESULTS = 50
+"""Documents in the results of a search."""
+TITLES = {
+    "task": "Task",
+    "output": "Output and expected",
+    "grader": "Grader",
+    "log": "Log",
+    "transcript": "Transcript",
+    "known_gaps": "Known gaps",
+}
+"""The sections of the page. Output and expected answer are beside each other."""
+_PATH = re.compile(r"run/([^/]+)/eval/([^/]+?)(?:\.html|~/([1-9]\d{0,6})-([1-9]\d{0,6})\.html)")
+
+
+@dataclass(frozen=True)
+class ShownEval:
+    """A failed eval of a report."""
+
+    report: LoadedReport
+    entry: Entry
+    finding: FindingSummary
+
+    @property
+    def path(self) -> str:
+        return f"run/{slug(self.report.run)}/eval/{slug(self.finding.eval)}.html"
+
+    @property
+    def folder(self) -> str:
+        """Folder of the pages of its documents. No page of an eval has this name, because no slug ends with `~`."""
+        return f"{slug(self.finding.eval)}~"
+
+    @property
+    def card(self) -> Card:
+        """The card of the finding, about this eval first."""
+        others = (finding for finding in self.entry.findings if finding is not self.finding)
+        return Card(Entry(self.report, self.entry.n, (self.finding, *others)))
+
+
+@dataclass(frozen=True)
+class StoredEvidence:
+    """What the store has about an eval."""
+
+    evidence: Evidence | None
+    problem: str = ""
+    """Why there is no evidence, in a sentence."""
+
+
+@dataclass(frozen=True)
+class ShownDocument:
+    """A document, or a pair of output and reference, in a section of the page."""
+
+    document: PagedDocument
+    whole: bool
+    """Whether this page shows the whole document."""
+    blocks: Sequence[LineBlock] = ()
+    messages: Sequence[ConversationMessage] = ()
+    conversation: RecordedConversation | None = None
+    expected: PagedDocument | None = None
+    """The counterpart of an output; both are whole."""
+    parts: Sequence[PairPart] = ()
+    folded: bool = False
+
+    @cached_property
+    def changes(self) -> Sequence[PairPart]:
+        """The first part of each difference."""
+        before = [None, *self.parts]
+        return [part for part, last in zip(self.parts, before, strict=False) if not part.equal and _is_equal(last)]
+
+    @property
+    def members(self) -> Sequence[PagedDocument]:
+        return [self.document, self.expected] if self.expected else [self.document]
+
+
+def _is_equal(part: PairPart | None) -> bool:
+    return part is None or part.equal
+
+
+class EvalEvidence:
+    """The evidence of an eval as its pages show it."""
+
+    def __init__(self, subject: ShownEval, evidence: Evidence) -> None:
+        self.subject = subject
+        self.evidence = evidence
+        turns = {
+            index: recorded_turns(document.text)
+            for index, document in enumerate(evidence.documents)
+            if document.role == "transcript"
+        }
+        starts = {index: frozenset(turn.first for turn in own) for index, own in turns.items()}
+        self.documents = page_documents(evidence, subject.finding.citations, starts)
+        self.conversations: dict[int, RecordedConversation] = {}
+        for index, own in turns.items():
+            if own:
+                marks = self._marks if not any(map(self._has_mark, self.conversations.values())) else {}
+                document = self.documents[index]
+                self.conversations[document.number] = RecordedConversation(document, own, marks)
+
+    @cached_property
+    def _marks(self) -> Mapping[int, str]:
+        finding = self.subject.finding
+        marks = {}
+        if finding.first_mistake is not None:
+            marks[finding.first_mistake] = "first mistake"
+        if finding.message is not None:
+            marks[finding.message] = "the run went wrong here"
+        return marks
+
+    def _has_mark(self, conversation: RecordedConversation) -> bool:
+        return bool(conversation.numbers & self._marks.keys())
+
+    @cached_property
+    def marked(self) -> Sequence[tuple[int, str, str]]:
+        """Number, anchor and reason of each message that the finding names."""
+        conversation = next(filter(self._has_mark, self.conversations.values()), None)
+        if conversation is None:
+            return ()
+        return [
+            (number, f"{conversation.base}{number}", why)
+            for number, why in self._marks.items()
+            if number in conversation.numbers
+        ]
+
+    @cached_property
+    def pairs(self) -> Sequence[tuple[PagedDocument | None, PagedDocument | None]]:
+        """Output documents with their references, those that say most first."""
+        pairs = [
+            (
+                self.documents[output] if output is not None else None,
+                self.documents[expected] if expected is not None else None,
+            )
+            for output, expected in positions(self.evidence, pair_documents(self.evidence))
+        ]
+        return sorted(pairs, key=_rank)
+
+    @cached_property
+    def order(self) -> Sequence[PagedDocument]:
+        """The documents in the order of the page."""
+        paired = [document for pair in self.pairs for document in pair if document]
+        rest = {role: [document for document in self.documents if document.role == role] for role in ROLES}
+        rest["output"], rest["expected"] = paired, []
+        return list(chain.from_iterable(rest.values()))
+
+    @cached_property
+    def whole(self) -> frozenset[int]:
+        """Numbers of the documents that the page of the eval shows whole: cited ones first, while there is room."""
+        characters, lines = ROOM_CHARACTERS, ROOM_LINES
+        numbers: set[int] = set()
+        partners = {document.number: pair for pair in self.pairs for document in pair if document}
+        for document in sorted(self.order, key=lambda document: not document.citations):
+            unit = [member for member in partners.get(document.number, (document,)) if member]
+            if document.number in numbers or not all(member.is_short for member in unit):
+                continue
+            size = sum(len(member.document.text) for member in unit)
+            height = sum(member.line_count for member in unit)
+            if size <= characters and height <= lines:
+                characters, lines = characters - size, lines - height
+                numbers.update(member.number for member in unit)
+        return frozenset(numbers)
+
+    @property
+    def paged(self) -> Sequence[PagedDocument]:
+        """The documents that have pages of their own."""
+        return [document for document in self.documents if document.number not in self.whole]
+
+    @cached_property
+    def groups(self) -> Mapping[str, Sequence[ShownDocument]]:
+        """The documents of the page of the eval, by title."""
+        groups: dict[str, list[ShownDocument]] = {}
+        for role, title in TITLES.items():
+            if role == "output":
+                shown_documents = list(chain.from_iterable(map(self._shown_pair, self.pairs)))
+            else:
+                shown_documents = [self._shown(document) for document in self.documents if document.role == role]
+            if shown_documents:
+                groups[title] = shown_documents
+        return groups
+
+    def _shown_pair(self, pair: tuple[PagedDocument | None, PagedDocument | None]) -> Iterator[ShownDocument]:
+        output, expected = pair
+        if output and expected and {output.number, expected.number} <= self.whole:
+            parts = pair_parts(output, expected)
+            is_plain = all(part.equal for part in parts) or is_boilerplate(output.path)
+            yield ShownDocument(
+                output,
+                whole=True,
+                expected=expected,
+                parts=parts,
+                folded=is_plain and not (output.citations or expected.citations),
+            )
+        else:
+            yield from (self._shown(document) for document in pair if document)
+
+    def _shown(self, document: PagedDocument) -> ShownDocument:
+        conversation = self.conversations.get(document.number)
+        if document.number in self.whole:
+            if conversation:
+                return self._conversation(document, conversation, [document.whole])
+            folded = is_boilerplate(document.path) and document.role in ("output", "expected", "grader")
+            blocks = document.blocks([document.whole])
+            return ShownDocument(document, whole=True, blocks=blocks, folded=folded and not document.citations)
+        if conversation:
+            return self._conversation(document, conversation, conversation.excerpt(), whole=False)
+        if document.is_short and not document.citations:
+            return ShownDocument(document, whole=False)
+        return ShownDocument(document, whole=False, blocks=document.blocks(document.excerpt, clip=True))
+
+    @staticmethod
+    def _conversation(
+        document: PagedDocument, conversation: RecordedConversation, spans: Sequence[LineSpan], *, whole: bool = True
+    ) -> ShownDocument:
+        messages = tuple(conversation.messages(spans, clip=not whole))
+        return ShownDocument(document, whole=whole, messages=messages, conversation=conversation)
+
+    def page_content(self, document: PagedDocument, span: LineSpan) -> ShownDocument:
+        """Return one page of a document."""
+        conversation = self.conversations.get(document.number)
+        if conversation:
+            return self._conversation(document, conversation, [span])
+        return ShownDocument(document, whole=True, blocks=document.blocks([span]))
+
+    def results(self, words: str, up: str) -> Sequence[tuple[PagedDocument, int, Sequence[LineBlock]]]:
+        """Return the documents that contain a text, with the number of matching lines, and the first of these."""
+        results = []
+        for document in self.order:
+            if count := len(document.matches(words)):
+                folder = f"{up}{self.subject.folder}/{document.number}-{{page}}.html"
+                href = f"{up}{slug(self.subject.finding.eval)}.html" if document.number in self.whole else folder
+                results.append((document, count, document.result(words, href)))
+            if len(results) >= MOST_RESULTS:
+                break
+        return results
+
+
+def _rank(pair: tuple[PagedDocument | None, PagedDocument | None]) -> tuple[bool, bool, bool, bool]:
+    output, expected = pair
+    members = [document for document in pair if document]
+    return (
+        not any(document.citations for document in members),
+        is_boilerplate(members[0].path),
+        bool(output and expected and output.document.text == expected.document.text),
+        output is None,
+    )
+
+
+class EvidencePages(Pages):
+    """The pages of failed evals."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._subjects: dict[str, tuple[LoadedReport, Mapping[str, ShownEval]]] = {}
+        self._last: tuple[ShownEval, StoredEvidence, EvalEvidence | None] | None = None
+
+    def paths(self) -> Iterator[str]:
+        for report in self.site.reports.shown:
+            for subject in self._of_report(report).values():
+                yield subject.path
+                _, view = self._view(subject)
+                for document in view.paged if view else ():
+                    folder = subject.path.rpartition("/")[0]
+                    pages = range(1, len(document.pages) + 1)
+                    yield from (f"{folder}/{subject.folder}/{document.number}-{page}.html" for page in pages)
+
+    def page(self, path: str, query: Query) -> Page | None:
+        match = _PATH.fullmatch(path)
+        if match is None:
+            return None
+        run, eval_slug, number, page = match.groups()
+        subject = self._subject(run, eval_slug)
+        if subject is None:
+            return None
+        stored, view = self._view(subject)
+        if number is not None:
+            return self._document_page(view, int(number), int(page)) if view else None
+        return self._eval_page(subject, stored, view, query)
+
+    def _subject(self, run: str, eval_slug: str) -> ShownEval | None:
+        reports = self.site.reports
+        for report in (*reports.shown, *reports.all):
+            if slug(report.run) == run and (subject := self._of_report(report).get(eval_slug)):
+                return subject
+        return None
+
+    def _of_report(self, report: LoadedReport) -> Mapping[str, ShownEval]:
+        """Return the evals of a report by the slugs of their names."""
+        cached = self._subjects.get(report.name)
+        if cached is None or cached[0] is not report:
+            subjects = {
+                slug(finding.eval): ShownEval(report, entry, finding)
+                for entry in report.entries
+                for finding in entry.findings
+            }
+            cached = self._subjects[report.name] = (report, subjects)
+        return cached[1]
+
+    def _view(self, subject: ShownEval) -> tuple[StoredEvidence, EvalEvidence | None]:
+        """Return the evidence of an eval; in a bundle, of the last one without reading it again."""
+        if self._last is not None and self._last[0] is subject and self.site.is_static:
+            return self._last[1:]
+        stored = self._stored(subject)
+        view = EvalEvidence(subject, stored.evidence) if stored.evidence else None
+        self._last = (subject, stored, view) if self.site.is_static else None
+        return stored, view
+
+    def _stored(self, subject: ShownEval) -> StoredEvidence:
+        workspace = self.site.workspace
+        if not workspace.has_store:
+            return StoredEvidence(None, "This folder has no store with evidence yet, only reports.")
+        try:
+            evidence = self._load(subject)
+        except (EvalscribeError, UnicodeDecodeError) as error:
+            return StoredEvidence(None, f"The evidence in the store cannot be read: {error}")
+        if evidence is None:
+            return StoredEvidence(None, "The store has no evidence of this eval.")
+        if isinstance(evidence, UnreadableEvidence):
+            return StoredEvidence(None, f"The source could not read the evidence: {evidence.reason}")
+        return StoredEvidence(evidence)
+
+    def _load(self, subject: ShownEval) -> Evidence | UnreadableEvidence | None:
+        analyses = self.site.workspace.store.analyses
+        run_ids = [subject.report.run]
+        if not subject.report.analysis.run.id:
+            run_ids = [run for run in analyses.run_ids(subject.report.run) if run.startswith(subject.report.run)]
+        for run_id in run_ids:
+            for eval_id in self._eval_ids(subject, run_id):
+                if evidence := analyses.get_evidence(run_id, eval_id):
+                    return evidence
+        return None
+
+    def _eval_ids(self, subject: ShownEval, run_id: str) -> Iterator[str]:
+        """Yield the ids that the eval may have: the report's, else those of the run's failures with its name."""
+        finding = subject.finding
+        if finding.eval_id is not None:
+            yield finding.eval_id
+            return
+        run = self.site.workspace.store.analyses.get_run(run_id)
+        for failure in run.failures if run else ():
+            if finding.eval in (failure.path, eval_name(failure.path)):
+                yield failure.id
+
+    def _eval_page(self, subject: ShownEval, stored: StoredEvidence, view: EvalEvidence | None, query: Query) -> Page:
+        words = query.get("q", "").strip()[:LONGEST_QUERY]
+        entries = subject.report.entries
+        at = next(index for index, entry in enumerate(entries) if entry.n == subject.entry.n)
+        values: dict[str, object] = {
+            **_shared(subject),
+            "card": subject.card,
+            "stored": stored,
+            "command": f"evalscribe analyze {quote(subject.report.run)}",
+            "view": view,
+            "groups": view.groups if view and not words else {},
+            "query": words,
+            "results": view.results(words, "") if view and words else (),
+            "most_results": MOST_RESULTS,
+            "previous": entries[at - 1].first.eval if at else None,
+            "next": entries[at + 1].first.eval if at + 1 < len(entries) else None,
+            "entry_count": len(entries),
+            "prefix": f"{subject.folder}/",
+        }
+        return Page("evidence.html.j2", subject.finding.eval, "runs.html", values)
+
+    @staticmethod
+    def _document_page(view: EvalEvidence, number: int, page: int) -> Page | None:
+        if number > len(view.documents):
+            return None
+        document = view.documents[number - 1]
+        if page > len(document.pages):
+            return None
+        span = document.pages[page - 1]
+        values: dict[str, object] = {
+            **_shared(view.subject),
+            "item": view.page_content(document, span),
+            "document": document,
+            "page_number": page,
+            "first": span.first[0],
+            "last": span.end[0] if span.end[1] else span.end[0] - 1,
+            "prefix": "",
+        }
+        title = f"{document.path}, page {page}, {view.subject.finding.eval}"
+        return Page("document.html.j2", title, "runs.html", values)
+
+
+def _shared(subject: ShownEval) -> Mapping[str, object]:
+    return {"report": subject.report, "entry": subject.entry, "finding": subject.finding}
