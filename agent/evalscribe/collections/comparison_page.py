@@ -78,7 +78,7 @@ def answer(comparison: Comparison) -> str:
         return "**Nothing can be compared: no eval was tried and judged on both sides.**"
     rates = f"{percent(comparison.base.rate)} → {percent(comparison.candidate.rate)}"
     interval = f"{points(passes.difference)}, 95 % interval {_interval(passes)}"
-    return " ".join([f"**{_verdict(comparison)}** ({rates}, {interval}).", *_chance(comparison)])
+    return " ".join([f"**{verdict(comparison)}** ({rates}, {interval}).", *chance(comparison)])
 
 
 def percent(rate: float) -> str:
@@ -101,7 +101,8 @@ def _interval(difference: MeanDifference) -> str:
     return f"{difference.low * 100:+.1f} to {difference.high * 100:+.1f}"
 
 
-def _verdict(comparison: Comparison) -> str:
+def verdict(comparison: Comparison) -> str:
+    """Say in a few words which side is better."""
     passes = comparison.passes
     changed = bool(comparison.of("regressed") or comparison.of("fixed"))
     if not passes.difference:
@@ -117,7 +118,8 @@ def p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
-def _chance(comparison: Comparison) -> Iterator[str]:
+def chance(comparison: Comparison) -> Iterator[str]:
+    """Yield sentences on whether chance explains the difference, and what difference the evals can show."""
     passes = comparison.passes
     base, evals = comparison.base.rate or 0.0, pluralise(passes.tasks, "eval")
     if passes.detectable is None or passes.detectable > max(base, 1 - base):  # such a difference is impossible
@@ -125,8 +127,8 @@ def _chance(comparison: Comparison) -> Iterator[str]:
     else:
         power_text = f"{evals} reliably show only a difference of {passes.detectable * 100:.0f} points or more"
     if comparison.of("regressed") or comparison.of("fixed"):
-        chance = f"{times(passes.p)} comparisons ({p_value(passes.p)})"
-        yield f"Chance alone makes a difference of at least this size {chance}; {power_text}."
+        frequency = f"{times(passes.p)} comparisons ({p_value(passes.p)})"
+        yield f"Chance alone makes a difference of at least this size {frequency}; {power_text}."
     else:
         yield f"{power_text[0].upper()}{power_text[1:]}."
     if not passes.significant and comparison.by_eval is not None and comparison.by_eval <= SINGLE_EVAL_SIGNIFICANCE:

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 from evalscribe.collections import regressions
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
-from evalscribe.collections.comparison_page import comparison_page, matrix_page, p_value, same_runs, within_page
+from evalscribe.collections.comparison_page import (
+    comparison_page,
+    document,
+    matrix_page,
+    p_value,
+    same_runs,
+    within_page,
+)
 from evalscribe.collections.importing import import_file, open_file
 from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.regressions import (
@@ -30,6 +37,7 @@ from evalscribe.failures.prepare import failure_record
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, choose_folder, content_id, model_key, run_id_prefix, same_model
 from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.comparison import Behaviour, Comparison, EvalPair, Matrix, WithinRunComparison
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.experiment import parse_bound
@@ -80,17 +88,23 @@ async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
     if len({model_key(run.provider, run.model) for run in runs}) > 1:
         models = ", ".join(sorted({f"{run.provider}/{run.model}" for run in runs}))
         raise UsageError(f"{name} has runs of several models ({models}): name one model instead")
-    return tuple(runs_of_side(reader, run) for run in runs)
+    return tuple(load_run_evals(reader.workspace, run) for run in runs)
 
 
-def runs_of_side(reader: SideReader, run: Run) -> RunEvals:
-    """Read a stored run with its evals, and with the findings and error signatures of its failures."""
-    stored_run = reader.workspace.store.analyses.get_run(run.id) or run
-    fingerprints = _fingerprints(reader, stored_run) if stored_run.failures else ()
+def load_run_evals(workspace: Workspace, run: Run, findings: Mapping[str, FindingSummary] | None = None) -> RunEvals:
+    """Read a stored run with its evals, and with the findings and error signatures of its failures.
+
+    Args:
+        workspace: Workspace with the store and the reports.
+        run: The run.
+        findings: Findings of its report by printed path; None to read them.
+    """
+    stored_run = workspace.store.analyses.get_run(run.id) or run
+    fingerprints = _fingerprints(workspace, stored_run) if stored_run.failures else ()
     return RunEvals(
         run=stored_run,
-        graded=reader.workspace.store.runs.graded(run.id),
-        findings=findings_of_run(reader.workspace.reports, stored_run),
+        graded=workspace.store.runs.graded(run.id),
+        findings=findings_of_run(workspace.reports, stored_run) if findings is None else findings,
         signatures={fingerprint.eval_id: fingerprint.signature for fingerprint in fingerprints},
         unreached=frozenset(
             fingerprint.eval_id
@@ -161,12 +175,12 @@ async def _fetch(reader: SideReader, name: str) -> Run:
     return choice.run
 
 
-def _fingerprints(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
+def _fingerprints(workspace: Workspace, run: Run) -> tuple[FailureFingerprint, ...]:
     """Return the fingerprints of the run's failures; for an imported run without analysis, from its records."""
-    complete = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
-    if complete or reader.workspace.store.runs.record(run.failures[0].id) is None:
-        return stored_records(reader.workspace.store.analyses, run)
-    records = islice(reader.workspace.store.runs.records(run.id, "failed"), MOST_READ)
+    complete = len(workspace.store.analyses.sightings(run.id)) == len(run.failures)
+    if complete or workspace.store.runs.record(run.failures[0].id) is None:
+        return stored_records(workspace.store.analyses, run)
+    records = islice(workspace.store.runs.records(run.id, "failed"), MOST_READ)
     return tuple(failure_record(run, evidence_of(record)) for record in records)
 
 
@@ -176,10 +190,26 @@ def put_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[
     Args:
         run_ids: Run ids of each side, which determine the file name.
     """
+    stem, longer = _stems(library, run, run_ids)
+    return place_document(library, "comparison", stem, longer, text, partial(same_runs, text))
+
+
+def find_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]]) -> tuple[str, str] | None:
+    """Return name and text of the page that `put_comparison` wrote with these arguments; None if there is none."""
+    wanted = document(run_ids[0], run_ids[1], None, ())
+    for stem in _stems(library, run, run_ids):
+        text = library.document(f"{stem}.md")
+        if text is not None and same_runs(wanted, text):
+            return f"{stem}.md", text
+    return None
+
+
+def _stems(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """Return the names of a comparison's page without extension; the second if the first is taken."""
     reports = (file.name for file in library.of_model(run.provider, run.model))
     folder = choose_folder(run.provider, run.model, reports)
     stem = f"{folder}/compare_{'_'.join(map(_short, run_ids)) if len(run_ids) < 3 else _digest(run_ids)}"
-    return place_document(library, "comparison", stem, f"{stem}_{_digest(run_ids)}", text, partial(same_runs, text))
+    return stem, f"{stem}_{_digest(run_ids)}"
 
 
 def _short(runs: Sequence[str]) -> str:
@@ -356,6 +386,13 @@ async def compare(
     main_side = sides[1] if len(sides) == 2 else sides[0]  # of two sides the candidate, else the first side
     placed = put_comparison(workspace.reports, main_side[0].run, run_ids, _page(comparison))
     return written.model_copy(update={"put": placed})
+
+
+def compare_by_rules(workspace: Workspace, base: RunEvals, candidate: RunEvals, most: int) -> Comparison:
+    """Compare two runs without a model: the first tool call that differs explains `most` of the regressed evals."""
+    comparison = compare_sides([base], [candidate])
+    pairs = explain_by_rules(workspace, comparison.pairs, most)
+    return comparison.model_copy(update={"pairs": pairs, "behaviours": regressions.shared_behaviours(pairs)})
 
 
 def _page(comparison: Compared) -> str:

@@ -271,9 +271,11 @@ class _StoredPair:
         return pair_subject(self.base, self.candidate)
 
 
-def explain_by_rules(workspace: Workspace, pairs: Sequence[EvalPair]) -> tuple[EvalPair, ...]:
-    """Add the first tool call that differs to each regressed pair whose trials have transcripts."""
-    remaining = MOST_FOLLOWED
+def explain_by_rules(
+    workspace: Workspace, pairs: Sequence[EvalPair], most: int = MOST_FOLLOWED
+) -> tuple[EvalPair, ...]:
+    """Add the first tool call that differs to each of the first `most` regressed pairs that have transcripts."""
+    remaining = most
     explained = []
     for pair in pairs:
         if pair.change == "regressed" and remaining:

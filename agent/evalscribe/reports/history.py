@@ -91,7 +91,7 @@ def past_reports(
             reports.append(_past(file, folder))
         except DataError as error:
             notes.append(f"not read: {error}")
-    return tuple(_ordered(reports)), tuple(notes)
+    return tuple(order_reports(reports)), tuple(notes)
 
 
 def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
@@ -102,12 +102,12 @@ def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
         date=read.date,
         run_ids=read.run_ids,
         other_experiments=read.other_experiments,
-        refers_to=_previous(file.text),
+        refers_to=previous_runs(file.text),
         analysis=read.analysis,
     )
 
 
-def _ordered(reports: Sequence[PastReport]) -> list[PastReport]:
+def order_reports(reports: Sequence[PastReport]) -> list[PastReport]:
     """Sort reports, newest first. Of two from one day, the report that names the other's run as previous is newer."""
 
     def rank(report: PastReport) -> tuple[str, int, str]:
@@ -118,7 +118,8 @@ def _ordered(reports: Sequence[PastReport]) -> list[PastReport]:
     return sorted(reports, key=rank, reverse=True)
 
 
-def _previous(text: str) -> tuple[str, ...]:
+def previous_runs(text: str) -> tuple[str, ...]:
+    """Return the ids of the runs that a page names as previous ones, usually shortened."""
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
     ids = re.findall(words, text[:200_000], re.IGNORECASE)
     own = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)

@@ -27,6 +27,7 @@ from evalscribe.reports.history import (
     describe_finding,
     has_cause,
     is_complete_run,
+    order_reports,
     past_reports,
     stored_records,
     stored_runs,
@@ -136,17 +137,26 @@ class ModelReport:
 
 def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
     """Load reports, grouped by model, the newest first. Also returns notes on files that cannot be read."""
-    folders: dict[tuple[str, ...], dict[str, list[ReportFile]]] = {}
-    for file in files:
-        folder = str(PurePosixPath(file.name).parent)
-        folders.setdefault(_key(folder), {}).setdefault(folder, []).append(file)
-    model_reports: list[ModelReport] = []
+    reports: list[tuple[str, PastReport]] = []
     notes: list[str] = []
-    for model, of_model in sorted((min(by_folder, key=_plainest), by_folder) for by_folder in folders.values()):
-        reports, unread = past_reports([file for files in of_model.values() for file in files])
-        model_reports.extend(_model_reports(model, reports))
+    for file in files:
+        read, unread = past_reports([file])
+        reports.extend((str(PurePosixPath(file.name).parent), report) for report in read)
         notes.extend(unread)
-    return tuple(model_reports), tuple(notes)
+    return group_by_model(reports), tuple(notes)
+
+
+def group_by_model(reports: Iterable[tuple[str, PastReport]]) -> tuple[ModelReport, ...]:
+    """Group reports by model, the newest first; each comes with its folder below the reports folder."""
+    folders: dict[tuple[str, ...], dict[str, list[PastReport]]] = {}
+    for folder, report in reports:
+        folders.setdefault(_key(folder), {}).setdefault(folder, []).append(report)
+    models = sorted((min(by_folder, key=_plainest), list(by_folder.values())) for by_folder in folders.values())
+    return tuple(
+        report
+        for model, by_folder in models
+        for report in _model_reports(model, order_reports([report for own in by_folder for report in own]))
+    )
 
 
 def _key(folder: str) -> tuple[str, ...]:
@@ -183,6 +193,17 @@ def actions(
             acted_on = find_record(report.report, finding.eval) if later else None
             outcome = combine_outcomes(action_outcome(text, describe_finding(finding), acted_on, now) for now in later)
             yield RecordedAction(model=report.model, seen=report.reference, text=text, held=outcome)
+
+
+def actions_by_eval(
+    reports: Sequence[ModelReport], find_record: FindRecord = lambda *_: None
+) -> Mapping[str, Sequence[RecordedAction]]:
+    """Return all actions that the reports record, by eval path, with their outcome in later reports."""
+    recorded: dict[str, list[RecordedAction]] = defaultdict(list)
+    for report in reports:
+        for eval in report.actions_by_eval:
+            recorded[eval].extend(actions(eval, [report], reports, find_record))
+    return recorded
 
 
 def _model_reports(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
@@ -396,8 +417,8 @@ def _model(
     person = next((label for run in runs if (label := label_by_eval.get((run, mine[0].eval)))), None)
     if person:
         return affected.model_copy(update={"label": person.label, "by_person": True})
-    newest_first = sorted({(report.model, report.place): report for run in runs for report in of_run[run]}.items())
-    findings = (report.failures.get(mine[0].eval) for _, report in newest_first)
+    order_reports = sorted({(report.model, report.place): report for run in runs for report in of_run[run]}.items())
+    findings = (report.failures.get(mine[0].eval) for _, report in order_reports)
     finding = next((item for item in findings if item), None)
     if finding is None:
         return affected

@@ -6,17 +6,21 @@ from pathlib import Path
 from evalscribe.errors import DataError, write_error
 from evalscribe.ids import Frozen
 from evalscribe.web.app import STATIC
+from evalscribe.web.comparison import ComparisonPages
 from evalscribe.web.evidence import EvidencePages
 from evalscribe.web.inbox import InboxPages
 from evalscribe.web.report_index import Scope
 from evalscribe.web.runs import RunPages
 from evalscribe.web.site import Site
+from evalscribe.web.tasks import TaskPages
 from evalscribe.workspace import Workspace
 
 ALL_PAGES = (
     InboxPages,
     RunPages,
     EvidencePages,
+    TaskPages,
+    ComparisonPages,
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"

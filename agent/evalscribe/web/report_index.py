@@ -176,6 +176,8 @@ class ReportIndex:
         self.workspace = workspace
         self.scope = scope
         self._parsed: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
+        self.version = 0
+        """Number of refreshes, for what is computed from the reports."""
 
     def refresh(self) -> None:
         """Parse reports whose files are new or changed, and forget those that no longer exist."""
@@ -188,6 +190,7 @@ class ReportIndex:
             elif file := library.report(name):
                 current[name] = (state, _load(file))
         self._parsed = current
+        self.version += 1
 
     @property
     def all(self) -> Sequence[LoadedReport]:

@@ -13,6 +13,7 @@ from evalscribe.text import pluralise
 from evalscribe.web.inbox import search_text
 from evalscribe.web.report_index import DECIDED, Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, inline_code, slug
+from evalscribe.web.tasks import failure_pictures
 
 _MARKED = re.compile(r"\*\*(.+?)\*\*|\[(\d+)\]\(#[^()\s]*\)")
 FILTERS = ("label", "step", "cause", "kind")
@@ -53,6 +54,7 @@ class RunPages(Pages):
                 "recommendations": rows,
                 "headline": title,
                 "query": query,
+                "failure_pictures": failure_pictures(report.entries),
             },
         )
 

@@ -15,6 +15,7 @@ from evalscribe.errors import NotFoundError
 from evalscribe.ids import content_id
 from evalscribe.text import is_visible, pluralise
 from evalscribe.web.report_index import ReportIndex, Scope
+from evalscribe.web.task_index import TaskIndex
 from evalscribe.workspace import Workspace
 
 Query = Mapping[str, str]
@@ -60,6 +61,10 @@ class Pages(ABC):
     def page(self, path: str, query: Query) -> Page | None:
         """Return the page; None if the path is not of this section, or if there is no such page."""
 
+    def begins(self, path: str) -> bool:
+        """Return whether the section's first page has this path: every page asks, for its navigation."""
+        return self.page(path, {}) is not None
+
 
 class Site:
     """All pages about one workspace."""
@@ -83,6 +88,7 @@ class Site:
         self.workspace = workspace
         self.token = token
         self.reports = ReportIndex(workspace, scope or Scope())
+        self.tasks = TaskIndex(workspace, self.reports, is_static=token is None)
         self.parts = tuple(section(self) for section in sections)
 
     @property
@@ -117,7 +123,7 @@ class Site:
 
     def _sections(self) -> Sequence[tuple[str, str]]:
         """Return the sections that have pages."""
-        return [item for item in SECTIONS if any(part.page(item[1], {}) for part in self.parts)]
+        return [item for item in SECTIONS if any(part.begins(item[1]) for part in self.parts)]
 
     @cached_property
     def environment(self) -> Environment:

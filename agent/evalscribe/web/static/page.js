@@ -177,6 +177,25 @@
     event.preventDefault();
   });
 
+  // ---- Columns of the matrix of tasks and runs ------------------------------------------------------------------------
+  const hideColumns = (fields) => {
+    const [groups, runs] = document.querySelectorAll(".matrix thead tr");
+    if (!runs) return;
+    const isHidden = (cell) => fields.some((field) =>
+      field.value && field.name in cell.dataset && cell.dataset[field.name] !== field.value);
+    const hidden = [...runs.cells].map(isHidden);
+    for (const row of document.querySelectorAll(".matrix tbody tr")) {
+      hidden.forEach((hide, at) => { row.cells[at].hidden = hide; });
+      row.hidden ||= !row.querySelector("td:not([hidden]) .result:not(.unlisted)");
+    }
+    hidden.forEach((hide, at) => { runs.cells[at].hidden = hide; });
+    for (const group of [...groups.cells].slice(1)) {
+      const left = [...runs.cells].filter((cell) => !cell.hidden && cell.dataset.model === group.dataset.model).length;
+      group.hidden = left === 0;
+      group.colSpan = left || 1;
+    }
+  };
+
   // ---- Filters of a table, in the address ---------------------------------------------------------------------------
   for (const form of document.querySelectorAll("form.filters")) {
     const rows = [...document.querySelectorAll("table.rows tbody tr")];
@@ -188,8 +207,9 @@
       for (const row of rows) {
         const text = wanted.length ? row.textContent.toLowerCase() : "";
         row.hidden = !(wanted.every((word) => text.includes(word)) && fields.every((field) =>
-          field.name === "q" || !field.value || row.dataset[field.name] === field.value));
+          field.name === "q" || !field.value || (row.dataset[field.name] ?? field.value).split("\n").includes(field.value)));
       }
+      hideColumns(fields);
       if (change) history.replaceState(null, "", `${query.size ? `?${query}` : location.pathname}${location.hash}`);
     };
     if (isStatic) {
