@@ -114,7 +114,10 @@ def test_names_that_are_not_there(shelf: CollectionStore, prompts: Prompts) -> N
 
 def test_showing_stores_nothing(shelf: CollectionStore, prompts: Prompts) -> None:
     assert find_rubric(shelf, prompts, "polite").rubric_text == "Was it polite?"
-    assert shelf.rubrics(DEFAULT_COLLECTION) == ()
+    assert "polite" in {row.name for row in list_rubrics(shelf, prompts).rubrics}
+    with pytest.raises(NotFoundError, match="none yet"):
+        find_rubric(shelf, prompts, "polite@1")
+    assert shelf.collections() == ()
 
 
 def test_the_list_tells_file_version_and_whether_they_differ(

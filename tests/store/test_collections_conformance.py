@@ -129,3 +129,13 @@ def test_results_are_never_lost(
     shelf.put_result("k", first)
     shelf.put_result("k", then)
     assert shelf.get_result("k") == kept
+
+
+def test_results_are_counted_and_listed_by_rubric_and_by_subject(shelf: CollectionStore) -> None:
+    newer = ANOTHER.model_copy(update={"rubric_version": 2})
+    for key, result in (("k1", RESULT), ("k2", FAILED.model_copy(update={"agent_run_id": "a2"})), ("k3", newer)):
+        shelf.put_result(key, result)
+    counts = [(one.rubric_id, one.rubric_version, one.results, one.failures) for one in shelf.result_counts()]
+    assert counts == [("polite", 2, 1, 0), ("polite", 1, 1, 1)]
+    assert [one.agent_run_id for one in shelf.results_by_rubric("polite", 1, RESULT.judge)] == ["a1", "a2"]
+    assert shelf.results_about(["a1", "a9"]) == (newer, RESULT)

@@ -280,3 +280,22 @@ def test_whatever_differs_is_stored(archive: RunStore, name: str) -> None:
     reworded = changed.model_copy(update={"eval": changed.eval.model_copy(update={"reason": "another"})})
     assert archive.add("c1", [], [reworded, changed]) == AddedCounts(same=1)
     assert archive.add("c1", [], [reworded]) == AddedCounts(changed=1)
+
+
+def test_agent_runs_are_listed_with_their_beginning_and_size(archive: RunStore) -> None:
+    archive.add("c1", [RUN], [FULL_RECORD, make_record(2), make_record(3, transcripts=())])
+    beginnings = archive.first_words("r1", ["e1", "r1-2", "r1-3", "nowhere"])
+    assert beginnings == {"e1": "zeile\r\n\u2028 ünï", "r1-2": "hello 2"}
+    sizes = archive.sizes("r1")
+    assert set(sizes) == {"e1", "r1-2"}
+    assert sizes["e1"] > 5000 > sizes["r1-2"] > 0
+
+
+def test_places_of_agent_runs_by_id_and_by_run_and_path(archive: RunStore) -> None:
+    for collection in ("c1", "c2"):
+        archive.add(collection, [RUN], [FULL_RECORD, make_record(2)])
+    places = archive.places(["e1", f"r1/{FULL_RECORD.eval.path}", "r1-2", "r1/none", "e9", "/"])
+    assert set(places) == {"e1", f"r1/{FULL_RECORD.eval.path}", "r1-2"}
+    assert places["e1"] == places[f"r1/{FULL_RECORD.eval.path}"]
+    assert [place.collection_id for place in places["e1"]] == ["c1", "c2"]
+    assert (places["e1"][0].run_id, places["e1"][0].transcripts) == ("r1", ("r1-e1-t", "r1-e1-u"))

@@ -72,7 +72,7 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
         (("show", "polite@7"), 66, "rubric 'polite' in collection 'default' not found"),
         (("create", "none.yaml"), 66, "file none.yaml not found"),
         (("create", "polite", "--collection", "c9"), 66, "collection 'c9'"),
-        (("list", "--collection", "c9"), 66, "collection 'c9' not found; available: default"),
+        (("list", "--collection", "c9"), 66, "collection 'c9' not found; available: none yet"),
         (("diff", "polite", "rude"), 66, "rubric 'rude' not found"),
         (("create", "bad.yaml"), 65, "bad.yaml:1: rubric_text"),
         (("shew",), 64, "No such command"),

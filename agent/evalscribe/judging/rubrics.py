@@ -230,6 +230,7 @@ def create_rubric(
     Raises `RubricError` for an invalid file, `NotFoundError` for a missing file or an unknown collection.
     """
     rubric = load_rubric(name, prompts)
+    _make_default(store, collection)
     previous = _latest(store, rubric.id, collection)
     stored = store.add_rubric(collection, rubric)
     return CreatedRubric(rubric=stored, new=previous is None or previous.version != stored.version)
@@ -241,6 +242,7 @@ def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubri
     Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
     """
     rubric_id, version = parse_rubric_name(name)
+    _make_default(store, DEFAULT_COLLECTION)
     latest = _latest(store, rubric_id, DEFAULT_COLLECTION)
     if version is not None:
         return store.rubric(DEFAULT_COLLECTION, rubric_id, version)
@@ -263,10 +265,15 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
     )
 
 
-def list_rubrics(store: "CollectionStore", prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> RubricListing:
-    """Return every shipped, workspace or stored rubric by name. Raises `NotFoundError` for an unknown collection."""
-    _make_default(store, collection)
-    versions = {rubric.id: rubric for rubric in store.rubrics(collection)}
+def list_rubrics(
+    store: "CollectionStore | None", prompts: Prompts, collection: str = DEFAULT_COLLECTION
+) -> RubricListing:
+    """Return every shipped, workspace or stored rubric by name. Raises `NotFoundError` for an unknown collection.
+
+    Without a store, none is stored.
+    """
+    stored = store.rubrics(collection) if store and not _lacks_default(store, collection) else ()
+    versions = {rubric.id: rubric for rubric in stored}
     workspace_names = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.own(FOLDER)}
     rows = {
         name: _of_file(prompts, name, "workspace" if name in workspace_names else "shipped")
@@ -280,9 +287,10 @@ def list_rubrics(store: "CollectionStore", prompts: Prompts, collection: str = D
 def find_rubric(store: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
     """Return the rubric `NAME`, `NAME@2` or of a file, without storing it. Raises the errors of `store_rubric`."""
     rubric_id, version = parse_rubric_name(name)
-    if version is not None:
-        _make_default(store, collection)
+    if version is not None and not _lacks_default(store, collection):
         return store.rubric(collection, rubric_id, version)
+    if version is not None:
+        raise NotFoundError(f"rubric {rubric_id!r} in collection {collection!r} not found; available: none yet")
     return _latest(store, rubric_id, collection) or load_rubric(name, prompts)
 
 
@@ -338,13 +346,19 @@ def _problem(prompts: Prompts, file: str) -> str | None:
 
 
 def _latest(store: "CollectionStore", rubric_id: str, collection: str) -> Rubric | None:
-    _make_default(store, collection)
+    if _lacks_default(store, collection):
+        return None
     try:
         return store.rubric(collection, rubric_id)
     except NotFoundError:
         if any(existing.id == collection for existing in store.collections()):
             return None
         raise
+
+
+def _lacks_default(store: "CollectionStore", collection: str) -> bool:
+    """Return whether this is the default collection, which is created when the first rubric is stored."""
+    return collection == DEFAULT_COLLECTION and all(item.id != collection for item in store.collections())
 
 
 def _make_default(store: "CollectionStore", collection: str) -> None:

@@ -69,6 +69,17 @@ class GradedEval(Frozen):
     """The name that the source gives the trial."""
 
 
+class AgentRunPlace(Frozen):
+    """Where an imported agent run is stored."""
+
+    collection_id: str
+    run_id: str
+    eval_id: str
+    path: str
+    transcripts: tuple[str, ...]
+    """Ids of its transcripts, in order."""
+
+
 class TableReading(Frozen):
     """How a table of results was read."""
 

@@ -281,6 +281,18 @@ class JudgeResult(Frozen):
         return cause
 
 
+class RubricResultCounts(Frozen):
+    """The number of stored results of one judge by one version of a rubric."""
+
+    rubric_id: str
+    rubric_version: int
+    judge: str
+    """Id of the model, or the rules with their version."""
+    results: int
+    failures: int
+    """Number of subjects that could not be judged."""
+
+
 class ResultSet(Frozen):
     """A named set of requests and their results. All results have the same schema."""
 

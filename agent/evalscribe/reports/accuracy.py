@@ -178,8 +178,16 @@ def accuracy(library: ReportsFolder, store: "AnalysisStore") -> Accuracy:
 
     Raises `NotFoundError` without any.
     """
-    analyses = dict(_judged_reports(library.all()))
-    labels = _with_pages(store.labels(), analyses)
+    return accuracy_of(dict(_judged_reports(library.all())), store.labels())
+
+
+def accuracy_of(analyses: Mapping[str, Analysis], stored: Sequence[HumanLabel]) -> Accuracy:
+    """Measure judges on labels and on the corrections in judges' reports, by name. Raises `NotFoundError` without any.
+
+    Reports that people wrote are left out.
+    """
+    analyses = {name: analysis for name, analysis in analyses.items() if analysis.revision is not None}
+    labels = _with_pages(stored, analyses)
     if not labels:
         raise NotFoundError(
             "nobody has corrected or confirmed a finding in this workspace; correct one: "

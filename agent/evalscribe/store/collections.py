@@ -1,14 +1,26 @@
 """Store collections with their rubrics, label sets and judge results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import BindParameter, Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    RowMapping,
+    Select,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+)
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.result import JudgeResult, ResultType, RubricResultCounts
 from evalscribe.model.rubric import Collection, LabelSet, Rubric
 from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database, pack
@@ -63,6 +75,18 @@ _PAID = (
 )
 _EXPERIMENT = select(tables.experiments.c.name).where(tables.experiments.c.collection_id == _OF).limit(1)
 _LABEL_SETS = matching(_label_sets, "collection_id").order_by(_label_sets.c.number)
+_JUDGED = tables.judge_results
+_FAILURES = func.sum(case((_JUDGED.c.kind == ResultType.FAILURE.value, 1), else_=0))
+_BY_RUBRIC = (_JUDGED.c.rubric_id, _JUDGED.c.rubric_version, _JUDGED.c.judge)
+_COUNTS_BY_RUBRIC = (
+    select(*_BY_RUBRIC, func.count().label("n"), _FAILURES.label("n_failures")).group_by(*_BY_RUBRIC)
+).order_by(_JUDGED.c.rubric_id, _JUDGED.c.rubric_version.desc(), _JUDGED.c.judge)
+_OF_RUBRIC = matching(_JUDGED, "rubric_id", "rubric_version", "judge").order_by(_JUDGED.c.agent_run_id, _JUDGED.c.key)
+_ABOUT = (
+    select(_JUDGED)
+    .where(_JUDGED.c.agent_run_id.in_(bindparam("subjects", expanding=True)))
+    .order_by(_JUDGED.c.rubric_id, _JUDGED.c.rubric_version.desc(), _JUDGED.c.judge, _JUDGED.c.key)
+)
 _PUT_RESULT = upsert(tables.judge_results)
 _PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
 
@@ -189,10 +213,39 @@ class CollectionStore:
     def get_result(self, key: str) -> JudgeResult | None:
         """Return the stored result for this key, the content id of rubric, prompt, model, parameters and subject."""
         row = self._database.row(tables.judge_results, key=key)
-        return self._database.unpacked(row["body"], _RESULT, f"judge result {key}") if row else None
+        return self._result(row) if row else None
+
+    def result_counts(self) -> tuple[RubricResultCounts, ...]:
+        """Count the stored results of each judge by rubric; the newest version of a rubric first."""
+        with self._database.transaction() as connection:
+            return tuple(
+                RubricResultCounts(
+                    rubric_id=row["rubric_id"],
+                    rubric_version=row["rubric_version"],
+                    judge=row["judge"],
+                    results=row["n"] - row["n_failures"],
+                    failures=row["n_failures"],
+                )
+                for row in _rows(connection, _COUNTS_BY_RUBRIC)
+            )
+
+    def results_by_rubric(self, rubric_id: str, version: int, judge: str) -> Iterator[JudgeResult]:
+        """Yield the results of a judge by a version of a rubric, by subject."""
+        key = {"rubric_id": rubric_id, "rubric_version": version, "judge": judge}
+        with self._database.transaction() as connection:
+            rows = _rows(connection, _OF_RUBRIC, **key)
+        yield from map(self._result, rows)
+
+    def results_about(self, subjects: Sequence[str]) -> tuple[JudgeResult, ...]:
+        """Return the results about subjects: ids of agent runs, or `<run id>/<path>`."""
+        with self._database.transaction() as connection:
+            return tuple(map(self._result, _rows(connection, _ABOUT, subjects=list(subjects))))
 
     def close(self) -> None:
         self._database.close()
+
+    def _result(self, row: RowMapping) -> JudgeResult:
+        return self._database.unpacked(row["body"], _RESULT, f"judge result {row['key']}")
 
     def _rubric(self, row: RowMapping) -> Rubric:
         return self._database.unpacked(row["body"], _RUBRIC, f"rubric {row['id']} version {row['version']}")

@@ -9,11 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
-from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, func, insert, select
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Row,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+)
 
 from evalscribe.errors import DataError
 from evalscribe.model.evidence import Document, FailureFingerprint, Role, files_digest
-from evalscribe.model.record import AddedCounts, GradedEval, Record, SweptRows
+from evalscribe.model.record import AddedCounts, AgentRunPlace, GradedEval, Record, SweptRows
 from evalscribe.model.run import EvalStatus, Run, Step
 from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.store import analyses, contents
@@ -22,7 +36,7 @@ from evalscribe.store.collections import require_collection
 from evalscribe.store.contents import SHORT, digest_of, sweep
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.errors import unstorable
-from evalscribe.store.statements import StoredJson, execute_many, unless_there, upsert, without_nul
+from evalscribe.store.statements import StoredJson, execute_many, in_parts, unless_there, upsert, without_nul
 from evalscribe.store.tables import collection_runs, evals, evidence, runs, steps, texts, transcripts
 from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import runs as runs_table
@@ -344,6 +358,35 @@ _TRANSCRIPT = (
     .order_by(transcripts.c.run_id, transcripts.c.eval_id, transcripts.c.number)
     .limit(1)
 )
+FIRST_WORDS = 300
+"""Characters of an agent run's beginning."""
+_SOME: BindParameter[Any] = bindparam("ids", expanding=True)
+_FIRST: Select[Any] = select(
+    transcripts.c.eval_id,
+    *(
+        part
+        for number in range(3)
+        for part in (
+            transcripts.c.messages[number]["role"].as_string().label(f"role_{number}"),
+            func.substr(transcripts.c.messages[number]["content"].as_string(), 1, FIRST_WORDS).label(f"text_{number}"),
+        )
+    ),
+).where(transcripts.c.run_id == bindparam("run_id"), transcripts.c.number == 0, transcripts.c.eval_id.in_(_SOME))
+_SIZES = (
+    select(transcripts.c.eval_id, func.sum(func.length(cast(transcripts.c.messages, Text))).label("size"))
+    .where(transcripts.c.run_id == bindparam("run_id"))
+    .group_by(transcripts.c.eval_id)
+)
+_PLACES: Select[Any] = (
+    select(evals.c.run_id, evals.c.eval_id, evals.c.path, collection_runs.c.collection_id, transcripts.c.id)
+    .join(collection_runs, collection_runs.c.run_id == evals.c.run_id)
+    .outerjoin(transcripts, (transcripts.c.run_id == evals.c.run_id) & (transcripts.c.eval_id == evals.c.eval_id))
+    .where(evals.c.digest.is_not(None))
+    .order_by(collection_runs.c.collection_id, evals.c.run_id, evals.c.eval_id, transcripts.c.number)
+)
+_PLACES_BY_ID = _PLACES.where(evals.c.eval_id.in_(_SOME))
+_PLACES_BY_PATH = _PLACES.where(tuple_(evals.c.run_id, evals.c.path).in_(_SOME))
+PLACES_AT_ONCE = 200
 
 
 def open_collection_records(place: Path | str) -> "RunStore":
@@ -393,6 +436,50 @@ class RunStore:
         listed = any(row.digest is None for row in rows)
         seen = {one.eval_id: one for one in AnalysisStore(self._database).sightings(run_id)} if listed else {}
         return tuple(_graded(row, seen.get(row.eval_id)) for row in rows)
+
+    def first_words(self, run_id: str, eval_ids: Sequence[str]) -> dict[str, str]:
+        """Return the beginning of each agent run's first user message, or else of its first message, by eval id."""
+        beginnings: dict[str, str] = {}
+        for ids in in_parts(eval_ids, PLACES_AT_ONCE):
+            with self._database.reading() as connection:
+                for row in connection.execute(_FIRST, {"run_id": run_id, "ids": ids}).mappings():
+                    messages = [(row[f"role_{number}"], row[f"text_{number}"]) for number in range(3)]
+                    texts = [text for role, text in messages if role == "user" and text]
+                    beginnings[row["eval_id"]] = next(iter([*texts, *(text for _, text in messages if text)]), "")
+        return beginnings
+
+    def sizes(self, run_id: str) -> dict[str, int]:
+        """Return the characters of each agent run's transcripts as JSON, by eval id; 0 is left out."""
+        with self._database.reading() as connection:
+            return {row.eval_id: row.size for row in connection.execute(_SIZES, {"run_id": run_id})}
+
+    def places(self, names: Iterable[str]) -> dict[str, tuple[AgentRunPlace, ...]]:
+        """Return where imported agent runs are stored, by eval id or `<run id>/<path>`; unknown names are left out.
+
+        A run that several collections contain has several places.
+        """
+        places: dict[str, tuple[AgentRunPlace, ...]] = {}
+        for some in in_parts(names, PLACES_AT_ONCE):
+            for place in self._places(_PLACES_BY_ID, some):
+                places[place.eval_id] = (*places.get(place.eval_id, ()), place)
+            wanted = {(name[:at], name[at + 1 :]): name for name in some for at in _slashes(name)}
+            for keys in (list(wanted)[at : at + PLACES_AT_ONCE] for at in range(0, len(wanted), PLACES_AT_ONCE)):
+                for place in self._places(_PLACES_BY_PATH, keys):
+                    name = wanted[place.run_id, place.path]
+                    places[name] = (*places.get(name, ()), place)
+        return places
+
+    def _places(self, statement: Select[Any], ids: Sequence[object]) -> Iterator[AgentRunPlace]:
+        with self._database.reading() as connection:
+            rows = connection.execute(statement, {"ids": ids}).all()
+        transcript_ids: dict[tuple[str, str, str, str], list[str]] = {}
+        for row in rows:
+            known = transcript_ids.setdefault((row.collection_id, row.run_id, row.eval_id, row.path), [])
+            known += [row.id] if row.id is not None else []
+        for (collection_id, run_id, eval_id, path), known in transcript_ids.items():
+            yield AgentRunPlace(
+                collection_id=collection_id, run_id=run_id, eval_id=eval_id, path=path, transcripts=tuple(known)
+            )
 
     def record(self, eval_id: str, collection_id: str | None = None, *, run_id: str | None = None) -> Record | None:
         """Return a record by eval id, from one collection or from any.
@@ -461,6 +548,10 @@ class RunStore:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _slashes(name: str) -> Iterator[int]:
+    return (at for at, character in enumerate(name) if character == "/")
 
 
 def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> Select[Any]:

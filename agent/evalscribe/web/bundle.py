@@ -6,9 +6,11 @@ from pathlib import Path
 from evalscribe.errors import DataError, write_error
 from evalscribe.ids import Frozen
 from evalscribe.web.app import STATIC
+from evalscribe.web.collections import CollectionPages
 from evalscribe.web.comparison import ComparisonPages
 from evalscribe.web.evidence import EvidencePages
 from evalscribe.web.inbox import InboxPages
+from evalscribe.web.judges import AccuracyPages, RubricPages
 from evalscribe.web.report_index import Scope
 from evalscribe.web.runs import RunPages
 from evalscribe.web.site import Site
@@ -21,6 +23,9 @@ ALL_PAGES = (
     EvidencePages,
     TaskPages,
     ComparisonPages,
+    CollectionPages,
+    RubricPages,
+    AccuracyPages,
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"

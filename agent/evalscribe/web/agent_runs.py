@@ -1,0 +1,352 @@
+"""Imported agent runs as pages: where they are, which of them a bundle has, and their messages in parts."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evalscribe.collections.lookup import own_collections
+from evalscribe.judging.subjects import as_json, value_text
+from evalscribe.model.evidence import Document
+from evalscribe.model.record import AgentRunPlace, GradedEval, Record
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Run
+from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, Transcript
+from evalscribe.store.store import Storage
+from evalscribe.web.report_index import Entry
+from evalscribe.web.site import Query, Site, anchor, slug
+
+ON_PAGE = 200
+"""Messages on one page; rows of a list on one page."""
+MOST_IN_BUNDLE = 200
+"""Agent runs of a collection in a bundle, besides those that a result cites."""
+LARGEST_IN_BUNDLE = 8_000_000
+"""Characters of a collection's agent runs in a bundle. Agent runs that do not fit are left out."""
+LONGEST_TEXT = 20_000
+"""Characters of a text that a page with others shows; the page of its message shows all."""
+LONGEST_IN_BUNDLE = 500_000
+"""Characters of a message that has its own page in a bundle."""
+FOLDED_TEXT, FOLDED_LINES = 2_000, 25
+"""Size from which a text is folded."""
+MOST_LINES = 2_000
+"""Lines of a document that are shown."""
+STATUSES = ("failed", "error", "incomplete", "passed")
+"""Statuses of evals, in the order in which a bundle prefers them."""
+
+
+@dataclass(frozen=True)
+class TextPassage:
+    """A text as a page shows it."""
+
+    text: str
+    left_out: int = 0
+    """Number of characters that follow."""
+
+    @property
+    def folded(self) -> bool:
+        return len(self.text) > FOLDED_TEXT or self.text.count("\n") >= FOLDED_LINES
+
+    @property
+    def beginning(self) -> str:
+        """The first line, for a folded text."""
+        return self.text.strip().partition("\n")[0][:160]
+
+    @property
+    def length(self) -> int:
+        return len(self.text) + self.left_out
+
+
+@dataclass(frozen=True)
+class CallView:
+    """A tool call."""
+
+    name: str
+    arguments: TextPassage
+
+
+@dataclass(frozen=True)
+class MessageView:
+    """A message as `agent_run.html.j2` shows it."""
+
+    number: int
+    """From 1, in its transcript."""
+    role: str
+    name: str | None
+    """The model, or the tool that answers."""
+    text: TextPassage
+    reasoning: TextPassage
+    calls: tuple[CallView, ...]
+    error: TextPassage
+    metadata: TextPassage
+
+    @property
+    def anchor(self) -> str:
+        return f"m{self.number}"
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a text of it is longer than what is shown."""
+        return any(passage.left_out for passage in self.passages)
+
+    @property
+    def length(self) -> int:
+        """Number of characters."""
+        return sum(passage.length for passage in self.passages)
+
+    @property
+    def passages(self) -> Sequence[TextPassage]:
+        return (self.text, self.reasoning, self.error, self.metadata, *(call.arguments for call in self.calls))
+
+
+def view_message(number: int, message: ChatMessage, longest: int | None = LONGEST_TEXT) -> MessageView:
+    """Prepare a message for display. `longest`: characters of each text; None for all."""
+
+    def passage(text: str | None) -> TextPassage:
+        text = text or ""
+        return TextPassage(text) if longest is None else TextPassage(text[:longest], max(0, len(text) - longest))
+
+    assistant = message if isinstance(message, AssistantMessage) else None
+    tool = message if isinstance(message, ToolMessage) else None
+    return MessageView(
+        number=number,
+        role=message.role,
+        name=assistant.model if assistant else tool.function if tool else None,
+        text=passage(message.content),
+        reasoning=passage(assistant.reasoning if assistant else None),
+        calls=tuple(
+            CallView(call.function, passage(_arguments(call.arguments)))
+            for call in (assistant.tool_calls if assistant else ())
+        ),
+        error=passage(tool.error if tool else None),
+        metadata=passage(as_json(message.metadata) if message.metadata else None),
+    )
+
+
+def _arguments(arguments: Mapping[str, object]) -> str:
+    """Render arguments with one line each; texts of several lines stay readable."""
+    return "\n".join(
+        f"{name}:\n{value}" if isinstance(value, str) and "\n" in value else f"{name}: {_json(value)}"
+        for name, value in arguments.items()
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+class AgentRunFinder:
+    """Imported agent runs, and the paths of their pages."""
+
+    def __init__(self, site: Site, cited: Callable[[], Iterable[str]]) -> None:
+        """Store the arguments; read nothing yet.
+
+        Args:
+            site: The pages.
+            cited: Returns the ids of the agent runs that a bundle must have because a result in it cites them.
+        """
+        self._site = site
+        self._cited = cited
+
+    @property
+    def store(self) -> Storage | None:
+        """The store; None if there is none yet, because opening it would create it."""
+        return self._site.workspace.store if self._site.workspace.has_store else None
+
+    @property
+    def limited(self) -> bool:
+        """Whether the pages are only about some reports."""
+        scope = self._site.reports.scope
+        return scope.report is not None or bool(scope.folder)
+
+    def collections(self) -> Sequence[tuple[Collection, Sequence[Run]]]:
+        """Return the collections with their runs; if the pages are about some reports, only the runs of these."""
+        if self.store is None:
+            return ()
+        pairs = [(collection, self._runs(collection)) for collection in own_collections(self._site.workspace)]
+        return [(collection, runs) for collection, runs in pairs if runs or not self.limited]
+
+    def _runs(self, collection: Collection) -> Sequence[Run]:
+        """Return the runs, the newest first."""
+        assert self.store is not None
+        runs = self.store.runs.runs(collection.id)[::-1]
+        shown = {report.run for report in self._site.reports.shown} if self.limited else set()
+        return [run for run in runs if not self.limited or run.id in shown]
+
+    def listed(self, collection: Collection, run: Run) -> Sequence[GradedEval]:
+        """Return the evals of a run in the source's order; in a bundle, only those that it has."""
+        assert self.store is not None
+        evals = self.store.runs.graded(run.id)
+        if not self._site.is_static:
+            return evals
+        chosen = self.chosen.get((collection.id, run.id), frozenset())
+        return [graded for graded in evals if graded.eval.id in chosen]
+
+    @cached_property
+    def chosen(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The eval ids of a bundle's agent runs, by collection and run.
+
+        They are those of the newest runs, failed ones first, and those that a result cites.
+        """
+        assert self.store is not None
+        shown = {(collection.id, run.id) for collection, runs in self.collections() for run in runs}
+        chosen: dict[tuple[str, str], set[str]] = {key: set() for key in shown}
+        for places in self.store.runs.places(self._cited()).values():
+            for place in places:
+                if (place.collection_id, place.run_id) in shown:
+                    chosen[place.collection_id, place.run_id].add(place.eval_id)
+        for collection, runs in self.collections():
+            number, size = 0, 0
+            for run in runs:
+                if number == MOST_IN_BUNDLE:
+                    break
+                sizes = self.store.runs.sizes(run.id)
+                for graded in sorted(self.store.runs.graded(run.id), key=lambda one: STATUSES.index(one.eval.status)):
+                    length = sizes.get(graded.eval.id, 0)
+                    if number < MOST_IN_BUNDLE and size + length <= LARGEST_IN_BUNDLE:
+                        chosen[collection.id, run.id].add(graded.eval.id)
+                        number, size = number + 1, size + length
+        return {key: frozenset(ids) for key, ids in chosen.items()}
+
+    def has(self, place: AgentRunPlace) -> bool:
+        """Return whether an agent run has pages."""
+        if self._site.is_static:
+            return place.eval_id in self.chosen.get((place.collection_id, place.run_id), ())
+        return not self.limited or any(report.run == place.run_id for report in self._site.reports.shown)
+
+    def entry(self, run_id: str, path: str) -> Entry | None:
+        """Return the finding about a failed eval, in a report that has pages."""
+        reports = (report for report in self._site.reports.shown if report.run == run_id)
+        return next((entry for report in reports if (entry := report.entry_of.get(path))), None)
+
+    def record(self, run_id: str, eval_id: str) -> Record | None:
+        assert self.store is not None
+        return self.store.runs.record(eval_id, run_id=run_id)
+
+
+def run_folder(collection_id: str, run_id: str) -> str:
+    return f"collections/{slug(collection_id)}/run/{slug(run_id)}"
+
+
+def agent_run_folder(collection_id: str, run_id: str, eval_id: str) -> str:
+    return f"{run_folder(collection_id, run_id)}/agent/{slug(eval_id)}"
+
+
+def messages_file(transcript: int, page: int) -> str:
+    """Return the name of a page of messages. Both numbers count from 0."""
+    return "index.html" if transcript == page == 0 else f"t{transcript}-{page}.html"
+
+
+def message_file(transcript: int, number: int) -> str:
+    """Return the name of the page of one long message."""
+    return f"t{transcript}-m{number}.html"
+
+
+def metadata_anchor(key: str) -> str:
+    return f"metadata-{slug(key)}"
+
+
+def message_href(place: AgentRunPlace, transcript_id: str | None, block: int) -> str:
+    """Return the address of a message, by its index in a transcript."""
+    transcript = place.transcripts.index(transcript_id) if transcript_id in place.transcripts else 0
+    return f"{folder_of(place)}/{messages_file(transcript, block // ON_PAGE)}#m{block + 1}"
+
+
+def folder_of(place: AgentRunPlace) -> str:
+    return agent_run_folder(place.collection_id, place.run_id, place.eval_id)
+
+
+def document_href(place: AgentRunPlace, role: str, path: str, line: int) -> str:
+    return f"{folder_of(place)}/documents.html#{anchor(role, path, min(line, MOST_LINES))}"
+
+
+@dataclass(frozen=True)
+class MessagesPage:
+    """Some messages of a transcript."""
+
+    transcript: int
+    """Index of the transcript."""
+    page: int
+    """Index of the page."""
+    pages: int
+    total: int
+    """Number of messages in the transcript."""
+    messages: tuple[MessageView, ...]
+
+
+def messages_page(transcripts: Sequence[Transcript], transcript: int, page: int) -> MessagesPage | None:
+    """Return a page of messages; None if there is no such page."""
+    if transcript >= len(transcripts):
+        return None
+    messages = transcripts[transcript].messages
+    pages = max(1, -(-len(messages) // ON_PAGE))
+    if page >= pages:
+        return None
+    first = page * ON_PAGE
+    views = [view_message(first + at, message) for at, message in enumerate(messages[first : first + ON_PAGE], 1)]
+    return MessagesPage(transcript, page, pages, len(messages), tuple(views))
+
+
+def files_of(record: Record) -> Iterator[str]:
+    """Yield the names of a record's pages in a bundle."""
+    yield "index.html"
+    for at, transcript in enumerate(record.agent_run.transcripts):
+        pages = max(1, -(-len(transcript.messages) // ON_PAGE))
+        yield from (messages_file(at, page) for page in range(pages) if at or page)
+        for number, message in enumerate(transcript.messages, 1):
+            view = view_message(number, message)
+            if view.left_out and view.length <= LONGEST_IN_BUNDLE:
+                yield message_file(at, number)
+    if record.documents:
+        yield "documents.html"
+
+
+@dataclass(frozen=True)
+class MetadataRow:
+    name: str
+    anchor: str
+    value: TextPassage
+
+
+def metadata_rows(metadata: Mapping[str, object]) -> Sequence[MetadataRow]:
+    rows = ((name, value_text(value)) for name, value in metadata.items())
+    return [
+        MetadataRow(name, metadata_anchor(name), TextPassage(text[:LONGEST_TEXT], max(0, len(text) - LONGEST_TEXT)))
+        for name, text in rows
+    ]
+
+
+@dataclass(frozen=True)
+class DocumentView:
+    """A document of an agent run with its first lines."""
+
+    role: str
+    path: str
+    lines: tuple[tuple[str, str], ...]
+    """Anchor and text of each line."""
+    left_out: int
+    """Number of lines that follow."""
+
+
+def view_document(document: Document) -> DocumentView:
+    lines = document.text.split("\n")
+    return DocumentView(
+        role=document.role,
+        path=document.path,
+        lines=tuple(
+            (anchor(document.role, document.path, number), line[:LONGEST_TEXT])
+            for number, line in enumerate(lines[:MOST_LINES], 1)
+        ),
+        left_out=max(0, len(lines) - MOST_LINES),
+    )
+
+
+def matching_evals(evals: Sequence[GradedEval], query: Query) -> Sequence[GradedEval]:
+    """Return the evals that the filters of the address let through."""
+    words = query.get("q", "").lower().split()
+    status = query.get("status", "")
+    return [
+        graded
+        for graded in evals
+        if status in ("", graded.eval.status)
+        and all(word in f"{graded.eval.path} {graded.eval.id}".lower() for word in words)
+    ]

@@ -1,0 +1,421 @@
+"""Answers of models and judges as pages, with citations that lead to what they quote."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.judging.citations import resolve_output
+from evalscribe.judging.rubrics import DEFAULT_COLLECTION
+from evalscribe.judging.subjects import agent_run_subject, failure_subject, value_text
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.record import AgentRunPlace, evidence_of
+from evalscribe.model.result import CitationCounts, JudgeResult, Result, ResultType, RubricResultCounts
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.transcript import parse_transcript
+from evalscribe.store.store import Storage
+from evalscribe.web.agent_runs import AgentRunFinder, document_href, folder_of, message_href, metadata_anchor
+from evalscribe.web.report_index import Entry
+from evalscribe.web.site import Query, anchor, slug
+
+ON_PAGE = 100
+"""Results on one page. A bundle has the first page of each set."""
+MOST_LABELS = 12
+"""Different values of a field that a filter offers."""
+
+
+@dataclass(frozen=True)
+class AnswerPart:
+    """A piece of an answer's text: a quotation, or what is between two."""
+
+    text: str
+    status: str | None = None
+    """Of a citation: `verified`, `relocated` or `unverified`; None for text."""
+    href: str | None = None
+    """Where the cited text is, from the root of the pages."""
+    place: str = ""
+    """What a citation names, such as `message 4`."""
+
+
+@dataclass(frozen=True)
+class AnswerField:
+    """One field of an answer."""
+
+    name: str
+    parts: tuple[AnswerPart, ...]
+    label: bool = False
+    """Whether the value is short, such as a label or a number."""
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One row of a set."""
+
+    anchor: str
+    number: int | None
+    about: tuple[AnswerPart, ...]
+    """What the question was about, such as an agent run."""
+    fields: tuple[AnswerField, ...]
+    problem: str | None
+    """Why there is no answer."""
+    citations: CitationCounts
+    remark: str = ""
+    """Agreement of several rollouts."""
+    label_names: tuple[str, ...] = ()
+    """Fields whose schema lists their values."""
+
+    @property
+    def label(self) -> str:
+        """The value of the first field whose schema lists its values, else the first short value."""
+        listed = (field.text for field in self.fields if field.name in self.label_names)
+        return next(iter((*listed, *(field.text for field in self.fields if field.label), "")))
+
+    @property
+    def checked(self) -> str:
+        """How its citations fared, for the filter."""
+        if not any(self.citations.model_dump().values()):
+            return "none"
+        return "unverified" if self.citations.unverified else "relocated" if self.citations.relocated else "verified"
+
+    @property
+    def search_text(self) -> str:
+        parts = [part.text for part in self.about] + [field.text for field in self.fields]
+        return " ".join([*parts, self.problem or ""]).lower()
+
+
+class AnswerViews:
+    """Prepares results for display. Looks up the places of all citations of a page at once."""
+
+    def __init__(self, agent_runs: AgentRunFinder, store: Storage) -> None:
+        self._agent_runs = agent_runs
+        self._store = store
+        self._places: dict[str, AgentRunPlace] = {}
+        self._rubric = lru_cache(_load_rubric)
+
+    def find(self, results: Iterable[Result | JudgeResult], collection_id: str | None = None) -> None:
+        """Look up the agent runs of some results, so that the rows link to them."""
+        names: set[str] = set()
+        for result in results:
+            names |= (
+                {result.agent_run_id}
+                if isinstance(result, JudgeResult)
+                else {*cited_ids(result.output), *_reference_ids(result)}
+            )
+        for name, places in self._store.runs.places(sorted(names)).items():
+            shown = [place for place in places if self._agent_runs.has(place)]
+            if shown:
+                self._places[name] = min(shown, key=lambda place: place.collection_id != collection_id)
+
+    def answer(
+        self,
+        number: int,
+        result: Result | JudgeResult,
+        schema: Mapping[str, Any] | None = None,
+        *,
+        resolve: bool = True,
+    ) -> Answer:
+        """Return the row of a result.
+
+        Args:
+            number: Position in its set, from 0.
+            result: A result. `find` has looked up its agent runs.
+            schema: Schema of the answer; for a result of a judge, None for that of its rubric.
+            resolve: Resolve the citations of a judge in what is stored now, which reads the whole subject.
+        """
+        if isinstance(result, Result):
+            return replace(self._answer(result), label_names=_listed_fields(schema))
+        rubric = self._rubric(self._store, result.rubric_id, result.rubric_version)
+        answer = self._judged(number, result, rubric if resolve else None)
+        return replace(answer, label_names=_listed_fields(rubric.output_schema if rubric else None))
+
+    def _answer(self, result: Result) -> Answer:
+        references = (self._reference(id) for id in _reference_ids(result))
+        about = (AnswerPart(f"{name}: {value_text(value)}") for name, value in result.user_metadata.items())
+        output = result.output or {}
+        if set(output) == {"output", "citations"}:
+            output = {"answer": {"text": output["output"], "citations": output["citations"]}}
+        return Answer(
+            anchor=f"r{result.number}",
+            number=result.number,
+            about=(*about, *references),
+            fields=tuple(self._fields(output, None)),
+            problem=None if result.output is not None else result.error or "no answer yet",
+            citations=result.citations,
+        )
+
+    def _judged(self, number: int, result: JudgeResult, rubric: Rubric | None) -> Answer:
+        subject = _Subject(result.agent_run_id, self._places.get(result.agent_run_id), self._entry(result.agent_run_id))
+        failed = result.result_type is ResultType.FAILURE
+        output = self._resolved(result, rubric, subject) if rubric and not failed else result.output
+        votes = (result.result_metadata or {}).get("n_rollouts")
+        return Answer(
+            anchor=f"r{number}",
+            number=None,
+            about=(AnswerPart(subject.path, href=subject.href),),
+            fields=() if failed else tuple(self._fields(output, subject)),
+            problem=(result.reason or "no reason") if failed else None,
+            citations=result.citations,
+            remark=f"{result.confidence:.0%} of {votes} rollouts agree" if result.confidence is not None else "",
+        )
+
+    def _resolved(self, result: JudgeResult, rubric: Rubric, subject: "_Subject") -> dict[str, Any]:
+        """Return a judge's answer with its citations resolved; unchanged if the subject is not stored."""
+        record = self._agent_runs.record(subject.place.run_id, subject.place.eval_id) if subject.place else None
+        if record is not None and result.agent_run_id == record.eval.id:
+            return resolve_output(result.output, rubric.output_schema, agent_run_subject(record.agent_run))
+        evidence = evidence_of(record) if record is not None else self._evidence(subject)
+        run_id = record.run_id if record is not None else subject.entry.report.run if subject.entry else ""
+        if evidence is None:
+            return result.output
+        return resolve_output(result.output, rubric.output_schema, failure_subject(run_id, evidence))
+
+    def _evidence(self, subject: "_Subject") -> Evidence | None:
+        """Return the stored evidence of a failed eval that was analysed and not imported."""
+        if subject.entry is None:
+            return None
+        run_id = subject.entry.report.run
+        run = self._store.analyses.get_run(run_id)
+        id = next((failure.id for failure in run.failures if failure.path == subject.path), None) if run else None
+        evidence = self._store.analyses.get_evidence(run_id, id) if id else None
+        return evidence if isinstance(evidence, Evidence) else None
+
+    def _entry(self, name: str) -> Entry | None:
+        """Return the finding about a subject `<run id>/<path>`."""
+        place = self._places.get(name)
+        if place is not None:
+            return self._agent_runs.entry(place.run_id, place.path)
+        slashes = (at for at, character in enumerate(name) if character == "/")
+        return next((entry for at in slashes if (entry := self._agent_runs.entry(name[:at], name[at + 1 :]))), None)
+
+    def _reference(self, eval_id: str) -> AnswerPart:
+        """Return a link to an agent run, with the path of its eval."""
+        place = self._places.get(eval_id)
+        return AnswerPart(place.path, href=f"{folder_of(place)}/index.html") if place else AnswerPart(eval_id)
+
+    def _fields(self, output: Mapping[str, Any], subject: "_Subject | None") -> Iterator[AnswerField]:
+        for name, value in output.items():
+            if isinstance(value, dict) and set(value) == {"text", "citations"}:
+                yield AnswerField(name, tuple(self._parts(str(value["text"]), value["citations"], subject)))
+            elif isinstance(value, dict) and _has_citations(value):
+                yield from (AnswerField(f"{name}.{f.name}", f.parts, f.label) for f in self._fields(value, subject))
+            elif isinstance(value, list) and any(map(_has_citations, value)):
+                nested = {str(number): item for number, item in enumerate(value, 1)}
+                yield from (AnswerField(f"{name} {f.name}", f.parts, f.label) for f in self._fields(nested, subject))
+            elif isinstance(value, bool):
+                yield AnswerField(name, (AnswerPart("yes" if value else "no"),), label=True)
+            else:
+                text = value_text(value)
+                yield AnswerField(name, (AnswerPart(text),), label=len(text) <= 40 and "\n" not in text)
+
+    def _parts(
+        self, text: str, citations: Sequence[Mapping[str, Any]], subject: "_Subject | None"
+    ) -> Iterator[AnswerPart]:
+        at = 0
+        for citation in citations:
+            start, end = citation["start_idx"], citation["end_idx"]
+            if start < at:
+                continue
+            if start > at:
+                yield AnswerPart(text[at:start])
+            yield self._citation(text[start:end], citation, subject)
+            at = end
+        if at < len(text):
+            yield AnswerPart(text[at:])
+
+    def _citation(self, mark: str, citation: Mapping[str, Any], subject: "_Subject | None") -> AnswerPart:
+        status = str(citation.get("status", "unverified"))
+        target = citation.get("target")
+        if not isinstance(target, dict):
+            # Earlier reports and results that the judge saw are not read again here.
+            unknown = subject is not None and mark.lstrip("[,; ")[:1] in ("P", "A")
+            text = f"“{citation['quote']}”" if citation.get("quote") else mark
+            return AnswerPart(text, status=None if unknown else status)
+        href, place = self._target(target, subject)
+        return AnswerPart(
+            f"“{citation['quote']}”" if citation.get("quote") else place, status=status, href=href, place=place
+        )
+
+    def _target(self, target: Mapping[str, Any], subject: "_Subject | None") -> tuple[str | None, str]:
+        """Return the address of a cited item, and what it is."""
+        kind = target["kind"]
+        if kind == "result":
+            return None, f"earlier result {target['item']}"
+        place = self._places.get(target.get("agent_run_id") or (subject.name if subject else ""))
+        if kind == "document":
+            return self._document(target, place, subject)
+        if place is None:
+            return None, _name_of(target)
+        folder = folder_of(place)
+        if target.get("block_idx") is not None:
+            return message_href(place, target.get("transcript_id"), target["block_idx"]), _name_of(target)
+        if kind == "metadata":
+            key = target.get("metadata_key") or ""
+            top = key.partition(".")[0].partition("[")[0]
+            of_run = target.get("transcript_id") is None
+            return f"{folder}/index.html#{metadata_anchor(top) if key and of_run else 'metadata'}", _name_of(target)
+        if kind == "transcript" and target.get("transcript_id") is not None:
+            return message_href(place, target["transcript_id"], 0).partition("#")[0], _name_of(target)
+        return f"{folder}/index.html", _name_of(target)
+
+    def _document(
+        self, target: Mapping[str, Any], place: AgentRunPlace | None, subject: "_Subject | None"
+    ) -> tuple[str | None, str]:
+        role, path, line = target.get("role"), target.get("path"), target.get("first")
+        entry = subject.entry if subject else self._agent_runs.entry(place.run_id, place.path) if place else None
+        if role is None or path is None:  # the recorded facts of the failure
+            return (subject.href if subject else None), "recorded failure"
+        if line is None and place is not None and target.get("start_idx") is not None:
+            line = self._line(place, role, path, target["start_idx"])
+        line = line or 1
+        name = f"{role} {path}:{line}"
+        if entry is not None:
+            eval = place.path if place else subject.path if subject else ""
+            return f"{evidence_path(entry, eval)}#{anchor(role, path, line)}", name
+        if place is None:
+            return None, name
+        return (
+            self._message(place, path, line) if role == "transcript" else (document_href(place, role, path, line), name)
+        )
+
+    def _message(self, place: AgentRunPlace, path: str, line: int) -> tuple[str | None, str]:
+        """Return the address and name of the message that has a line of a rendered transcript."""
+        record = self._agent_runs.record(place.run_id, place.eval_id)
+        documents = [one for one in evidence_of(record).documents if one.role == "transcript"] if record else []
+        for transcript_id, document in zip(place.transcripts, documents, strict=False):
+            if document.path == path:
+                turns = (turn.number for turn in parse_transcript(document.text) if turn.first <= line <= turn.last)
+                number = max(1, next(turns, 1))
+                return message_href(place, transcript_id, number - 1), f"message {number}"
+        return None, f"transcript {path}:{line}"
+
+    def _line(self, place: AgentRunPlace, role: str, path: str, at: int) -> int:
+        documents = self._store.runs.documents(place.run_id, place.eval_id)
+        texts = (document.text for document in documents if (document.role, document.path) == (role, path))
+        return next((text.count("\n", 0, at) + 1 for text in texts), 1)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What a judge judged."""
+
+    name: str
+    """Id of an agent run, or `<run id>/<path>` of a failed eval."""
+    place: AgentRunPlace | None
+    entry: Entry | None
+
+    @property
+    def path(self) -> str:
+        """Path of the eval; of an unknown one, its name."""
+        if self.place is not None:
+            return self.place.path
+        return self.name.removeprefix(f"{self.entry.report.run}/") if self.entry else self.name
+
+    @property
+    def href(self) -> str | None:
+        if self.place is not None:
+            return f"{folder_of(self.place)}/index.html"
+        if self.entry is None:
+            return None
+        return evidence_path(self.entry, self.path)
+
+
+def evidence_path(entry: Entry, eval: str) -> str:
+    """Return the page of a failed eval."""
+    return f"run/{slug(entry.report.run)}/eval/{slug(eval)}.html"
+
+
+def _load_rubric(store: Storage, rubric_id: str, version: int) -> Rubric | None:
+    try:
+        return store.collections.rubric(DEFAULT_COLLECTION, rubric_id, version)
+    except EvalscribeError:
+        return None  # deleted or unreadable; the answer is then shown as the judge wrote it
+
+
+def _listed_fields(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the fields of an answer whose schema lists their values."""
+    properties = (schema or {}).get("properties") or {}
+    return tuple(name for name, field in properties.items() if isinstance(field, dict) and field.get("enum"))
+
+
+def _name_of(target: Mapping[str, Any]) -> str:
+    if target.get("block_idx") is not None:
+        metadata = f", {target['metadata_key'] or 'metadata'}" if target["kind"] == "metadata" else ""
+        return f"message {target['block_idx'] + 1}{metadata}"
+    if target["kind"] == "metadata":
+        return target.get("metadata_key") or "metadata"
+    return str(target["kind"]).replace("_", " ")
+
+
+def _reference_ids(result: Result) -> Sequence[str]:
+    """Return the ids of the agent runs in a prompt."""
+    refs = (segment for segment in result.prompt if not isinstance(segment, str))
+    return list(dict.fromkeys(ref.id for ref in refs if ref.type == "agent_run"))
+
+
+def _has_citations(value: object) -> bool:
+    return next(_cited(value), None) is not None
+
+
+def _cited(value: object) -> Iterator[Mapping[str, Any]]:
+    """Yield each citation in an output."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _cited(item)
+    if isinstance(value, dict):
+        citations = value.get("citations")
+        if isinstance(citations, list) and isinstance(value.get("text", value.get("output")), str):
+            yield from (citation for citation in citations if isinstance(citation, dict))
+            return
+        for item in value.values():
+            yield from _cited(item)
+
+
+def cited_ids(output: object) -> Iterator[str]:
+    """Yield the ids of the agent runs that an output cites."""
+    targets = (citation.get("target") for citation in _cited(output))
+    yield from (target["agent_run_id"] for target in targets if target and target.get("agent_run_id"))
+
+
+def rubric_key(counts: RubricResultCounts) -> str:
+    """Return the name of the results of a judge by a rubric."""
+    return f"{counts.rubric_id}@{counts.rubric_version} {counts.judge}"
+
+
+def cited_in_bundle(store: Storage) -> Iterator[str]:
+    """Yield the names of the agent runs to which the results of a bundle refer."""
+    for collection in store.collections.collections():
+        for result_set, _ in store.results.sets(collection.id):
+            for result in store.results.results(result_set.id)[:ON_PAGE]:
+                yield from cited_ids(result.output)
+                yield from _reference_ids(result)
+    for counts in store.collections.result_counts():
+        results = store.collections.results_by_rubric(counts.rubric_id, counts.rubric_version, counts.judge)
+        yield from (result.agent_run_id for _, result in zip(range(ON_PAGE), results, strict=False))
+
+
+FILTERS = ("label", "checked")
+
+
+def matching_answers(answers: Sequence[Answer], query: Query) -> Sequence[Answer]:
+    words = query.get("q", "").lower().split()
+    return [
+        answer
+        for answer in answers
+        if all(query.get(name, "") in ("", getattr(answer, name)) for name in FILTERS)
+        and all(word in answer.search_text for word in words)
+    ]
+
+
+def answer_choices(answers: Sequence[Answer]) -> dict[str, list[tuple[str, int]]]:
+    """Return the values of each filter with their numbers; a field with many values is not offered."""
+    counts = {name: Counter(getattr(answer, name) for answer in answers) for name in FILTERS}
+    return {
+        name: [(value, n) for value, n in count.most_common() if value] if len(count) <= MOST_LABELS else []
+        for name, count in counts.items()
+    }
