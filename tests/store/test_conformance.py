@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.model.evidence import UnreadableEvidence
-from evalscribe.model.finding import Unclassified, Verdict
+from evalscribe.model.finding import Finding, RunningAnalysis, Unclassified, Verdict
 from evalscribe.model.repository import FileChange, Patch, StoredReport
 from evalscribe.store.analyses import AnalysisStore, open_store
 from support.analysis_graph import MemoryStore
@@ -141,3 +141,20 @@ def test_a_dropped_approval_request_is_new_the_next_time(any_store: AnalysisStor
     any_store.request_approval(shown())
     any_store.drop_approval(shown())
     assert not any_store.request_approval(shown("c\n"))
+
+
+def test_a_running_analysis_is_known_with_its_findings_until_it_ends(any_store: AnalysisStore) -> None:
+    begun = RunningAnalysis(run_id="r", provider="p", model="m", failures=3, started_at="2026-11-02", process=7)
+    findings = [Finding(group=f"g{n}", evals=(EVAL,), verdict=verdict) for n, verdict in enumerate((VERDICT, BUSY))]
+    any_store.put_running(begun)
+    any_store.put_running(begun.model_copy(update={"run_id": "s"}))
+    assert any_store.judged("r", 0, 10) == ()
+    any_store.put_running(begun.model_copy(update={"judged": 1}), findings[:1])
+    any_store.put_running(begun.model_copy(update={"judged": 2}), findings[1:], 2)
+    assert [(analysis.run_id, analysis.judged) for analysis in any_store.running()] == [("r", 2), ("s", 0)]
+    assert any_store.judged("r", 0, 10) == tuple(findings)
+    assert any_store.judged("r", 1, 10) == tuple(findings[1:])
+    assert any_store.judged("r", 0, 1) == tuple(findings[:1])
+    any_store.end_running("r")
+    assert any_store.judged("r", 0, 10) == ()
+    assert [analysis.run_id for analysis in any_store.running()] == ["s"]

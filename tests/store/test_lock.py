@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from evalscribe.errors import UnavailableError
 from evalscribe.store.analyses import AnalysisStore, open_store
+from support.waiting import PATIENCE_S, wait_until
 
 HOLDER = """
 import sys, time
@@ -37,6 +39,45 @@ def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: Analysi
         holder.communicate()
     with store.lock("run/../1"):
         """Nobody holds it."""
+
+
+def test_looking_for_the_holder_keeps_nobody_from_locking(store: AnalysisStore) -> None:
+    looking = threading.Event()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            store.holder("r")
+            looking.set()
+
+    watchers = [threading.Thread(target=look) for _ in range(3)]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        assert looking.wait(PATIENCE_S)
+        for _ in range(300):
+            with store.lock("r"):
+                pass
+    finally:
+        over.set()
+        for watcher in watchers:
+            watcher.join()
+    assert store.holder("r") is None
+
+
+def test_the_holder_is_known_while_it_lives(store: AnalysisStore, place: Path | str) -> None:
+    assert store.holder("run/../1") is None
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(place)], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        described = store.holder("run/../1")
+        assert described
+        assert described.startswith(f"process {holder.pid} ")
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    wait_until(lambda: store.holder("run/../1") is None, "the end of the process to be seen")
 
 
 def test_released_at_the_end_and_after_an_error(store: AnalysisStore) -> None:

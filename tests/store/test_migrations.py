@@ -46,6 +46,7 @@ RELEASED = {
     "0010": "76a2f14ae3c4a54d2e2dc841d3071f27066107420aed985d3a812a539c2bfd10",
     "0011": "e4cc98a7cd51a33f63c821cde4d92ac7f8591a95e939dae497efe1b074b24a02",
     "0012": "cf2fe8dae8819a71eca83c73bdab39e44ef1c0fb3f98a67fb1b4f174710ff1ad",
+    "0013": "3e45653c07268612cd2c5d1b046bcc1078a1606267bceb4718d444d69d1c2024",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

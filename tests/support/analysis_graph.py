@@ -12,7 +12,15 @@ from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Evidence, FailureFingerprint, PackedEvidence, UnreadableEvidence
-from evalscribe.model.finding import Failure, FailureGroup, Finding, HumanLabel, Unclassified, Verdict
+from evalscribe.model.finding import (
+    Failure,
+    FailureGroup,
+    Finding,
+    HumanLabel,
+    RunningAnalysis,
+    Unclassified,
+    Verdict,
+)
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.repository import Patch, Proposal, StoredReport
 from evalscribe.model.run import Eval, Run
@@ -72,6 +80,7 @@ class MemoryStore:
         self.given: dict[str, tuple[HumanLabel, ...]] = {}
         self.proposals: dict[str, Proposal] = {}
         self.approvals: dict[tuple[str, str], str] = {}
+        self.analyses: dict[str, tuple[RunningAnalysis, tuple[Finding, ...]]] = {}
 
     def put_run(self, run: Run) -> None:
         self.runs[run.id] = run
@@ -81,6 +90,19 @@ class MemoryStore:
 
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         return tuple(sorted(run_id for run_id in self.runs if run_id.startswith(prefix)))
+
+    def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
+        before = self.analyses.get(analysis.run_id, (analysis, ()))[1]
+        self.analyses[analysis.run_id] = (analysis, (*before[: first - 1], *(findings or before[first - 1 :])))
+
+    def end_running(self, run_id: str) -> None:
+        self.analyses.pop(run_id, None)
+
+    def running(self) -> tuple[RunningAnalysis, ...]:
+        return tuple(self.analyses[run_id][0] for run_id in sorted(self.analyses))
+
+    def judged(self, run_id: str, after: int, most: int) -> tuple[Finding, ...]:
+        return self.analyses[run_id][1][after : after + most] if run_id in self.analyses else ()
 
     def put_evidence(self, run_id: str, evidence: Evidence | UnreadableEvidence) -> None:
         self.evidences[run_id, evidence.eval.id] = evidence

@@ -26,6 +26,7 @@ from evalscribe.analysis.prepare import (
     usage_by_stage,
     with_context,
 )
+from evalscribe.analysis.running import AnalysisProgress
 from evalscribe.analysis.write import ReportTarget, keep_current_verdicts, report_target, why_undecided, write_report
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.errors import ConsentError
@@ -33,7 +34,7 @@ from evalscribe.failures.collate import collate
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import share_field_names
 from evalscribe.judging.builder import FailureJudge
-from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
+from evalscribe.judging.verdicts import AnalysisWatcher, JudgedGroup, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, ReplayOptions, by_model, undecided
 from evalscribe.model.protocols import RunSource
@@ -152,6 +153,7 @@ class RunAnalysis:
         self._model = model
         self._replay = replay
         self._opened = ExitStack()
+        self._progress: AnalysisProgress | None = None
         self._turn = asyncio.Lock()
         self._run: Run | None = None
         self._history: ReportHistory | None = None
@@ -168,7 +170,14 @@ class RunAnalysis:
 
     def close(self) -> None:
         """Unlock the run for other processes."""
-        self._opened.close()
+        with self._opened:
+            if self._progress is not None:
+                self._progress.close(done=self._result is not None or self._queue is None)
+
+    def _judged(self, event: JudgedGroup) -> None:
+        if self._progress is not None:
+            self._progress.judged(event)
+        self._watcher.judged(event)
 
     async def load(self) -> Run:
         """Read the run and store it. A run with failures stays locked for other processes until `close`."""
@@ -181,6 +190,8 @@ class RunAnalysis:
                 self._watcher.started(run)
                 self._opened.enter_context(store.lock(run.id))
             store.put_run(run)
+            if run.failures:
+                self._progress = AnalysisProgress(store, run)
             for eval in run.failures:
                 share_field_names(eval)
             self._run = run
@@ -219,7 +230,9 @@ class RunAnalysis:
             if self._prepared.analyst != self._analyst:
                 self._require_no_model_verdicts(self._prepared)
                 self._analyst = self._prepared.analyst
-            self._queue = judge_queue(self._prepared, self._watcher.judged)
+            self._queue = judge_queue(self._prepared, self._judged)
+            if self._progress is not None:
+                self._progress.judging(self._queue)
         return self._queue
 
     def _require_no_model_verdicts(self, prepared: PreparedRun) -> None:

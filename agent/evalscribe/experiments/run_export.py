@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, indent, tostring
 
+from markupsafe import Markup
 from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
@@ -143,13 +144,13 @@ def _failure(summary: RunSummary, trial: TrialDetail) -> Iterator[str]:
     yield ""
     yield from (f"- {prose(score_line(score))}" for score in trial.scores if explains_failure(score))
     yield ""
-    for title, text in _texts(trial):
+    for title, text in trial_texts(trial):
         yield from _fence(title, text)
     yield "</details>"
     yield ""
 
 
-def _texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
+def trial_texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
     """Yield input, expected output, and error or output of a trial, each with its title."""
     yield "input", text_of(trial.input)
     if trial.expected_output is not None:
@@ -190,26 +191,35 @@ def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str
         yield from lines
 
 
+TEMPLATES = Path(__file__).parent
+"""Folder of the templates of a run's page and of its tables' rows."""
+
+
+def row_functions() -> dict[str, Callable[..., object]]:
+    """Return the functions that the templates call, by name."""
+    functions = (counts_line, error_lines, pluralise, word, _decimal, _scorer_name)
+    return {function.__name__.removeprefix("_"): function for function in functions}
+
+
 @cache
 def _page() -> "Template":
     """Compile the template. All values are escaped, and invisible characters are made visible."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # lists that need no page load this module too
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
-        finalize=lambda value: visible(value) if isinstance(value, str) else value,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    functions = (counts_line, error_lines, pluralise, word, _decimal, _scorer_name, _texts, _why)
-    environment.globals |= {function.__name__.removeprefix("_"): function for function in functions}
+    environment.globals |= {**row_functions(), "texts": trial_texts, "why": why_not_passed}
     return environment.get_template("run_page.html.j2", globals={"rule": RULE})
 
 
-def _why(trial: TrialDetail) -> str:
+def why_not_passed(trial: TrialDetail) -> str:
     """Return why a trial did not pass: its error, or the first scorer's explanation."""
     if trial.error is not None or trial.verdict in ("passed", "missing"):
         return cut(one_line(trial.error or ""), REASON_LENGTH)

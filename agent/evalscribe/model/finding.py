@@ -410,6 +410,25 @@ class FailureGroup(Frozen):
     signature: str | None = None
 
 
+class RunningAnalysis(Frozen):
+    """An analysis that has not written its report yet, or was interrupted before."""
+
+    run_id: str
+    provider: str
+    model: str
+    failures: int
+    started_at: str
+    """ISO 8601, UTC."""
+    process: int
+    """Id of the process that analyses the run, or did so when it was interrupted."""
+    judge: str | None = None
+    """Id of the judge; None while the evidence is read."""
+    groups: int | None = None
+    """Number of groups to judge; None while the evidence is read."""
+    judged: int = 0
+    """Number of groups that are judged so far."""
+
+
 class Finding(Frozen):
     """The verdict on one failed eval, or on a group of evals with the same failure, and facts about the failure."""
 

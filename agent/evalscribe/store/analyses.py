@@ -26,7 +26,7 @@ from sqlalchemy import (
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.evidence import Document, Evidence, FailureFingerprint, UnreadableEvidence
-from evalscribe.model.finding import HumanLabel, Proof, Replay, Unclassified, Verdict
+from evalscribe.model.finding import Finding, HumanLabel, Proof, Replay, RunningAnalysis, Unclassified, Verdict
 from evalscribe.model.repository import Patch, Proposal, StoredReport
 from evalscribe.model.run import Eval, Run
 from evalscribe.store import contents, tables
@@ -323,6 +323,7 @@ _BY_KEY = (
     tables.proposals,
     tables.replays,
     tables.proofs,
+    tables.running_analyses,
 )
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
@@ -342,6 +343,18 @@ _DROP_APPROVAL = delete(tables.approvals).where(
 _TAKE_APPROVAL = _DROP_APPROVAL.where(tables.approvals.c.patch == bindparam("patch"))
 _PROPOSAL, _REPLAY, _PROOF = TypeAdapter(Proposal), TypeAdapter(Replay), TypeAdapter(Proof)
 _PROOFS = matching(tables.proofs, "run_id")
+_RUNNING_ANALYSIS, _FINDING = TypeAdapter(RunningAnalysis), TypeAdapter(Finding)
+_RUNNING = select(tables.running_analyses).order_by(tables.running_analyses.c.run_id)
+_JUDGED_GROUPS = (
+    select(tables.judged_groups.c.body)
+    .where(tables.judged_groups.c.run_id == bindparam("run_id"), tables.judged_groups.c.number > bindparam("after"))
+    .order_by(tables.judged_groups.c.number)
+    .limit(bindparam("most"))
+)
+_END_RUNNING = tuple(
+    delete(table).where(table.c.run_id == bindparam("run_id"))
+    for table in (tables.judged_groups, tables.running_analyses)
+)
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
 
@@ -480,6 +493,40 @@ class AnalysisStore:
     def drop_approval(self, patch: Patch) -> None:
         """Delete any request to approve a patch of the same recommendation."""
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
+
+    def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
+        """Store how far an analysis is, with new findings; `first` is the number of the first one, from 1."""
+        row = {"run_id": analysis.run_id, "body": pack(analysis)}
+        rows = [{"run_id": analysis.run_id, "number": n, "body": pack(each)} for n, each in enumerate(findings, first)]
+        with self._database.writing() as connection:
+            connection.execute(_PUT[tables.running_analyses.name], row)
+            if rows:
+                connection.execute(insert(tables.judged_groups), rows)
+
+    def end_running(self, run_id: str) -> None:
+        """Delete what is stored about a running analysis: it has written its report, or another one begins."""
+        with self._database.writing() as connection:
+            for statement in _END_RUNNING:
+                connection.execute(statement, {"run_id": run_id})
+
+    def running(self) -> tuple[RunningAnalysis, ...]:
+        """Return the analyses without a report yet, by run id. `holder` tells which of them really run."""
+        with self._database.reading() as connection:
+            rows = connection.execute(_RUNNING).all()
+        return tuple(
+            self._database.unpacked(row.body, _RUNNING_ANALYSIS, f"running_analyses {row.run_id}") for row in rows
+        )
+
+    def judged(self, run_id: str, after: int, most: int) -> tuple[Finding, ...]:
+        """Return what a running analysis has judged, in the order of the verdicts, after the first `after` ones."""
+        values = {"run_id": run_id, "after": after, "most": most}
+        with self._database.reading() as connection:
+            rows = connection.execute(_JUDGED_GROUPS, values).all()
+        return tuple(self._database.unpacked(row.body, _FINDING, f"judged_groups {run_id}") for row in rows)
+
+    def holder(self, run_id: str) -> str | None:
+        """Describe the process that has locked a run; None if nobody has. Never keeps anybody from locking it."""
+        return self._database.run_holder(run_id)
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Lock a run while it is analysed; the lock ends with the process.

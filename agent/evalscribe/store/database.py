@@ -55,6 +55,9 @@ class DatabasePlace(Protocol):
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
         """Lock a run; the lock ends with the process. Raises `UnavailableError` naming the holder."""
 
+    def run_holder(self, engine: Engine, run_id: str) -> str | None:
+        """Describe the process that has locked a run; None if nobody has. Takes no lock itself."""
+
     def claimed(self, name: str) -> AbstractContextManager[bool]:
         """Try to claim a name; false if another process has it. The claim ends with the process."""
 
@@ -236,6 +239,11 @@ class Database:
             with self.place.explained():
                 held.enter_context(self.place.run_lock(run_id))
             yield
+
+    def run_holder(self, run_id: str) -> str | None:
+        """Describe the process that has locked a run; None if nobody has."""
+        with self.place.explained():
+            return self.place.run_holder(self._engine, run_id)
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[bool]:

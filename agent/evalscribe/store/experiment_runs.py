@@ -214,6 +214,8 @@ _NEXT = (
     .where(tuple_(_items.c.number, _items.c.repetition) > tuple_(bindparam("number"), bindparam("repetition")))
     .order_by(_items.c.number, _items.c.repetition)
 )
+_FINISHED = select(_items.c.created_at, _items.c.verdict).where(_OF_RUN).order_by(_items.c.created_at)
+_NEWEST = select(_items).where(_OF_RUN).order_by(_items.c.created_at.desc(), _items.c.id).limit(bindparam("most"))
 _ITEM = matching(_items, "id")
 _SCORE = matching(_scores, "id")
 _SUPERSEDED = update(_scores).where(_scores.c.id == bindparam("of_id"), _scores.c.current).values(current=False)
@@ -385,6 +387,17 @@ class ExperimentRunStore:
         return read_pages(
             self._database.reading, statement, PAGE, lambda _, rows: map(item_in, rows), after, run_id=run_id
         )
+
+    def finished(self, run_id: str) -> tuple[tuple[str, ItemVerdict], ...]:
+        """Return when each trial's target answered, in ISO 8601, with the trial's verdict; oldest first."""
+        with self._database.reading() as connection:
+            rows = connection.execute(_FINISHED, {"run_id": run_id})
+            return tuple((row.created_at, row.verdict) for row in rows)
+
+    def newest(self, run_id: str, most: int) -> tuple[RunItem, ...]:
+        """Return the trials that the target answered last, newest first; at most `most`."""
+        with self._database.reading() as connection:
+            return tuple(map(item_in, all_rows(connection, _NEWEST, run_id=run_id, most=most)))
 
     def attempt(self, run_item_id: str) -> ItemTrial | None:
         with self._database.reading() as connection:

@@ -15,17 +15,42 @@ from evalscribe.ids import content_id, path_part
 @contextmanager
 def run_lock(folder: Path, run_id: str) -> Iterator[None]:
     """Lock a run for one process. Raises `UnavailableError` naming the holder and the start time."""
-    name = f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
-    descriptor = _open(folder / name)
+    descriptor = _open(folder / _run_file(run_id))
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UnavailableError(busy(run_id, _holder(descriptor))) from None
+        while not _locked(descriptor, fcntl.LOCK_EX):
+            if not _locked(descriptor, fcntl.LOCK_SH):
+                raise UnavailableError(busy(run_id, _holder(descriptor)))
+            # Another process only looks who holds the lock, and is done in a moment.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         _sign(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def run_holder(folder: Path, run_id: str) -> str | None:
+    """Describe the process that has locked a run; None if nobody has. Never keeps anybody from locking the run."""
+    try:
+        descriptor = os.open(folder / _run_file(run_id), os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        return None if _locked(descriptor, fcntl.LOCK_SH) else _holder(descriptor) or "another process"
+    finally:
+        os.close(descriptor)
+
+
+def _run_file(run_id: str) -> str:
+    return f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    """Try to lock a file for this process: exclusively, or together with others that only look."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

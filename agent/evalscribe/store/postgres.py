@@ -131,11 +131,7 @@ class ServerLock:
 
     def holder(self) -> str | None:
         """Describe the process that holds the lock; None if there is none or it is not an evalscribe process."""
-        signed = _HOLDER.fullmatch(self._holding() or "")
-        if signed is None:
-            return None
-        since = datetime.fromtimestamp(int(signed[3]), UTC).isoformat(sep=" ", timespec="seconds")
-        return f"process {signed[1]} on {signed[2]} since {since}"
+        return _described(self._holding() or "")
 
     def check(self) -> None:
         """Raise `UnavailableError` if another process has taken the lock. Sends no query while the connection works."""
@@ -194,6 +190,15 @@ class ServerLock:
         with suppress(psycopg.Error):
             self._connection.execute("SELECT 1")
         return self._connection.closed
+
+
+def _described(signature: str) -> str | None:
+    """Describe the process whose connection has this name; None if it is not an evalscribe process."""
+    signed = _HOLDER.fullmatch(signature)
+    if signed is None:
+        return None
+    since = datetime.fromtimestamp(int(signed[3]), UTC).isoformat(sep=" ", timespec="seconds")
+    return f"process {signed[1]} on {signed[2]} since {since}"
 
 
 def key(name: str) -> int:
@@ -315,6 +320,11 @@ class DatabaseServer:
             if not lock.mine:
                 raise UnavailableError(busy(run_id, lock.holder()))
             yield
+
+    def run_holder(self, engine: Engine, run_id: str) -> str | None:
+        with engine.connect() as connection:
+            row = connection.exec_driver_sql(_WHO_HOLDS, (key(f"run {run_id}"),)).first()
+        return None if row is None else _described(str(row[0])) or "another process"
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[bool]:

@@ -227,6 +227,9 @@ class DatabaseFile:
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
         return lock.run_lock(self.folder, run_id)
 
+    def run_holder(self, engine: Engine, run_id: str) -> str | None:  # noqa: ARG002
+        return lock.run_holder(self.folder, run_id)
+
     def claimed(self, name: str) -> AbstractContextManager[bool]:
         return lock.claimed(self.folder / f"{path_part(name)}.lock")
 

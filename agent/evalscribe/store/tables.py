@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-HEAD = "0012"
+HEAD = "0013"
 """Newest revision; a test compares it with the migration scripts."""
 
 metadata = MetaData()
@@ -201,6 +201,23 @@ proofs = Table(
     Column("eval_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
+
+running_analyses = Table(
+    "running_analyses",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Analyses that have not written their report: they run, or were interrupted. The lock of the run tells which."""
+
+judged_groups = Table(
+    "judged_groups",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""The first verdicts of these analyses in order, from 1; `body` is a `Finding`."""
 
 reports = Table(
     "reports",

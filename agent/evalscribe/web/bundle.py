@@ -9,8 +9,10 @@ from evalscribe.web.app import STATIC
 from evalscribe.web.collections import CollectionPages
 from evalscribe.web.comparison import ComparisonPages
 from evalscribe.web.evidence import EvidencePages
+from evalscribe.web.experiments import ExperimentPages
 from evalscribe.web.inbox import InboxPages
 from evalscribe.web.judges import AccuracyPages, RubricPages
+from evalscribe.web.live import LivePages
 from evalscribe.web.report_index import Scope
 from evalscribe.web.runs import RunPages
 from evalscribe.web.site import Site
@@ -26,6 +28,8 @@ ALL_PAGES = (
     CollectionPages,
     RubricPages,
     AccuracyPages,
+    LivePages,
+    ExperimentPages,
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
+from typing import TypeVar
 
 from markupsafe import Markup
 
 from evalscribe.model.analysis import CitationSummary, RecommendationSummary
-from evalscribe.model.evidence import ROLES
+from evalscribe.model.evidence import ROLES, Citation
 from evalscribe.model.finding import NOT_THE_MODEL
 from evalscribe.web.report_index import DECIDED, ORDER, Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, shown
@@ -168,15 +169,22 @@ class Card:
 
     @property
     def quotations(self) -> Sequence[tuple[CitationSummary, Markup]]:
-        """The quotations by role, with the differences between output and expected text marked."""
-        citations = sorted(self.first.citations, key=lambda citation: ROLES.index(citation.role))
-        sides = {citation.role: citation for citation in reversed(citations)}
-        output, expected = sides.get("output"), sides.get("expected")
-        marked: dict[int, Markup] = {}
-        if output and expected:
-            left, right = mark_differences(output.text, expected.text)
-            marked = {id(output): left, id(expected): right}
-        return [(citation, marked.get(id(citation), Markup.escape(shown(citation.text)))) for citation in citations]
+        return mark_quotations(self.first.citations)
+
+
+C = TypeVar("C", CitationSummary, Citation)
+
+
+def mark_quotations(citations: Sequence[C]) -> Sequence[tuple[C, Markup]]:
+    """Return quotations by role, with the differences between output and expected text marked."""
+    ordered = sorted(citations, key=lambda citation: ROLES.index(citation.role))
+    sides = {citation.role: citation for citation in reversed(ordered)}
+    output, expected = sides.get("output"), sides.get("expected")
+    marked: dict[int, Markup] = {}
+    if output and expected:
+        left, right = mark_differences(output.text, expected.text)
+        marked = {id(output): left, id(expected): right}
+    return [(citation, marked.get(id(citation), Markup.escape(shown(citation.text)))) for citation in ordered]
 
 
 def search_text(entry: Entry) -> str:

@@ -12,6 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from evalscribe.errors import NotFoundError
+from evalscribe.experiments.run_export import TEMPLATES as RUN_TEMPLATES
+from evalscribe.experiments.run_export import row_functions
 from evalscribe.ids import content_id
 from evalscribe.text import is_visible, pluralise
 from evalscribe.web.report_index import ReportIndex, Scope
@@ -129,7 +131,7 @@ class Site:
     def environment(self) -> Environment:
         """The environment of the shipped templates. Every value is escaped, and its control characters are removed."""
         environment = Environment(
-            loader=FileSystemLoader(Path(__file__).with_name("templates")),
+            loader=FileSystemLoader([Path(__file__).with_name("templates"), RUN_TEMPLATES]),
             undefined=StrictUndefined,
             autoescape=True,
             trim_blocks=True,
@@ -139,6 +141,7 @@ class Site:
         environment.filters["inline_code"] = inline_code
         environment.filters["slug"] = slug
         environment.globals.update(pluralise=pluralise, anchor=anchor)
+        environment.globals.update(row_functions())
         return environment
 
 

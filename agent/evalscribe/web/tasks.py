@@ -41,7 +41,8 @@ class TaskPages(Pages):
         )
 
     def paths(self) -> Iterator[str]:
-        yield "tasks.html"
+        if self.begins("tasks.html"):
+            yield "tasks.html"
 
     def begins(self, path: str) -> bool:
         return path == "tasks.html" and any(map(self.site.tasks.in_scope, self.site.tasks.table.runs))

@@ -309,24 +309,50 @@
 
   // ---- Live updates -------------------------------------------------------------------------------------------------
   // An element with data-live names the path of a fragment; new children are appended, and changed ones replaced, by id.
+  // The fragment may name the next one in its own data-live, so that each has only what is new. With data-done there is
+  // none; its value is the path of the page to go to, unless somebody is typing. A fragment has all its children if it
+  // names the same path again: children that it lacks are then removed.
+  const received = new Map();  // the HTML of each child as it was sent: a reader may have opened what it folds
   const refresh = async (element) => {
     const answer = await fetch(`${up}${element.dataset.live}`);
-    if (!answer.ok) return;
+    if (!answer.ok) throw new Error(answer.statusText);
     const fragment = parsed(await answer.text()).body.firstElementChild;
-    if (!fragment) return;
-    for (const child of fragment.children) {
-      const old = child.id && document.getElementById(child.id);
-      if (!old) element.append(document.importNode(child, true));
-      else if (old.outerHTML !== child.outerHTML) old.replaceWith(document.importNode(child, true));
+    const { live, done } = fragment.dataset;
+    if (live === element.dataset.live && element.dataset.every) {
+      const ids = new Set([...fragment.children].map((child) => child.id));
+      for (const old of [...element.children]) if (!ids.has(old.id)) { received.delete(old.id); old.remove(); }
     }
-    if (fragment.dataset.done !== undefined) delete element.dataset.live;
+    for (const child of fragment.children) {
+      const html = child.outerHTML;
+      if (child.id && received.get(child.id) === html) continue;
+      received.set(child.id, html);
+      const fresh = document.importNode(child, true);
+      const old = child.id && document.getElementById(child.id);
+      if (!old) { element.append(fresh); continue; }
+      const folds = fresh.querySelectorAll("details");
+      [...old.querySelectorAll("details")].forEach((fold, at) => { if (folds[at]) folds[at].open = fold.open; });
+      old.replaceWith(fresh);
+    }
+    element.dataset.live = live || element.dataset.live;
+    if (done === undefined) return;
+    delete element.dataset.live;
+    if (done && !document.activeElement?.matches("input, textarea, select")) location.replace(up + done);
   };
   if (!isStatic) {
     for (const element of document.querySelectorAll("[data-live]")) {
-      const again = () => refresh(element).catch(() => {}).finally(() => {
-        if (element.dataset.live) setTimeout(again, 1000);
-      });
-      setTimeout(again, 1000);
+      const every = 1000 * (Number(element.dataset.every) || 1);
+      let wait = every;
+      for (const child of element.children) if (child.id) received.set(child.id, child.outerHTML);
+      const again = async () => {
+        try {
+          if (!document.hidden) await refresh(element);
+          wait = every;
+        } catch {
+          wait = Math.min(2 * wait, 30000);  // the server has ended, or is busy
+        }
+        if (element.dataset.live) setTimeout(again, wait);
+      };
+      setTimeout(again, wait);
     }
   }
 })();
