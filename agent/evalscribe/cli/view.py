@@ -58,7 +58,7 @@ def _scope(workspace: Workspace, what: str | None) -> Scope:
         return Scope()
     folder = Path(what)
     root = workspace.reports.root.resolve()
-    if folder.is_dir() and folder.resolve().is_relative_to(root):
+    if os.path.isdir(folder) and folder.resolve().is_relative_to(root):  # false for a name that is too long
         below = folder.resolve().relative_to(root).as_posix()
         return Scope(folder="" if below == "." else below)
     try:

@@ -17,6 +17,7 @@ from evalscribe.model.repository import (
     data_name,
     has_data,
     is_report,
+    max_bytes,
 )
 
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
@@ -193,7 +194,7 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
         kind, _, size = head.decode("utf-8", "replace").rpartition(" ")
         if size.isdecimal() and kind.endswith(" blob"):
             content = out[at : at + int(size)]
-            texts[name] = content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
+            texts[name] = content.decode("utf-8-sig", "replace") if len(content) <= max_bytes(name) else None
         if size.isdecimal():
             at += int(size) + 1
     return [texts.get(named.get(file, "")) for file in files]

@@ -16,7 +16,6 @@ from evalscribe.git.history import find_unmerged
 from evalscribe.ids import ROUTING_PROVIDERS, folder_fit, report_stems, same_model
 from evalscribe.model.repository import (
     LABELS_PAGE,
-    MAX_REPORT_BYTES,
     FileVersion,
     MergedReports,
     ReportFile,
@@ -25,6 +24,7 @@ from evalscribe.model.repository import (
     has_data,
     is_of_another_kind,
     is_report,
+    max_bytes,
 )
 from evalscribe.prompts.templates import shipped_folder
 
@@ -327,7 +327,7 @@ class ReportsFolder:
     def _text(self, file: Path) -> str | None:
         try:
             inside = file.resolve().is_relative_to(self.root.resolve())
-            if not inside or not file.is_file() or file.stat().st_size > MAX_REPORT_BYTES:
+            if not inside or not file.is_file() or file.stat().st_size > max_bytes(file.name):
                 return None
             return file.read_bytes().decode("utf-8-sig", "replace")
         except (OSError, RuntimeError):  # a link may lead to itself

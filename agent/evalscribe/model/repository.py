@@ -9,7 +9,9 @@ from typing import Literal
 from evalscribe.ids import Frozen, content_id
 
 MAX_REPORT_BYTES = 16 * 1024 * 1024
-"""Maximum size of a report; larger files are not read."""
+"""Maximum size of a report's page; larger files are not read."""
+MAX_DATA_BYTES = 128 * 1024 * 1024
+"""Maximum size of a page's data; that of 10,000 failures has 17 MB."""
 _FRONT = re.compile(r"\ufeff?---\r?\n(?:(?!---\r?\n).*\n){0,40}?kind:[ \t]*[\"']?evalscribe-([a-z]+/?)")
 
 
@@ -33,6 +35,11 @@ def has_data(text: str) -> bool:
 def data_name(page: str) -> str:
     """Return the name of the data file of a page: `.json` in place of `.md`."""
     return f"{page.removesuffix('.md')}.json"
+
+
+def max_bytes(name: str) -> int:
+    """Return the maximum size of a page or of its data; larger files are not read."""
+    return MAX_DATA_BYTES if name.endswith(".json") else MAX_REPORT_BYTES
 
 
 def is_of_another_kind(text: str) -> bool:

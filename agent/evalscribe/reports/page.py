@@ -400,7 +400,8 @@ def _number(item: Recommendation) -> int:
 
 
 def _type(item: Recommendation, report: Report) -> str:
-    kinds = {entry.cause_kind for entry in report.entries if set(entry.paths) & set(item.evals)}
+    evals = frozenset(item.evals)
+    kinds = {entry.cause_kind for entry in report.entries if not evals.isdisjoint(entry.paths)}
     if item.group == "eval" and kinds <= {"harness", "infrastructure", "task", "lint", "user"} and len(kinds) == 1:
         return str(next(iter(kinds)))
     return "no action" if item.group == "none" else _whose(item.group, report)

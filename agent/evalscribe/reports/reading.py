@@ -147,7 +147,7 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
         except DataError:
             pass  # the page alone is history; `reports check` names the problem
         else:
-            report = read_page(redacted).report
+            report = read_edits(text, report_from_analysis(analysis)).report
             return ParsedReport(updated_analysis(analysis, report), report.date, (report.run.id,), ())
     kind = _kind(text)
     if kind is not None and not kind.startswith(KIND_PREFIX):
@@ -253,11 +253,18 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
         )
     if not files:
         names = [file.name for file in reports]
-        near = get_close_matches(name, [*names, *(path.rpartition("/")[2] for path in names)], n=3, cutoff=0.6)
+        files_and_runs = [part for path in names for part in _last_parts(path)]
+        near = get_close_matches(name, dict.fromkeys([*names, *files_and_runs]), n=3, cutoff=0.6)
         near = near or [path for path in names if name in path][:MOST_NAMED]
         hint = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` lists all reports"
         raise NotFoundError(f"report {name[:80]!r} not found; {hint}")
     return files[0]
+
+
+def _last_parts(path: str) -> tuple[str, str]:
+    """Return a report's file name, and the beginning of the run's id with which it starts."""
+    file = path.rpartition("/")[2]
+    return file, file.partition("_")[0]
 
 
 def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:

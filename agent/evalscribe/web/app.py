@@ -1,11 +1,12 @@
 """The server on loopback: pages, decisions, and the checks that every request must pass."""
 
+import asyncio
 import hmac
 import re
 import secrets
 import socket
-from collections.abc import Callable
-from http.cookies import SimpleCookie
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Lock
 from urllib.parse import parse_qsl
@@ -14,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,6 +27,10 @@ from evalscribe.web.site import Site
 LOOPBACK = "127.0.0.1"
 LARGEST_BODY = 64 * 1024
 """Bytes of a request's body."""
+HEAD_START_S = 1
+"""Seconds that the first page may take before the address is printed."""
+GRACE_S = 1
+"""Seconds that open requests may take when the server is to end."""
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -79,7 +84,7 @@ class LocalRequestsOnly:
             return _refused("This page is only served to a browser on this machine.")
         if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
             return _refused("Requests from other sites are refused.")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if not {"none", "same-origin"}.issuperset(headers.getlist("sec-fetch-site")):
             return _refused("Requests from other sites are refused.")
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refused("Only GET and POST are allowed.", 405)
@@ -91,15 +96,14 @@ class LocalRequestsOnly:
         """Return None if the browser has the cookie; else set it if the address has the token, or refuse."""
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if self._is_token(query.get("token", "")):
-            response = RedirectResponse(scope["path"], 303, headers=HEADERS)
+            # One slash: with two, the path would name another server.
+            response = RedirectResponse(f"/{scope['path'].lstrip('/')}", 303, headers=HEADERS)
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
             return response
-        cookies: SimpleCookie = SimpleCookie()
+        # Read as browsers do: the cookies of all other servers of this machine come along, well-formed or not.
         for value in Headers(scope=scope).getlist("cookie"):
-            cookies.load(value)
-        morsel = cookies.get(self._cookie)
-        if morsel is not None and self._is_token(morsel.value):
-            return None
+            if self._is_token(cookie_parser(value).get(self._cookie, "")):
+                return None
         return _refused("Open the address that `evalscribe view` printed: it has the token of this start.")
 
     def _is_token(self, text: str) -> bool:
@@ -141,24 +145,33 @@ def make_app(site: Site) -> ASGIApp:
         def work() -> Response:
             decision = as_decision(body)
             try:
-                message, status = decisions.decide(decision), 200
+                (message, changed), status = decisions.decide(decision), 200
             except ChangedError as error:
-                message, status = str(error), 409
-            card, pending = decisions.card(decision), decisions.pending()
-            return JSONResponse({"message": message, "card": card, "pending": pending}, status)
+                message, changed, status = str(error), False, 409
+            answer = {"message": message, "changed": changed}
+            return JSONResponse({**answer, "card": decisions.card(decision), "pending": decisions.pending()}, status)
 
         return await run_in_threadpool(one_at_a_time(work))
 
     async def pending(_: Request) -> Response:
         return await run_in_threadpool(one_at_a_time(lambda: HTMLResponse(decisions.pending())))
 
+    @asynccontextmanager
+    async def parsed(_: Starlette) -> AsyncIterator[None]:
+        # Parse the reports and load the libraries before the browser asks; if that takes long, while it waits.
+        first = asyncio.ensure_future(run_in_threadpool(one_at_a_time(lambda: HTMLResponse(site.render("index.html")))))
+        first.add_done_callback(lambda task: task.cancelled() or task.exception())  # the request will meet it again
+        await asyncio.wait({first}, timeout=HEAD_START_S)
+        yield
+
     app = Starlette(
+        lifespan=parsed,
         routes=[
             Route("/static/{name}", static),
             Route("/decide", decide, methods=["POST"]),
             Route("/pending", pending),
             Route("/{path:path}", page),
-        ]
+        ],
     )
     return LocalRequestsOnly(_WithHeaders(app), site.token)
 
@@ -218,7 +231,15 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
             f"port {port} cannot be used: {error.strerror}; `port` 0 takes a free one", fields=("port",)
         ) from None
     address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/?token={site.token}"
-    config = uvicorn.Config(make_app(site), log_level="critical", access_log=False, server_header=False, ws="none")
+    config = uvicorn.Config(
+        make_app(site),
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        http="h11",  # the same parser, with the same limits, whatever else is installed
+        ws="none",
+        timeout_graceful_shutdown=GRACE_S,
+    )
     server = _Server(config, lambda: started(address))
     with listener:
         server.run(sockets=[listener])

@@ -33,7 +33,7 @@ ALL_PAGES = (
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"
-"""Name of a file that a bundle has, so that a folder with other files is never overwritten."""
+"""Name of a file that lists what a bundle has at the top of its folder: nothing else is ever removed."""
 
 
 def open_site(workspace: Workspace, scope: Scope, *, token: str | None = None) -> Site:
@@ -55,18 +55,45 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
         AccessError: The folder cannot be written.
         UnavailableError: The disk is full.
     """
+    new = folder / f".{MARK}.new"
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / MARK).is_file():
-            raise DataError(f"{folder} has other files; give a new folder or an earlier bundle")
-        new = folder.with_name(f".{folder.name}.new")
+        old = _old_names(folder)
         shutil.rmtree(new, ignore_errors=True)
-        written = _write(open_site(workspace, scope), new)
-        if folder.exists():
-            shutil.rmtree(folder)
-        new.replace(folder)
+        try:
+            written = _write(open_site(workspace, scope), new)
+            for name in old - {MARK}:  # which stays until the new one takes its place: this may be interrupted
+                _remove(folder / name)
+            for name in sorted((path.name for path in new.iterdir()), key=lambda name: name != MARK):
+                (new / name).replace(folder / name)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     except OSError as error:
         raise write_error(f"cannot write {folder}", error) from error
     return written
+
+
+def _old_names(folder: Path) -> set[str]:
+    """Return what an earlier bundle has at the top of the folder. Raises `DataError` if the folder has anything else.
+
+    A bundle may have got more: the `.git` of a branch from which it is published, or a host's configuration.
+    """
+    if not folder.exists():
+        return set()
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder; give a new folder or an earlier bundle")
+    mark = folder / MARK
+    own = {MARK, *mark.read_text("utf-8").split("\n")} if mark.is_file() else set()
+    names = {path.name for path in folder.iterdir()} - {f".{MARK}.new"}
+    if more := sorted(names - own):
+        raise DataError(f"{folder} has other files ({more[0]}); give a new folder or an earlier bundle")
+    return names
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _write(site: Site, folder: Path) -> WrittenBundle:
@@ -82,5 +109,6 @@ def _write(site: Site, folder: Path) -> WrittenBundle:
     for name in STATIC:
         shutil.copyfile(Path(__file__).with_name("static") / name, static / name)
         size += (static / name).stat().st_size
-    (folder / MARK).write_text("Pages written by evalscribe view --bundle.\n", "utf-8")
+    names = sorted(path.name for path in folder.iterdir())
+    (folder / MARK).write_text("".join(f"{name}\n" for name in names), "utf-8")
     return WrittenBundle(pages=pages, size=size)

@@ -44,8 +44,8 @@ class Decisions:
         self._changed: dict[str, None] = {}
         """Names of the reports that were changed."""
 
-    def decide(self, decision: Decision) -> str:
-        """Carry out a decision; return a sentence that says what was done.
+    def decide(self, decision: Decision) -> tuple[str, bool]:
+        """Carry out a decision; return a sentence that says what was done, and whether the report has changed.
 
         Raises:
             ChangedError: Somebody else has decided the finding meanwhile.
@@ -53,7 +53,7 @@ class Decisions:
         """
         entry = self.entry(decision)
         if decision.action == "undo":
-            return self._undo(entry)
+            return self._undo(entry), True
         label = decision.label if decision.action == "label" else entry.first.classification
         if label is None:
             raise UsageError(f"finding {entry.n} has no label to accept; choose one")
@@ -74,7 +74,7 @@ class Decisions:
             self._changed[written.report] = None
         self._site.reports.refresh()
         change = f"{written.before} → {written.after}" if written.before != written.after else written.after
-        return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}"
+        return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}", written.changed
 
     def entry(self, decision: Decision) -> Entry:
         """Return the finding that a decision is about. Raises `UsageError` if it does not exist."""

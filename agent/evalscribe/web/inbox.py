@@ -62,6 +62,9 @@ class InboxPages(Pages):
         yield from (f"inbox-{number}.html" for number in range(2, pages + 1))
         yield "decided.html"
 
+    def begins(self, path: str) -> bool:
+        return path == "index.html"
+
     def page(self, path: str, query: Query) -> Page | None:
         if path == "decided.html":
             decided = [entry for entry in self._entries() if entry.group == DECIDED]

@@ -46,7 +46,7 @@ ORDER = (
 DECIDED = len(ORDER) - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # the hash of all findings takes milliseconds, and one object stands for each entry
 class Entry:
     """One finding of a report: an eval, or a group of evals with one verdict."""
 
@@ -114,7 +114,7 @@ class Entry:
         return next((proof for proof in self.report.analysis.proofs if proof.eval in paths), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadedReport:
     """A parsed report."""
 

@@ -12,17 +12,29 @@ from evalscribe.reports.page import RecommendationRow, first_lines, headline, re
 from evalscribe.text import pluralise
 from evalscribe.web.inbox import search_text
 from evalscribe.web.report_index import DECIDED, Entry, LoadedReport
-from evalscribe.web.site import Page, Pages, Query, inline_code, slug
+from evalscribe.web.site import Page, Pages, Query, Site, inline_code, slug
 from evalscribe.web.tasks import failure_pictures
 
 _MARKED = re.compile(r"\*\*(.+?)\*\*|\[(\d+)\]\(#[^()\s]*\)")
 FILTERS = ("label", "step", "cause", "kind")
 
 
+FirstScreen = tuple[str, Sequence[str], Sequence[RecommendationRow]]
+"""Headline, first lines and recommendations of a report."""
+
+
 class RunPages(Pages):
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._first_screens: dict[str, tuple[LoadedReport, FirstScreen]] = {}
+        """By name of the report, of the report as it was parsed: for a large one they take seconds."""
+
     def paths(self) -> Iterator[str]:
         yield "runs.html"
         yield from (run_path(report) for report in self.site.reports.shown)
+
+    def begins(self, path: str) -> bool:
+        return path == "runs.html"
 
     def page(self, path: str, query: Query) -> Page | None:
         if path == "runs.html":
@@ -34,10 +46,12 @@ class RunPages(Pages):
         report = next((report for report in self.site.reports.all if run_path(report) == path), None)
         return self._run(report, query) if report else None
 
-    @staticmethod
-    def _run(report: LoadedReport, query: Query) -> Page:
+    def _run(self, report: LoadedReport, query: Query) -> Page:
         analysis = report.analysis
-        title, summary, rows = _first_screen(report)
+        cached = self._first_screens.get(report.name)
+        if cached is None or cached[0] is not report:
+            cached = self._first_screens[report.name] = report, _first_screen(report)
+        title, summary, rows = cached[1]
         entries = [entry for entry in report.entries if _matches(entry, query)]
         return Page(
             "run.html.j2",
@@ -59,7 +73,7 @@ class RunPages(Pages):
         )
 
 
-def _first_screen(report: LoadedReport) -> tuple[str, Sequence[str], Sequence[RecommendationRow]]:
+def _first_screen(report: LoadedReport) -> FirstScreen:
     """Return headline, first lines and recommendations as the report prints them."""
     try:
         whole = report_from_analysis(report.analysis)

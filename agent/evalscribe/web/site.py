@@ -22,6 +22,7 @@ from evalscribe.workspace import Workspace
 
 Query = Mapping[str, str]
 """Filters in the address; empty for the pages of a bundle, where a script applies them."""
+_WEB_ADDRESS = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _SAFE = re.compile(r"[A-Za-z0-9._-]+")
 _CODE = re.compile(r"(`+)(.+?)\1(?!`)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -140,6 +141,7 @@ class Site:
         )
         environment.filters["inline_code"] = inline_code
         environment.filters["slug"] = slug
+        environment.tests["web_address"] = is_web_address
         environment.globals.update(pluralise=pluralise, anchor=anchor)
         environment.globals.update(row_functions())
         return environment
@@ -168,6 +170,11 @@ def inline_code(text: str) -> Markup:
 
 def _plain(text: str) -> Markup:
     return escape(shown(_ESCAPED.sub(r"\1", text)))
+
+
+def is_web_address(value: object) -> bool:
+    """Return whether a page may link to an address of a run or a report, which may be anything."""
+    return isinstance(value, str) and _WEB_ADDRESS.match(value) is not None
 
 
 def slug(text: str) -> str:

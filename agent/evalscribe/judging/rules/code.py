@@ -46,7 +46,11 @@ def names(text: str) -> frozenset[str]:
 
 
 SPELLED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]+\"|[.@$\w]*[A-Za-z_$][\w$]*\(|\.[A-Za-z_$][\w$]*", re.DOTALL
+    r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]+\""
+    # A call: from the start of `a.b.c(`, and without going back, so that a long word without one takes linear time.
+    r"|(?<![.@$\w])(?:[\w$]*+[.@]++)*+[^\WA-Za-z_]*+[A-Za-z_$][\w$]*+\("
+    r"|\.[A-Za-z_$][\w$]*",
+    re.DOTALL,
 )
 SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
 

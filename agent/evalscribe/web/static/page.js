@@ -48,55 +48,78 @@
     return all.slice(all.indexOf(card) + 1).find((other) => !other.classList.contains("decided"));
   };
 
+  // Decisions are written one after the other, while the reviewer is already on the next card: keys pressed meanwhile
+  // belong to that card. A refused decision is marked on its card and does not move the focus.
+  const decisions = [];  // ids of the cards with decisions to undo, newest last
   let queue = Promise.resolve();
   const decide = (card, action, more = {}) => {
     if (!card || !("editable" in card.dataset)) { say("This finding cannot be decided here."); return; }
-    queue = queue.then(() => send(card, action, more)).catch((error) => say(String(error.message || error)));
+    const { id } = card;
+    if (action !== "undo") decisions.push(id);
+    if (action === "accept" || action === "label") {
+      card.classList.add("decided");
+      if (card === current) select(nextUndecided(card) || card);
+    }
+    queue = queue.then(() => send(id, action, more)).catch((error) => refuse(id, action, String(error.message || error)));
   };
 
-  const send = async (card, action, more) => {
-    const now = document.getElementById(card.id) || card;
-    const request = { action, report: now.dataset.report, n: Number(now.dataset.n), seen: now.dataset.seen, ...more };
+  const forget = (id) => { const at = decisions.lastIndexOf(id); if (at >= 0) decisions.splice(at, 1); };
+
+  const refuse = (id, action, reason) => {
+    const card = document.getElementById(id);
+    if (action !== "undo") forget(id);
+    say(`Not written: ${reason}`);
+    if (!card) return;
+    card.classList.remove("decided");
+    card.querySelector(".refused")?.remove();
+    const problem = document.createElement("p");
+    problem.className = "problem refused";
+    problem.textContent = `Not written: ${reason}`;
+    card.querySelector(".facts").after(problem);
+  };
+
+  const send = async (id, action, more) => {
+    const { report, n, seen } = document.getElementById(id).dataset;
     const answer = await fetch(`${up}decide`, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Evalscribe-Token": token },
-      body: JSON.stringify(request),
-    });
-    const result = await answer.json();
-    if (result.card) replace(now, result.card, action, answer.ok);
+      body: JSON.stringify({ action, report, n: Number(n), seen, ...more }),
+    }).catch(() => { throw new Error("the server has ended; start `evalscribe view` again"); });
+    const text = await answer.text();
+    let result;
+    try { result = JSON.parse(text); } catch { result = { message: text.trim() }; }
+    if (result.card) replace(id, result.card, action, answer.ok);
     if (result.pending !== undefined) showPending(result.pending);
-    say(answer.ok ? result.message : `Not written: ${result.message}`);
+    if (!answer.ok) { refuse(id, action, result.message); return; }
+    if (result.changed === false) forget(id);
+    say(result.message);
   };
 
   // The server renders the card with every value escaped; a parsed document runs no script.
   const parsed = (html) => new DOMParser().parseFromString(html, "text/html");
 
-  const replace = (card, html, action, done) => {
+  const replace = (id, html, action, done) => {
+    const card = document.getElementById(id);
     const fresh = document.importNode(parsed(html).querySelector("article"), true);
     for (const link of fresh.querySelectorAll("a[href]")) {
       const target = link.getAttribute("href");
       if (!/^[a-z]+:/i.test(target)) link.setAttribute("href", up + target);
     }
+    const focus = card.contains(document.activeElement) ? document.activeElement : null;
+    const note = card.querySelector("form.note:not([hidden])");  // its text is not lost
     card.replaceWith(fresh);
     show(fresh);
+    if (note) fresh.querySelector("form.note")?.replaceWith(note);
     if (done && action !== "undo") {
       fresh.classList.add("decided");
       fresh.querySelector('[data-action="undo"]').hidden = false;
     }
-    if (card === current) {
-      current = null;
-      select(fresh);
-      if (done && (action === "accept" || action === "label")) {
-        undone.push(fresh.id);
-        select(nextUndecided(fresh) || fresh);
-      }
-    }
-    if (done && action === "note") undone.push(fresh.id);
+    if (card === current) { current = fresh; fresh.classList.add("current"); }
+    if (focus) (note?.contains(focus) ? focus : fresh).focus({ preventScroll: true });
   };
 
-  const undone = [];  // ids of decided cards, newest last
   const undo = () => {
-    const id = undone.pop();
+    const id = decisions.pop();
     const card = id && document.getElementById(id);
     if (!card) { say("Nothing to undo on this page."); return; }
     select(card);
@@ -130,7 +153,7 @@
     if (!button) return;
     const { action, word } = button.dataset;
     if (action === "note") note(card);
-    else if (action === "undo") { const at = undone.indexOf(card.id); if (at >= 0) undone.splice(at, 1); decide(card, "undo"); }
+    else if (action === "undo") { forget(card.id); decide(card, "undo"); }
     else decide(card, action, word ? { label: word } : {});
   });
 
@@ -139,8 +162,9 @@
     if (!form.matches("form.note")) return;
     event.preventDefault();
     const card = form.closest("article.card");
-    decide(card, "note", { note: form.elements.note.value });
     form.hidden = true;
+    select(card);
+    decide(card, "note", { note: form.elements.note.value });
   });
 
   // ---- Keys --------------------------------------------------------------------------------------------------------

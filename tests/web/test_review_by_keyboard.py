@@ -1,0 +1,356 @@
+"""A review by keyboard alone writes what `review label` writes, and loses nothing that others write meanwhile."""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from support.browser import Visitor
+from support.command import Workspace
+from support.real_runs import analysed_by_rules
+from support.served_page import ServedPage, serving
+from web.conftest import Visit
+
+WORDS = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
+
+
+class Reviewer:
+    """Somebody who presses keys on the inbox and looks at the card in focus."""
+
+    def __init__(self, visitor: Visitor, served: ServedPage) -> None:
+        self.visitor = visitor
+        self.page = visitor.page
+        visitor.go(served.address)
+        self.page.locator("article.card").first.wait_for()
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def decide(self, *keys: str) -> str:
+        """Press the keys of one decision; return what the page says about it once it is written."""
+        with self.page.expect_response("**/decide") as answer:
+            self.press(*keys)
+        answer.value.finished()
+        message = str(answer.value.json()["message"])
+        self.page.locator("#status", has_text=message).wait_for()
+        return message
+
+    @property
+    def focus(self) -> str:
+        """The id of the card in focus, or the tag of whatever else has the focus."""
+        return str(self.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+
+    @property
+    def current(self) -> str:
+        return str(self.page.locator("article.card.current").get_attribute("id"))
+
+    def cards(self) -> list[str]:
+        return [str(card.get_attribute("id")) for card in self.page.locator("article.card").all()]
+
+    def in_sight(self) -> bool:
+        """Whether the card in focus is where the reviewer looks."""
+        return bool(
+            self.page.evaluate(
+                "() => { const box = document.activeElement.getBoundingClientRect();"
+                " return box.top >= -1 && box.top < innerHeight && box.bottom > 0; }"
+            )
+        )
+
+
+@pytest.fixture
+def reviewer(page: ServedPage, visit: Visit) -> Reviewer:
+    return Reviewer(visit(page.base), page)
+
+
+def decisions(folder: Path) -> dict[str, bytes]:
+    """The reports of a folder by name, byte for byte."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.*"))}
+
+
+Decision = tuple[str, str, str | None]
+"""Report and number of the finding, then the label, and the note."""
+
+
+def review_all(reviewer: Reviewer, notes: bool = True) -> list[tuple[str, str, str, str | None]]:
+    """Decide every finding by keyboard; return report, number, label and note of each."""
+    made = []
+    page = reviewer.page
+    reviewer.press("j")
+    count = 0
+    while True:
+        card = page.locator("article.card.current")
+        report, n, label = (str(card.get_attribute(f"data-{name}")) for name in ("report", "n", "label"))
+        card_id, choice = card.get_attribute("id"), count % 6
+        if choice < 4:
+            reviewer.decide(str(choice + 1))
+            made.append((report, n, WORDS[choice], None))
+        elif choice == 4 or not notes:
+            if label == "UNCLASSIFIED":
+                reviewer.decide("1")
+                label = WORDS[0]
+            else:
+                reviewer.decide("a")
+            made.append((report, n, label, None))
+        else:
+            if label == "UNCLASSIFIED":
+                reviewer.decide("2")
+                page.locator(f"[id='{card_id}']").click(position={"x": 2, "y": 2})
+                made.append((report, n, label := WORDS[1], None))
+            note = f"seen <b>twice</b> with `code`, n° {count}"
+            reviewer.press("n")
+            page.keyboard.type(note)
+            reviewer.decide("Enter")
+            made.append((report, n, label, note))
+            reviewer.press("j")
+        count += 1
+        before = page.url
+        if page.locator("article.card:not(.decided)").count():
+            continue
+        following = page.locator("a.next")
+        if not following.count():
+            return made
+        reviewer.press("j")
+        page.wait_for_url(lambda url, before=before: url != before)
+        page.locator("article.card").first.wait_for()
+        reviewer.press("j")
+
+
+def label_all(folder: Path, made: Sequence[tuple[str, str, str, str | None]]) -> None:
+    """Make the same decisions on the command line."""
+    for report, n, label, note in made:
+        Workspace(folder).run("review", "label", report, n, label, *(("--note", note) if note else ()))
+
+
+def test_a_review_by_keyboard_writes_what_the_command_writes(
+    sample: Path, page: ServedPage, reviewer: Reviewer, tmp_path: Path
+) -> None:
+    twin = Path(shutil.copytree(sample, tmp_path / "twin"))
+    made = review_all(reviewer)
+    assert len(made) == len(reviewer.cards()) > 5
+    label_all(twin, made)
+    assert decisions(sample / "reports") == decisions(twin / "reports") != {}
+    reviewer.visitor.go("index.html")
+    assert reviewer.page.locator("h1").inner_text() == "Nothing to decide"
+    assert reviewer.page.locator("#pending code.command").inner_text().startswith("git -C ")
+
+
+def test_undo_restores_every_byte(sample: Path, reviewer: Reviewer) -> None:
+    before = decisions(sample / "reports")
+    reviewer.press("j")
+    first = reviewer.current
+    reviewer.decide("4")
+    second = reviewer.current
+    reviewer.decide("a")
+    assert decisions(sample / "reports") != before
+    reviewer.decide("u")
+    assert reviewer.focus == second
+    reviewer.decide("u")
+    assert reviewer.focus == first
+    assert decisions(sample / "reports") == before
+    reviewer.press("u")
+    reviewer.page.locator("#status", has_text="Nothing to undo").wait_for()
+
+
+def test_keys_move_and_show_the_focus(page: ServedPage, reviewer: Reviewer) -> None:
+    cards = reviewer.cards()
+    assert reviewer.focus == "BODY"
+    walked = []
+    for _ in cards:
+        reviewer.press("j")
+        walked.append(reviewer.focus)
+        assert reviewer.in_sight()
+    assert walked == cards
+    reviewer.press("j")
+    reviewer.page.locator("#status", has_text="That was the last finding.").wait_for()
+    reviewer.press("k", "k")
+    assert reviewer.focus == cards[-3]
+    reviewer.press("n")
+    assert reviewer.focus == "INPUT"
+    reviewer.press("1", "j", "Escape")
+    assert reviewer.focus == cards[-3], "Escape goes back to the card, and what was typed is no decision"
+    reviewer.press("?")
+    assert reviewer.page.locator("dialog#help").is_visible()
+    reviewer.press("4", "Escape")
+    assert reviewer.focus == cards[-3]
+    reviewer.press("/")
+    assert reviewer.page.evaluate("document.activeElement.type") == "search"
+    reviewer.page.keyboard.type("no finding has these words")
+    with reviewer.page.expect_navigation():
+        reviewer.press("Enter")
+    assert reviewer.cards() == []
+    assert reviewer.page.locator("#pending").is_hidden(), "nothing was decided"
+
+
+def test_the_focus_can_be_seen(reviewer: Reviewer) -> None:
+    page = reviewer.page
+    seen = set()
+    for _ in range(60):
+        reviewer.press("Tab")
+        style = page.evaluate(
+            "() => { const one = document.activeElement, style = getComputedStyle(one);"
+            " return [one.tagName, style.outlineStyle, parseFloat(style.outlineWidth), one.getClientRects().length]; }"
+        )
+        seen.add(style[0])
+        assert style[0] == "BODY" or (style[1] != "none" and style[2] >= 2 and style[3]), style
+    assert {"A", "BUTTON", "INPUT", "SELECT", "PRE", "SUMMARY"} <= seen
+    page.locator("body").press("j")
+    assert page.locator("article.card.current").evaluate("card => getComputedStyle(card).boxShadow") != "none"
+
+
+def test_keys_pressed_while_a_decision_is_written_belong_to_the_next_card(sample: Path, reviewer: Reviewer) -> None:
+    """Somebody who types faster than the disk decides each card once."""
+    cards = reviewer.cards()
+    reviewer.press("j", "1", "2", "3")
+    for card, label in zip(cards, WORDS[:3], strict=False):
+        expect(reviewer.page.locator(f"[id='{card}'].decided")).to_have_attribute("data-label", label)
+    assert reviewer.focus == cards[3]
+    reviewer.press("n")
+    reviewer.page.keyboard.type("a note")
+    assert reviewer.decide("Enter")
+    for _ in range(4):
+        reviewer.decide("u")
+    assert "Reviewer:" not in report_of(sample).read_text()
+
+
+def changed_by_another(change: Callable[[], object], reviewer: Reviewer) -> str:
+    """Decide a finding that somebody else has changed meanwhile; return what the page says."""
+    reviewer.press("j")
+    change()
+    return reviewer.decide("2")
+
+
+def test_two_browsers_and_the_command_line_lose_nothing(sample: Path, page: ServedPage, visit: Visit) -> None:
+    ada, bob = (Reviewer(visit(page.base), page) for _ in range(2))
+    first, second, third = ada.cards()[:3]
+    report = str(ada.page.locator(f"[id='{first}']").get_attribute("data-report"))
+    n = [str(ada.page.locator(f"[id='{card}']").get_attribute("data-n")) for card in (first, second, third)]
+    ada.press("j")
+    bob.press("j")
+    ada.decide("4")
+    assert "finding" in (conflict := bob.decide("3"))
+    assert "has changed: it is now KNOWN_GAP" in conflict
+    lost = bob.page.locator(f"[id='{first}']")
+    assert lost.locator(".refused").inner_text() == f"Not written: {conflict}"
+    assert lost.locator(".label").first.inner_text() == "KNOWN_GAP"
+    assert bob.focus == second, "what is typed next is about the next finding"
+    bob.decide("3")  # another finding of the same page: no conflict
+    Workspace(sample).run("review", "label", report, n[2], "OVERLY_STRICT", "--note", "from the command line")
+    assert "has changed: it is now OVERLY_STRICT" in ada_on(ada, third, "1")
+    assert "only the last decision in a report can be undone" in undone(ada, first)
+    labels = labels_of(sample / "reports" / report)
+    assert [labels[int(number)] for number in n] == ["KNOWN_GAP", "AMBIGUOUS_TASK", "OVERLY_STRICT"]
+    bob.visitor.problems.clear()  # a refused decision is an error in the console
+    ada.visitor.problems.clear()
+
+
+def ada_on(reviewer: Reviewer, card: str, key: str) -> str:
+    reviewer.page.locator(f"[id='{card}']").click(position={"x": 2, "y": 2})
+    return reviewer.decide(key)
+
+
+def undone(reviewer: Reviewer, card: str) -> str:
+    with reviewer.page.expect_response("**/decide") as answer:
+        reviewer.page.locator(f"[id='{card}'] button[data-action=undo]").click()
+    return str(answer.value.json()["message"])
+
+
+def labels_of(report: Path) -> dict[int, str]:
+    """The bold labels of a page by the number of the finding."""
+    labels, n = {}, 0
+    for line in report.read_text().splitlines():
+        if line.startswith("### "):
+            n = int(line.split()[1].rstrip("."))
+        if line.startswith("**") and n and n not in labels:
+            labels[n] = line[2:].partition("**")[0]
+    return labels
+
+
+def report_of(sample: Path) -> Path:
+    (path,) = (sample / "reports").glob("*/*/*_2026-11-02.md")
+    return path
+
+
+def test_an_editor_that_changed_the_finding_meanwhile_wins(sample: Path, reviewer: Reviewer) -> None:
+    report = report_of(sample)
+
+    def edit() -> None:
+        n = int(str(reviewer.page.locator("article.card.current").get_attribute("data-n")))
+        heading, _, rest = report.read_text().partition(f"\n### {n}. ")
+        lines = rest.split("\n")
+        at = next(at for at, line in enumerate(lines) if line.startswith("**"))
+        lines[at] = f"**AMBIGUOUS_TASK**{lines[at].partition('**')[2].partition('**')[2]}"
+        report.write_text(f"{heading}\n### {n}. " + "\n".join(lines))
+
+    assert "it is now AMBIGUOUS_TASK" in changed_by_another(edit, reviewer)
+    assert "Reviewer:" not in report.read_text()
+    reviewer.visitor.problems.clear()
+    reviewer.press("k")
+    reviewer.decide("2")  # having seen it, the reviewer decides
+    assert "Reviewer: OVERLY_STRICT (harness), not AMBIGUOUS_TASK (harness)" in report.read_text()
+
+
+def test_a_report_deleted_meanwhile_stays_deleted(sample: Path, reviewer: Reviewer) -> None:
+    before = decisions(sample / "reports")
+    message = changed_by_another(report_of(sample).unlink, reviewer)
+    assert "there is no finding" in message
+    assert not report_of_exists(sample)
+    assert len(decisions(sample / "reports")) == len(before) - 1
+    reviewer.visitor.problems.clear()
+    reviewer.visitor.go("index.html")
+    assert reviewer.cards() == []
+
+
+def report_of_exists(sample: Path) -> bool:
+    return any((sample / "reports").glob("*/*/*_2026-11-02.md"))
+
+
+def test_a_second_view_decides_beside_the_first(sample: Path, page: ServedPage, visit: Visit) -> None:
+    with serving(sample) as other:
+        ada, bob = Reviewer(visit(page.base), page), Reviewer(visit(other.base), other)
+        ada.press("j")
+        ada.decide("4")
+        bob.press("j")
+        assert "has changed: it is now KNOWN_GAP" in bob.decide("1")
+        bob.visitor.problems.clear()
+        bob.decide("1")
+        ada.visitor.go("index.html")
+        assert len(ada.cards()) == len(bob.cards()) - 2
+
+
+def test_line_ends_and_a_byte_order_mark_stay(sample: Path, page: ServedPage, visit: Visit) -> None:
+    report = report_of(sample)
+    before = b"\xef\xbb\xbf" + report.read_bytes().replace(b"\n", b"\r\n")
+    report.write_bytes(before)
+    reviewer = Reviewer(visit(page.base), page)
+    reviewer.press("j")
+    reviewer.decide("4")
+    after = report.read_bytes()
+    assert after.startswith(b"\xef\xbb\xbf")
+    assert after.count(b"\n") == after.count(b"\r\n") == before.count(b"\r\n") + 1
+    reviewer.decide("u")
+    assert report.read_bytes() == before
+
+
+@pytest.fixture
+def real_reports(real_data: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
+    folder = analysed_by_rules(real_data, tmp_path_factory.getbasetemp())
+    return Path(shutil.copytree(folder, tmp_path / "real"))
+
+
+@pytest.mark.benchmark
+def test_the_six_real_runs_by_keyboard(real_reports: Path, visit: Visit, tmp_path: Path) -> None:
+    """Seconds per decision are what the page costs a reviewer who knows the answer."""
+    twin = Path(shutil.copytree(real_reports, tmp_path / "twin"))
+    with serving(real_reports) as served:
+        reviewer = Reviewer(visit(served.base), served)
+        began = time.perf_counter()
+        made = review_all(reviewer, notes=False)
+        seconds = (time.perf_counter() - began) / len(made)
+    print(f"{len(made)} decisions, {seconds:.2f} s each")
+    label_all(twin, made)
+    assert decisions(real_reports / "reports") == decisions(twin / "reports")
+    assert seconds < 2
