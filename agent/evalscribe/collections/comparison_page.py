@@ -125,7 +125,8 @@ def chance(comparison: Comparison) -> Iterator[str]:
     if passes.detectable is None or passes.detectable > max(base, 1 - base):  # such a difference is impossible
         power_text = f"{evals} {'is' if passes.tasks == 1 else 'are'} too few to show any difference reliably"
     else:
-        power_text = f"{evals} reliably show only a difference of {passes.detectable * 100:.0f} points or more"
+        points = f"{passes.detectable * 100:.0f} points"
+        power_text = f"with {evals}, only a difference of {points} or more is detected reliably"
     if comparison.of("regressed") or comparison.of("fixed"):
         frequency = f"{times(passes.p)} comparisons ({p_value(passes.p)})"
         yield f"Chance alone makes a difference of at least this size {frequency}; {power_text}."

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import logging
 import re
 import secrets
 import socket
@@ -22,8 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evalscribe.errors import ChangedError, DataError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.web.decisions import Decisions, as_decision
-from evalscribe.web.site import Site
+from evalscribe.web.site import Query, Site
 
+log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 LARGEST_BODY = 64 * 1024
 """Bytes of a request's body."""
@@ -131,7 +133,7 @@ def make_app(site: Site) -> ASGIApp:
     async def page(request: Request) -> Response:
         path = request.path_params["path"] or "index.html"
         query = dict(request.query_params)
-        return await run_in_threadpool(one_at_a_time(lambda: HTMLResponse(site.render(path, query))))
+        return await run_in_threadpool(one_at_a_time(lambda: _page(site, path, query)))
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
@@ -143,7 +145,7 @@ def make_app(site: Site) -> ASGIApp:
         body = await _body(request)
 
         def work() -> Response:
-            decision = as_decision(body)
+            decision = decisions.resolved(as_decision(body))
             try:
                 (message, changed), status = decisions.decide(decision), 200
             except ChangedError as error:
@@ -201,13 +203,29 @@ async def _body(request: Request) -> bytes:
     return body
 
 
+def _page(site: Site, path: str, query: Query) -> Response:
+    """Answer with a page. Any exception becomes a page too, so that a reviewer is not left with a blank one."""
+    try:
+        return HTMLResponse(site.render(path, query))
+    except EvalscribeError as error:
+        title = "Not found" if isinstance(error, NotFoundError) else "This page cannot be shown"
+        return HTMLResponse(site.render_problem(title, str(error), path), _status(error))
+    except Exception as error:
+        log.exception("page %s", path)
+        message = f"This is a bug of evalscribe: {type(error).__name__}. `evalscribe -v view` prints the details."
+        return HTMLResponse(site.render_problem("This page cannot be shown", message, path), 500)
+
+
+def _status(error: EvalscribeError) -> int:
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
 def _answer(work: Callable[[], Response]) -> Response:
     """Run the work; an expected error becomes an answer with its message."""
     try:
         return work()
     except EvalscribeError as error:
-        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-        return JSONResponse({"message": str(error)}, status)
+        return JSONResponse({"message": str(error)}, _status(error))
 
 
 def serve(site: Site, port: int, started: Callable[[str], None]) -> None:

@@ -47,7 +47,7 @@ class StorePages(Pages):
         except NotFoundError:
             return None
         except EvalscribeError as error:
-            return Page("unreadable.html.j2", "Not readable", self.first, {"problem": str(error)})
+            return Page("problem.html.j2", "This page cannot be shown", self.first, {"message": str(error)})
 
     def paths(self) -> Iterator[str]:
         yield self.first

@@ -1,5 +1,6 @@
 """Decisions that a reviewer makes on the page: each writes what `review label` writes, and can be undone."""
 
+from os.path import relpath
 from shlex import quote
 from typing import Literal
 
@@ -24,7 +25,7 @@ class Decision(Frozen):
 
     action: Literal["label", "accept", "note", "undo"]
     report: str = Field(max_length=1000)
-    """Name of the report."""
+    """Name of the report; empty to undo the last decision."""
     n: int = Field(ge=1, le=1_000_000)
     """Number of the finding."""
     seen: str = Field(default="", max_length=200)
@@ -76,6 +77,15 @@ class Decisions:
         change = f"{written.before} → {written.after}" if written.before != written.after else written.after
         return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}", written.changed
 
+    def resolved(self, decision: Decision) -> Decision:
+        """Return a decision to undo the last one, which names no finding, with the finding of that one."""
+        if decision.action != "undo" or decision.report:
+            return decision
+        if not self._written:
+            raise UsageError("there is no decision of this start to undo")
+        last = self._written[-1]
+        return decision.model_copy(update={"report": last.report, "n": last.number})
+
     def entry(self, decision: Decision) -> Entry:
         """Return the finding that a decision is about. Raises `UsageError` if it does not exist."""
         self._site.reports.refresh()
@@ -104,7 +114,9 @@ class Decisions:
     def pending(self) -> str:
         """Render the uncommitted changes of this start, and the command that commits them; empty if there are none."""
         library = self._site.workspace.reports
-        changes = [(name, diff) for name in self._changed if (diff := library.uncommitted(name)) != ""]
+        undecided = {name for name in self._changed if all(written.report != name for written in self._written)}
+        diffs = ((name, library.uncommitted(name)) for name in self._changed)
+        changes = [(name, diff) for name, diff in diffs if diff or (diff is None and name not in undecided)]
         if not changes:
             return ""
         names = [name for name, _ in changes]
@@ -114,12 +126,9 @@ class Decisions:
 
 def commit_command(library: ReportsFolder, names: list[str]) -> str:
     """Return the command that commits reports with their data."""
-    root = library.root
-    files = [root / each for name in names for each in (name, data_name(name))]
-    paths = " ".join(quote(str(file)) for file in files if file.exists())
-    return (
-        f"git -C {quote(str(root))} add -- {paths} && git -C {quote(str(root))} commit -m 'Review findings' -- {paths}"
-    )
+    files = [library.root / each for name in names for each in (name, data_name(name))]
+    paths = " ".join(quote(relpath(file)) for file in files if file.exists())
+    return f"git add -- {paths} && git commit -m 'Review findings' -- {paths}"
 
 
 def as_decision(body: bytes) -> Decision:

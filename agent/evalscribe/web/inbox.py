@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -13,6 +13,7 @@ from markupsafe import Markup
 from evalscribe.model.analysis import CitationSummary, RecommendationSummary
 from evalscribe.model.evidence import ROLES, Citation
 from evalscribe.model.finding import NOT_THE_MODEL
+from evalscribe.text import pluralise
 from evalscribe.web.report_index import DECIDED, ORDER, Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, shown
 
@@ -30,10 +31,11 @@ class Change:
     """A recommended change, with the findings that it concerns in the newest report on each model."""
 
     text: str
-    would_pass: bool
     entries: tuple[Entry, ...]
     evals: int
     """Number of evals that it concerns."""
+    would_pass: int
+    """Number of these that would pass with the change, according to their reports."""
 
     @property
     def proved(self) -> bool:
@@ -43,16 +45,30 @@ class Change:
     @property
     def never_judged(self) -> int:
         """Number of evals that failed for a reason outside the model's work."""
-        return sum(
-            len(entry.findings)
-            for entry in self.entries
-            if entry.first.cause_kind in NOT_THE_MODEL and not entry.first.uncertain
-        )
+        return self._count(lambda entry: entry.first.cause_kind in NOT_THE_MODEL and not entry.first.uncertain)
+
+    @property
+    def uncertain(self) -> int:
+        """Number of evals whose label is uncertain."""
+        return self._count(lambda entry: bool(entry.first.uncertain))
+
+    @property
+    def effect(self) -> str:
+        """What the change would do, in a few words."""
+        words = [
+            f"{pluralise(self.would_pass, 'eval')} would pass" if self.would_pass else "",
+            f"{pluralise(self.never_judged, 'eval')} never judged" if self.never_judged and not self.would_pass else "",
+            f"{self.uncertain} of {pluralise(self.evals, 'eval')} uncertain" if self.uncertain else "",
+        ]
+        return ", ".join(filter(None, words)) or f"concerns {pluralise(self.evals, 'eval')}"
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Sort key: first what changes the outcome of most evals, then what is proved, then what concerns most."""
-        return -(self.evals if self.would_pass else self.never_judged), -self.proved, -self.evals
+        """Sort key: first what decides or changes the outcome of most evals, then what is proved."""
+        return -max(self.would_pass, self.never_judged, self.uncertain), -self.proved, -self.evals
+
+    def _count(self, holds: Callable[[Entry], bool]) -> int:
+        return sum(len(entry.findings) for entry in self.entries if holds(entry))
 
 
 class InboxPages(Pages):
@@ -141,7 +157,7 @@ class InboxPages(Pages):
         changes = [
             Change(
                 text=text,
-                would_pass=any(item.would_pass for _, item in items),
+                would_pass=sum(len(item.evals) for report, item in items if _would_pass(report, item)),
                 entries=tuple(
                     dict.fromkeys(
                         report.entry_of[eval]
@@ -155,6 +171,16 @@ class InboxPages(Pages):
             for text, items in by_text.items()
         ]
         return sorted(changes, key=lambda change: change.rank)[:MOST_CHANGES]
+
+
+def _would_pass(report: LoadedReport, item: RecommendationSummary) -> bool:
+    """Return whether a report says that a change alone lets its evals pass: no other label or error stands against."""
+    return item.would_pass and all(
+        (entry := report.entry_of.get(eval)) is not None
+        and entry.first.classification != "MODEL_FAULT"
+        and not entry.first.uncertain
+        for eval in item.evals
+    )
 
 
 def _place(entry: Entry) -> str:

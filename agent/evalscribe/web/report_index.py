@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from evalscribe.errors import DataError
-from evalscribe.ids import model_folder
+from evalscribe.ids import model_folder, run_id_prefix
 from evalscribe.model.analysis import Analysis, FindingSummary, RecommendationSummary
 from evalscribe.model.finding import NOT_THE_MODEL
 from evalscribe.model.report import ProofSummary
@@ -134,6 +134,12 @@ class LoadedReport:
         """ISO date of the run; without one, that of its first analysis."""
         started = (self.analysis.run.started_at or "")[: len("2026-01-31")]
         return started or self.analysis.date or self.name.rpartition("_")[2].removesuffix(".md")
+
+    @property
+    def title(self) -> str:
+        """Model, date and the beginning of the run's id; the date of the analysis is marked as such."""
+        analysed = "" if self.analysis.run.started_at else "analysed "
+        return f"{self.model}, {analysed}{self.date}, {run_id_prefix(self.run)}"
 
     @property
     def model(self) -> str:

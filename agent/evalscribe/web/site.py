@@ -112,6 +112,10 @@ class Site:
                 return self._render(page, path)
         raise NotFoundError(f"no page {path[:200]!r}")
 
+    def render_problem(self, title: str, message: str, path: str) -> str:
+        """Render a page that says why another cannot be shown."""
+        return self._render(Page("problem.html.j2", title, "", {"message": message}), path)
+
     def _render(self, page: Page, path: str) -> str:
         up = "../" * path.count("/")
         shared: dict[str, Any] = {

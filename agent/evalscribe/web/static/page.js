@@ -63,6 +63,12 @@
     queue = queue.then(() => send(id, action, more)).catch((error) => refuse(id, action, String(error.message || error)));
   };
 
+  const total = document.getElementById("undecided");
+  const onArrival = Number(total?.textContent);
+  const count = () => {
+    if (total) total.textContent = onArrival - document.querySelectorAll("article.card.decided").length;
+  };
+
   const forget = (id) => { const at = decisions.lastIndexOf(id); if (at >= 0) decisions.splice(at, 1); };
 
   const refuse = (id, action, reason) => {
@@ -92,6 +98,7 @@
     if (result.pending !== undefined) showPending(result.pending);
     if (!answer.ok) { refuse(id, action, result.message); return; }
     if (result.changed === false) forget(id);
+    count();
     say(result.message);
   };
 
@@ -118,10 +125,22 @@
     if (focus) (note?.contains(focus) ? focus : fresh).focus({ preventScroll: true });
   };
 
+  // Decided on a page that has been left: the server knows which one was the last.
+  const undoLast = async () => {
+    const answer = await fetch(`${up}decide`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-Evalscribe-Token": token },
+      body: JSON.stringify({ action: "undo", report: "", n: 1 }),
+    }).catch(() => null);
+    const result = await answer?.json().catch(() => null);
+    if (answer?.ok) location.reload();
+    else say(result?.message || "Nothing to undo.");
+  };
+
   const undo = () => {
     const id = decisions.pop();
     const card = id && document.getElementById(id);
-    if (!card) { say("Nothing to undo on this page."); return; }
+    if (!card) { undoLast(); return; }
     select(card);
     decide(card, "undo");
   };
