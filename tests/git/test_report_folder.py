@@ -23,6 +23,17 @@ def test_writes_into_new_folders_and_reads_back(folder: ReportsFolder) -> None:
     assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
 
 
+def test_data_may_be_larger_than_a_page(folder: ReportsFolder) -> None:
+    """That of 10,000 failures has 17 MB."""
+    page, data = "---\nkind: evalscribe-report/2\n---\n", " " * 17_000_000
+    folder.write("p/m/a_2026-01-01.json", data)
+    folder.write("p/m/a_2026-01-01.md", page)
+    (report,) = folder.all()
+    assert report.data == data
+    folder.write("p/m/a_2026-01-01.md", page + data)
+    assert list(folder.all()) == []
+
+
 def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)

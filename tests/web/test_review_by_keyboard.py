@@ -68,7 +68,7 @@ def reviewer(page: ServedPage, visit: Visit) -> Reviewer:
 
 def decisions(folder: Path) -> dict[str, bytes]:
     """The reports of a folder by name, byte for byte."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.*"))}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 Decision = tuple[str, str, str | None]

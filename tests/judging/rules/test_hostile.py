@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.judging.rules import code
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure, Verdict
@@ -108,3 +109,12 @@ def _comment(path: str, text: str) -> str:
         return ""
     mark = "#" if path.endswith(".py") else "//"
     return "\n" + "\n".join(f"{mark} {line}" for line in text.split("\n")) + "\n"
+
+
+@pytest.mark.benchmark
+@pytest.mark.parametrize(
+    "text", ["y" * 200_000, "y." * 100_000, "1" * 200_000, "$" * 200_000], ids=lambda text: text[:2]
+)
+def test_a_long_word_of_a_task_is_read_quickly(text: str) -> None:
+    with cpu_below(1):
+        code.spelled(text)
