@@ -143,8 +143,8 @@ def annotations(out: str) -> list[tuple[str, str, int, str]]:
     return [(level, file, int(line), message) for level, file, line, message in found]
 
 
-def test_the_page_has_four_workflows_without_traps() -> None:
-    assert list(WORKFLOWS) == ["experiment", "reports-check", "analyze", "review-sync"]
+def test_the_page_has_five_workflows_without_traps() -> None:
+    assert list(WORKFLOWS) == ["experiment", "reports-check", "analyze", "review-sync", "pages"]
     for workflow in WORKFLOWS.values():
         assert "pull_request_target" not in str(workflow)
         for step in (step for job in workflow["jobs"].values() for step in job["steps"]):

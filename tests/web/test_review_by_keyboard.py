@@ -135,7 +135,10 @@ def test_a_review_by_keyboard_writes_what_the_command_writes(
     assert decisions(sample / "reports") == decisions(twin / "reports") != {}
     reviewer.visitor.go("index.html")
     assert reviewer.page.locator("h1").inner_text() == "Nothing to decide"
-    assert reviewer.page.locator("#pending code.command").inner_text().startswith("git -C ")
+    command = reviewer.page.locator("#pending code.command").text_content()
+    assert command is not None
+    assert command.startswith("git add -- ")
+    assert " && git commit -m 'Review findings' -- " in command
 
 
 def test_undo_restores_every_byte(sample: Path, reviewer: Reviewer) -> None:

@@ -27,7 +27,9 @@ def view(
         str | None,
         typer.Argument(metavar="[RUN|REPORT|FOLDER]", help="What to show. Default: all reports.", show_default=False),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port. Default: a free one.", show_default=False)] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port. Default: a free one.", show_default=False)
+    ] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
     bundle: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the pages as files instead of serving them.")

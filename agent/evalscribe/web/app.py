@@ -146,6 +146,8 @@ def make_app(site: Site) -> ASGIApp:
 
         def work() -> Response:
             decision = decisions.resolved(as_decision(body))
+            if decision is None:
+                return JSONResponse({"message": "Nothing to undo since this start.", "changed": False})
             try:
                 (message, changed), status = decisions.decide(decision), 200
             except ChangedError as error:

@@ -77,12 +77,12 @@ class Decisions:
         change = f"{written.before} → {written.after}" if written.before != written.after else written.after
         return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}", written.changed
 
-    def resolved(self, decision: Decision) -> Decision:
-        """Return a decision to undo the last one, which names no finding, with the finding of that one."""
+    def resolved(self, decision: Decision) -> Decision | None:
+        """Return a decision to undo the last one, which names no finding, with that finding; None if there is none."""
         if decision.action != "undo" or decision.report:
             return decision
         if not self._written:
-            raise UsageError("there is no decision of this start to undo")
+            return None
         last = self._written[-1]
         return decision.model_copy(update={"report": last.report, "n": last.number})
 

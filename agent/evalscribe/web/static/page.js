@@ -133,8 +133,8 @@
       body: JSON.stringify({ action: "undo", report: "", n: 1 }),
     }).catch(() => null);
     const result = await answer?.json().catch(() => null);
-    if (answer?.ok) location.reload();
-    else say(result?.message || "Nothing to undo.");
+    if (answer?.ok && result?.changed) location.reload();
+    else say(result?.message || "The server has ended; start `evalscribe view` again.");
   };
 
   const undo = () => {
