@@ -18,6 +18,7 @@ from evalscribe.settings import Options
 from evalscribe.web.bundle import open_site
 from evalscribe.web.inbox import PAGE, mark_differences
 from evalscribe.web.report_index import Scope
+from evalscribe.web.runs import ROWS
 from evalscribe.web.site import Site, inline_code, slug
 from evalscribe.workspace import Workspace
 
@@ -84,7 +85,7 @@ def test_what_needs_a_decision_most_comes_first(tmp_path: Path) -> None:
         "a/repeated",
         "a/new",
     ]
-    assert "8 findings to decide" in page
+    assert '<span id="undecided">8</span> findings to decide' in page
     assert "a/decided" in site(tmp_path).render("decided.html")
 
 
@@ -155,6 +156,22 @@ def test_the_change_that_helps_most_comes_first_and_equal_ones_are_one(tmp_path:
     page = site(tmp_path).render("index.html")
     assert "2 evals would pass" in page
     assert page.count("Make <code>x</code> a warning") == 1 + 2  # and on the two cards
+
+
+def test_a_run_with_many_failures_has_pages_that_hold_each_once(tmp_path: Path) -> None:
+    paths = [f"a/{number:04}" for number in range(ROWS + 3)]
+    write(tmp_path, *(entry(path, "KNOWN_GAP" if number % 2 else "MODEL_FAULT") for number, path in enumerate(paths)))
+    files = site(tmp_path, token=None)
+    pages = [path for path in files.paths() if re.fullmatch(r"run/[^/]+/[^/]+\.html", path)]
+    assert pages == ["run/run1abcdef/index.html", "run/run1abcdef/failures-2.html"]
+    rows = [re.findall(r'data-eval="([^"]*)"', files.render(page)) for page in pages]
+    assert rows == [paths[:ROWS], paths[ROWS:]]
+    assert 'class="next-rows" rel="next" href="../../run/run1abcdef/failures-2.html#failures"' in files.render(pages[0])
+    assert "1001 to 1003 of 1,003" in files.render(pages[1])
+    filtered = site(tmp_path).render(pages[0], {"label": "KNOWN_GAP"})
+    assert re.findall(r'data-eval="([^"]*)"', filtered) == paths[1::2]
+    with pytest.raises(NotFoundError):
+        files.render("run/run1abcdef/failures-3.html")
 
 
 def test_one_report_or_folder_can_be_shown(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from evalscribe.web.site import Page, Pages, Query, Site, inline_code, slug
 from evalscribe.web.tasks import failure_pictures
 
 _MARKED = re.compile(r"\*\*(.+?)\*\*|\[(\d+)\]\(#[^()\s]*\)")
+_PATH = re.compile(r"(run/[^/]+/)(?:index|failures-([2-9]|[1-9]\d{1,5}))\.html")
 FILTERS = ("label", "step", "cause", "kind")
-
+ROWS = 1000
+"""Failures in the table of one page; a browser takes ten seconds for 10,000."""
 
 FirstScreen = tuple[str, Sequence[str], Sequence[RecommendationRow]]
 """Headline, first lines and recommendations of a report."""
@@ -31,7 +33,9 @@ class RunPages(Pages):
 
     def paths(self) -> Iterator[str]:
         yield "runs.html"
-        yield from (run_path(report) for report in self.site.reports.shown)
+        for report in self.site.reports.shown:
+            yield run_path(report)
+            yield from (_rows_path(report, page) for page in range(2, -(-len(report.entries) // ROWS) + 1))
 
     def begins(self, path: str) -> bool:
         return path == "runs.html"
@@ -40,19 +44,22 @@ class RunPages(Pages):
         if path == "runs.html":
             reports = self.site.reports.shown
             return Page("runs.html.j2", "Runs", path, {"reports": reports, "unread": self.site.reports.unread})
-        folder, _, file = path.rpartition("/")
-        if file != "index.html" or not folder.startswith("run/"):
+        match = _PATH.fullmatch(path)
+        if match is None:
             return None
-        report = next((report for report in self.site.reports.all if run_path(report) == path), None)
-        return self._run(report, query) if report else None
+        report = next((report for report in self.site.reports.all if run_path(report) == f"{match[1]}index.html"), None)
+        return self._run(report, query, int(match[2] or 1)) if report else None
 
-    def _run(self, report: LoadedReport, query: Query) -> Page:
+    def _run(self, report: LoadedReport, query: Query, number: int) -> Page | None:
         analysis = report.analysis
         cached = self._first_screens.get(report.name)
         if cached is None or cached[0] is not report:
             cached = self._first_screens[report.name] = report, _first_screen(report)
         title, summary, rows = cached[1]
         entries = [entry for entry in report.entries if _matches(entry, query)]
+        start = (number - 1) * ROWS
+        if start and start >= len(entries):
+            return None
         return Page(
             "run.html.j2",
             f"{analysis.run.model or report.name}: run {report.run}",
@@ -61,7 +68,11 @@ class RunPages(Pages):
                 "report": report,
                 "analysis": analysis,
                 "run": analysis.run,
-                "entries": entries,
+                "entries": entries[start : start + ROWS],
+                "first_row": start + 1,
+                "matching": len(entries),
+                "previous_rows": _rows_path(report, number - 1) if number > 1 else None,
+                "next_rows": _rows_path(report, number + 1) if start + ROWS < len(entries) else None,
                 "undecided": sum(entry.group != DECIDED for entry in report.entries),
                 "choices": _choices(report.entries),
                 "summary": [_sentence(line, report) for line in summary],
@@ -104,8 +115,13 @@ def eval_path(eval: str) -> str:
 
 
 def run_path(report: LoadedReport) -> str:
-    """Return the path of a run's page. A second report on the same run has its own."""
+    """Return the path of a run's page. Of several reports on one run, the newest is shown there."""
     return f"run/{slug(report.run)}/index.html"
+
+
+def _rows_path(report: LoadedReport, number: int) -> str:
+    """Return the path of the page with the given thousand of failures."""
+    return run_path(report) if number == 1 else f"run/{slug(report.run)}/failures-{number}.html"
 
 
 def facets(entry: Entry) -> dict[str, str]:

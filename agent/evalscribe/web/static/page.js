@@ -285,7 +285,9 @@
     const row = document.querySelector(`[data-eval="${CSS.escape(evaluation)}"]`) ||
       [...document.querySelectorAll("[data-evals]")].find((one) => one.dataset.evals.split("\n").includes(evaluation));
     const link = other || (evidence ? null : row?.querySelector("a"));
-    if (link) location.replace(`${link.href}${rest}`);
+    const next = link ? null : document.querySelector("a.next-rows");
+    if (next) location.replace(`${next.href.split("#")[0]}${location.hash}`);
+    else if (link) location.replace(`${link.href}${rest}`);
     else say(`There is no ${evaluation} here.`);
   };
 
