@@ -459,7 +459,7 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
 
 
 def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
-    """Return the usage by stage that the models counted, with failed calls; without models, return `reported`."""
+    """Return the models' own count of usage by stage; without models, return `reported` as the judge's."""
     if prepared.analyst.models:
         return prepared.workspace.models.spent()
     return {"judge": reported} if reported != Usage() else {}

@@ -167,7 +167,7 @@ def _explain_command(
 def _more_commands(
     outcome: AnalysisResult | AnalysisPlan | NothingFailed, run: str, workspace: Workspace, reports: Path | None
 ) -> tuple[str, ...]:
-    """Return the commands that a report suggests: first to correct a label. `run` is the argument RUN as typed."""
+    """Return commands to suggest after an analysis; one corrects a label. `run` is the argument RUN as typed."""
     if not isinstance(outcome, AnalysisResult):
         return ()
     folder = options.repeated_options(None, reports)

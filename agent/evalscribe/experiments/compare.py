@@ -780,7 +780,7 @@ def _with_explanations(
 def _explained_side(
     workspace: Workspace, side: ComparedRun, change: ItemChange, item_side: ItemSide, *, passed: bool
 ) -> ItemSide:
-    """Add output and explanations of the first trial that passed (not `passed`: did not), else of the first trial."""
+    """Add output and explanations of the first trial whose result is `passed`; if there is none, of the first trial."""
     trials = side.scored(change.item)
     shown = next((trial for trial in trials if (trial.verdict == "passed") == passed), trials[0])
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=shown.id)))

@@ -420,7 +420,7 @@ class NewFiles:
     """Writes new files in a folder, which is created with the first one."""
 
     def __init__(self, root: Path) -> None:
-        """Check the folder. Raises `DataError` if it cannot be a folder."""
+        """Check the path. Raises `DataError` if it exists and is not a folder, or cannot be resolved."""
         try:
             self.root = root.resolve()
             taken = self.root.exists() and not self.root.is_dir()

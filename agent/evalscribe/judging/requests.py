@@ -155,7 +155,7 @@ def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: s
 
 
 LoadedReferences = Mapping[Ref, Record | Result]
-"""Records and results by reference; if the reference is to a transcript, its record has only this transcript."""
+"""Maps each reference to its record or result. For a transcript, the record contains only that transcript."""
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def _unconcluded(precedent: Precedent) -> Precedent:
 
 
 def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
-    """Return an agent run as a subject: `T0B1` blocks; `R0M`, `T0M` and `T0B1M` metadata; `A0` earlier results."""
+    """Return an agent run as a subject: blocks (`T0B1`), metadata (`R0M`, `T0M`, `T0B1M`), earlier results (`A0`)."""
     return Subject.of(run.id, [*_run_items(run), *result_items(earlier)])
 
 

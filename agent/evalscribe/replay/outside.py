@@ -26,7 +26,7 @@ from evalscribe.sources.harbor import task_checksum, task_folders
 from evalscribe.text import visible
 
 VERSION = "outside@1"
-"""Raise the number by hand when the same answer is graded differently."""
+"""Increase this number if a change of the code grades the same answer differently."""
 LIMITS = SandboxLimits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
 """Time is limited, memory is not: the command limits what it isolates."""
 

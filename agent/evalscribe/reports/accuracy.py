@@ -70,7 +70,7 @@ class CorrectedVerdict(Frozen):
     task: str
     """Experiment and eval without its trial. Verdicts on one task are not independent observations."""
     judge: str
-    """The judge that decided, also in a cascade."""
+    """The judge that decided; in a cascade, the judge of the deciding stage."""
     judged: Classification
     label: Classification
     """The person's label."""
@@ -125,7 +125,7 @@ class JudgeAccuracy(Frozen):
     reliability: Reliability | None
     """Stated confidence against observed agreement; None for the rules, whose confidence is only certain or not."""
     cost_usd: float | None
-    """Cost of the verdicts; None if that of some verdict of a model is unknown."""
+    """Cost of the verdicts; None if the cost of any model verdict is unknown."""
     wrong: tuple[CorrectedVerdict, ...]
     """The verdicts that people corrected."""
     right: tuple[CorrectedVerdict, ...]

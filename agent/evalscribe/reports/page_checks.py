@@ -374,7 +374,10 @@ def _elsewhere(snippet: Snippet, document: Document, last: int) -> str:
 
 
 def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> bool:
-    """Return whether a quotation equals these lines of a document. If its lines were joined, white space may differ."""
+    """Return whether a quotation equals these lines of a document.
+
+    White space is ignored if the quotation joins several lines.
+    """
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
         return False

@@ -301,7 +301,7 @@ GITHUB_API = "https://api.github.com"
 def github_access(places: SettingsSources) -> Access:
     """Return GitHub's API and the token, if one is set.
 
-    Raises `UsageError` if files of the folder would send a token from elsewhere to a host that they name.
+    Raises `UsageError` if a less trusted source than the token's names the host.
     """
     token, named = find_setting(places, *GITHUB_TOKENS), find_setting(places, GITHUB_API_NAME)
     url = host_url(named, GITHUB_API_NAME) if named else GITHUB_API

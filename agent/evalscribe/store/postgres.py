@@ -69,7 +69,7 @@ def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
 
 
 def _without_state(shown: str, error: BaseException | None, words: str) -> EvalscribeError:
-    """Translate an error without SQLSTATE by its words, which may be in the server's language."""
+    """Classify an error that has no SQLSTATE by its words, which are recognised only in English."""
     connection = getattr(error, "pgconn", None)
     if "database" in words and "does not exist" in words:
         return NotFoundError(f"database {shown} does not exist.\nCreate it on that server: createdb NAME.")

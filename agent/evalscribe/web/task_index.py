@@ -22,7 +22,7 @@ from evalscribe.workspace import DATABASE, Workspace
 MOST_STORED = 200
 """Runs of the store without a report that are read, the newest ones."""
 MOST_CELLS = 12
-"""Runs in the strip of a card, the newest ones."""
+"""Maximum runs in the strip of a card; the newest are shown."""
 WORDS = {
     "MODEL_FAULT": "model",
     "OVERLY_STRICT": "strict",
@@ -297,7 +297,7 @@ class TaskTable:
 
     @cached_property
     def _complete(self) -> Sequence[int]:
-        """Indices of the runs that name all failures, and only failures."""
+        """Indices of the runs that list every failure but not the other evals."""
         return [at for at, run in enumerate(self.runs) if run.evals is None and run.lists_failures]
 
     @cached_property

@@ -311,7 +311,7 @@ class ModelDiscussion:
         return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
 
     def _opening(self) -> str:
-        """Render the beginning of the conversation: the report as data, and the findings without evidence."""
+        """Render the beginning of the conversation: the report as data, and which findings lack evidence."""
         lines = self._dossier.text.split("\n")
         room = self._model.context_tokens // REPORT_SHARE
         count, used = 0, 0
