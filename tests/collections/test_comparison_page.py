@@ -39,7 +39,7 @@ def test_the_answer_comes_first_and_says_whether_it_is_luck() -> None:
 def test_what_is_hardly_luck_is_called_worse() -> None:
     page = comparison_page(found(12, 1, 27))
     assert "**Worse: 12 broke, 1 fixed** (97.5 % → 70.0 %, " in page
-    assert "difference of at least this size in 3 of 1,000 comparisons (p = 0.0034); 40 evals" in page
+    assert "difference of at least this size in 3 of 1,000 comparisons (p = 0.0034); with 40 evals" in page
 
 
 def test_equal_rates_say_whether_the_same_evals_pass() -> None:
