@@ -113,8 +113,8 @@ class Site:
         raise NotFoundError(f"no page {path[:200]!r}")
 
     def render_problem(self, title: str, message: str, path: str) -> str:
-        """Render a page that says why another cannot be shown."""
-        return self._render(Page("problem.html.j2", title, "", {"message": message}), path)
+        """Render a page that says why another cannot be shown. Without the token: nothing can be decided there."""
+        return self._render(Page("problem.html.j2", title, "", {"message": message, "token": None}), path)
 
     def _render(self, page: Page, path: str) -> str:
         up = "../" * path.count("/")
