@@ -85,7 +85,7 @@ def test_what_needs_a_decision_most_comes_first(tmp_path: Path) -> None:
         "a/repeated",
         "a/new",
     ]
-    assert '<span id="undecided">8</span> findings to decide' in page
+    assert '<span id="undecided" data-count="8">8</span> findings to decide' in page
     assert "a/decided" in site(tmp_path).render("decided.html")
 
 

@@ -64,9 +64,11 @@
   };
 
   const total = document.getElementById("undecided");
-  const onArrival = Number(total?.textContent);
+  const onArrival = Number(total?.dataset.count);
   const count = () => {
-    if (total) total.textContent = onArrival - document.querySelectorAll("article.card.decided").length;
+    if (!total) return;
+    const left = onArrival - document.querySelectorAll("article.card.decided").length;
+    total.textContent = left.toLocaleString("en");
   };
 
   const forget = (id) => { const at = decisions.lastIndexOf(id); if (at >= 0) decisions.splice(at, 1); };
