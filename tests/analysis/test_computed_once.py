@@ -1,5 +1,6 @@
 """Each failure is located, compared, packed and judged once; each record is loaded once and its request built once."""
 
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from evalscribe.judging.pack import pack
 from evalscribe.judging.rollout import build_request
 from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.reports.corrections import correct_label
 from evalscribe.settings import Options
 from evalscribe.store.collections import open_collections
 from evalscribe.workspace import Workspace
@@ -95,6 +97,21 @@ async def test_collating_in_another_process_takes_the_verdicts_from_the_store(op
     assert len(findings) == FAILURES
     assert all(finding.judged for finding in findings)
     assert counts["rules run"] == 0
+
+
+async def test_a_label_written_after_collating_stays(options: Options) -> None:
+    async with Workspace(options) as workspace:
+        done = await analyze(workspace, "sample", StudioWatcher())
+        assert isinstance(done, AnalysisResult)
+        async with open_analysis(workspace, "sample", StudioWatcher()) as analysis:
+            await analysis.collate()
+            await asyncio.to_thread(correct_label, workspace, str(done.path), "1", "AMBIGUOUS_TASK")
+            await analysis.write()
+            entry = analysis.result.report.entries[0]
+    assert (entry.classification, entry.judge and entry.judge.classification != "AMBIGUOUS_TASK") == (
+        "AMBIGUOUS_TASK",
+        True,
+    )
 
 
 async def test_explaining_computes_each_thing_once(options: Options) -> None:

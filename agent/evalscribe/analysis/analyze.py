@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from datetime import date as calendar_date
 
@@ -450,7 +450,10 @@ def write_collated(
         )
         return report, collation
 
-    done = write_report(prepared.workspace, prepared.run, collated.target, composed, collated.spent, writes=writes)
+    with workspace.reports.locked() if writes else nullcontext():
+        # Read the report again: a reviewer may have changed it while the findings were collated.
+        target = report_target(workspace, prepared.run, date) if writes else collated.target
+        done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     kept_note = (
         (f"not judged this time, earlier verdict kept: {join_first(collated.kept, 5)}",) if collated.kept else ()

@@ -191,9 +191,15 @@ class ReportsFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock: processes that read a report, change it and write it do so one after the other."""
+        """Hold the folder's lock: processes that read a report, change it and write it do so one after the other.
+
+        A folder that does not exist yet has no reports to change, and is not locked.
+        """
         try:
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            yield
+            return
         except OSError as error:
             raise NotFoundError(f"{self.root} is not a folder that can be opened: {error.strerror}") from None
         try:

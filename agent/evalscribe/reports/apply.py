@@ -471,8 +471,9 @@ def _tell(
     proved = _is_proved(workspace.store.analyses, subject)
     line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
     try:
-        now = text_of(find_report(workspace, subject.file))
-        workspace.reports.write(subject.file, with_action(now, line))
+        with workspace.reports.locked():
+            now = text_of(find_report(workspace, subject.file))
+            workspace.reports.write(subject.file, with_action(now, line))
     except (DataError, NotFoundError, AccessError, UnavailableError) as error:
         kind = DataError if isinstance(error, DataError) else type(error)
         raise kind(

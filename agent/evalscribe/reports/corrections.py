@@ -434,9 +434,10 @@ def correct_label(
         DataError: The finding does not exist or the report cannot be read.
         UsageError: The report is outside the reports folder, or several findings are about this eval.
     """
-    file, library = find_report(workspace, name), workspace.reports
-    below = name_of(library, file)
+    library = workspace.reports
     with library.locked():
+        file = find_report(workspace, name)
+        below = name_of(library, file)
         source = PageSource(name=below, text=text_of(file), data=file.data)
         n = _finding_number(source, finding)
         if seen is not None and seen != entry_state(now := _entry(source, n)):
