@@ -265,7 +265,7 @@ def test_the_printed_schema_refuses_what_rubrics_refuse() -> None:
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     import json
 
-    from evalscribe.cli.schema import schema
+    from evalscribe.cli.rubric import schema
 
     assert schema("rubric") == 0
     assert json.loads(capsys.readouterr().out) == file_schema()

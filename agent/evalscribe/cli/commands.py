@@ -234,7 +234,7 @@ COMMANDS: CommandTable = {
     "init": CommandEntry("init", "init", "Set up a folder for people and coding agents.", SET_UP),
     "doctor": CommandEntry("doctor", "doctor", "Show what is configured, reachable and missing.", SET_UP),
     "mcp": CommandEntry("mcp", "mcp", "Serve this folder to a coding agent over MCP.", SET_UP),
-    "schema": CommandEntry("schema", "schema", "Print the JSON Schema of a document.", SET_UP),
+    "schema": CommandEntry("rubric", "schema", "Print the JSON Schema of a document.", SET_UP),
     "gc": CommandEntry("collections", "gc", "Free space: delete data that nothing uses.", SET_UP),
     "rubric": RUBRICS._replace(hidden=True),
     "scorers": SCORERS._replace(hidden=True),

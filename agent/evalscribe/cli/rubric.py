@@ -1,7 +1,8 @@
-"""`evalscribe rubrics create|list|show|validate|diff|delete`."""
+"""`evalscribe rubrics create|list|show|validate|diff|delete`, and `evalscribe schema`."""
 
-from collections.abc import Sequence
-from typing import Annotated
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from pydantic import RootModel
@@ -14,15 +15,23 @@ from evalscribe.judging.rubrics import (
     ValidatedRubric,
     create_rubric,
     diff_rubrics,
+    file_schema,
     find_rubric,
     list_rubrics,
     to_yaml,
     validate_rubrics,
 )
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.exploration import Exploration
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 Collection = Annotated[str, typer.Option(metavar="ID", help="Collection of the rubric. Default: default.")]
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "report": lambda: Analysis.model_json_schema(mode="serialization"),
+    "rubric": file_schema,
+    "exploration": lambda: Exploration.model_json_schema(mode="serialization"),
+}
 Rubric = Annotated[str, typer.Argument(metavar="NAME[@V]", help="A rubric: name, name@version, or a YAML file.")]
 
 
@@ -113,6 +122,16 @@ def diff(
     with Workspace() as workspace:
         lines = diff_rubrics(workspace.store.collections, workspace.prompts, rubric, other, collection)
     output.say(lines.rstrip("\n") or "no difference")
+    return 0
+
+
+def schema(
+    name: Annotated[str, typer.Argument(metavar="report|rubric|exploration", help="Document to describe.")],
+) -> int:
+    """Print the JSON Schema of a document: a report, a rubric or an exploration."""
+    if name not in SCHEMAS:
+        raise UsageError(f"there is no schema {name!r}; schemas: {', '.join(SCHEMAS)}")
+    print(json.dumps(SCHEMAS[name](), indent=2))
     return 0
 
 
