@@ -1,24 +1,12 @@
 """Conversations of agent runs as messages for `conversation.html.j2`."""
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from evalscribe.model.transcript import (
-    ARGUMENT,
-    SAID,
-    AssistantMessage,
-    ChatMessage,
-    ToolMessage,
-    Transcript,
-    TranscriptToolCall,
-    TranscriptTurn,
-    TurnKind,
-    parse_transcript,
-)
+from evalscribe.model.transcript import ARGUMENT, SAID, TranscriptTurn, TurnKind, parse_transcript
 from evalscribe.text import cut, one_line
 from evalscribe.web.documents import LineBlock, LineSpan, PagedDocument, ShownLine
 
@@ -39,24 +27,23 @@ class ConversationPart:
     """A text of a message: what is said, thought, called, or answered by a tool."""
 
     kind: TurnKind
-    text: str = ""
-    name: str | None = None
+    name: str | None
     """Name of the tool."""
-    blocks: Sequence[LineBlock] = ()
-    """The text as numbered lines, in place of `text`."""
-    header: ShownLine | None = None
-    """Line of the transcript with which the part begins."""
-    rest: int = 0
+    blocks: Sequence[LineBlock]
+    """The text, as lines with their numbers."""
+    header: ShownLine | None
+    """Line of the transcript with which the part begins; None if that line is elsewhere."""
+    rest: int
     """Lines that are left out at the end."""
-    rest_page: int | None = None
+    rest_page: int | None
     """Number of the document's page with the first of them."""
-    lines: int = 0
-    folded: bool = False
+    lines: int
+    folded: bool
 
     @property
     def preview(self) -> str:
         """The beginning of the text."""
-        first = next((line.text for block in self.blocks for line in block.lines), self.text[:PREVIEW])
+        first = next((line.text for block in self.blocks for line in block.lines), "")
         return cut(one_line(first[:PREVIEW]), PREVIEW)
 
 
@@ -73,41 +60,6 @@ class ConversationMessage:
     skipped: int = 0
     """Messages that are left out before this one."""
     skipped_page: int | None = None
-
-
-def transcript_messages(transcript: Transcript) -> Iterator[ConversationMessage]:
-    """Yield the messages of a transcript."""
-    for number, message in enumerate(transcript.messages, 1):
-        yield ConversationMessage(number, message.role, tuple(_parts(message)), id=f"message-{number}")
-
-
-def _parts(message: ChatMessage) -> Iterator[ConversationPart]:
-    if isinstance(message, AssistantMessage):
-        if message.reasoning:
-            yield _part(message.role, "thinks", message.reasoning)
-        if message.content or not message.tool_calls:
-            yield _part(message.role, "says", message.content)
-        for call in message.tool_calls:
-            yield _part(message.role, "calls", _arguments(call), call.function)
-        return
-    tool = message if isinstance(message, ToolMessage) else None
-    if message.content or tool is None or tool.error is None:
-        yield _part(message.role, "says", message.content, tool.function if tool else None)
-    if tool is not None and tool.error is not None:
-        yield _part(message.role, "fails", tool.error, tool.function)
-
-
-def _arguments(call: TranscriptToolCall) -> str:
-    texts = (
-        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
-        for key, value in call.arguments.items()
-    )
-    return "\n".join(f"{key}:\n{text}" if "\n" in text else f"{key}: {text}" for key, text in texts)
-
-
-def _part(role: str, kind: TurnKind, text: str, name: str | None = None) -> ConversationPart:
-    lines = text.count("\n") + 1
-    return ConversationPart(kind, text, name, lines=lines, folded=_is_long(role, kind, lines, len(text)))
 
 
 def _is_long(role: str, kind: TurnKind, lines: int, characters: int) -> bool:

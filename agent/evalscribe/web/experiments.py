@@ -168,7 +168,7 @@ class ExperimentPages(Pages):
                 yield from (list_path(run, name, number) for number in range(1, -(-total // PAGE) + 1))
             for item in self.site.workspace.store.experiment_runs.items(run.id):
                 if self._view(run, item).is_cut:
-                    yield f"experiments/{run.id}/trial/{slug(item.id)}.html"
+                    yield f"experiments/{slug(run.id)}/trial/{slug(item.id)}.html"
 
     def page(self, path: str, query: Query) -> Page | None:
         if path == FIRST:

@@ -105,7 +105,6 @@ class InboxPages(Pages):
                 ],
                 "counts": [(ORDER[group], counts[group]) for group in sorted(counts)],
                 "total": len(undecided),
-                "first": start + 1,
                 "decided": sum(entry.group == DECIDED for entry in self._entries()),
                 "after": _place(cards[-1]) if start + PAGE < len(undecided) else None,
                 "next_page": f"inbox-{start // PAGE + 2}.html",
@@ -174,13 +173,9 @@ class InboxPages(Pages):
 
 
 def _would_pass(report: LoadedReport, item: RecommendationSummary) -> bool:
-    """Return whether a report says that a change alone lets its evals pass: no other label or error stands against."""
-    return item.would_pass and all(
-        (entry := report.entry_of.get(eval)) is not None
-        and entry.first.classification != "MODEL_FAULT"
-        and not entry.first.uncertain
-        for eval in item.evals
-    )
+    """Return whether a report says that a change lets all its evals pass, as its table of recommendations does."""
+    entries = map(report.entry_of.get, item.evals)
+    return item.would_pass and all(entry and entry.first.classification != "MODEL_FAULT" for entry in entries)
 
 
 def _place(entry: Entry) -> str:

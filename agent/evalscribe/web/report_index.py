@@ -1,6 +1,6 @@
 """The reports that the pages are about, parsed once and again when their files change."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -213,9 +213,6 @@ class ReportIndex:
     def unread(self) -> Sequence[UnreadReport]:
         problems = (report for _, report in self._parsed.values() if isinstance(report, UnreadReport))
         return [report for report in problems if self.scope.includes(report.name)]
-
-    def of_run(self, run: str) -> Iterator[LoadedReport]:
-        return (report for report in self.all if report.run == run)
 
 
 def _load(file: ReportFile) -> LoadedReport | UnreadReport:

@@ -124,7 +124,6 @@ class Site:
             "token": self.token,
             "static": self.is_static,
             "sections": self._sections(),
-            "scope": self.reports.scope,
         }
         return self.environment.get_template(page.template).render({**shared, **page.values})
 
