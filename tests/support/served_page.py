@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -72,6 +73,16 @@ class ServedPage:
         answer = self.send("\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape") + body)
         assert answer is not None, lines
         return answer
+
+    @cached_property
+    def _cookie(self) -> str:
+        return self.sign_in()
+
+    def get(self, path: str) -> str:
+        """Return a page as a signed-in browser gets it; empty if it does not exist."""
+        answer = self.request("GET", f"/{path}", ("Host", self.host), ("Cookie", self._cookie))
+        assert answer.status in (200, 404), (path, answer)
+        return answer.body.decode() if answer.status == 200 else ""
 
     def sign_in(self) -> str:
         """Return the cookie that the address with the token sets."""

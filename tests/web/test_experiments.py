@@ -19,8 +19,8 @@ from evalscribe.web.report_index import Scope
 from evalscribe.web.site import Site
 from evalscribe.workspace import Workspace as OpenedWorkspace
 from support.command import Workspace
+from support.served_page import serving
 from support.stored_experiment import EXACT, JSON, StoredExperiment, make_items
-from support.viewed_pages import viewing
 from support.waiting import PATIENCE_S, wait_until
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> javascript:alert(3) \u202e\x1b[31m"
@@ -185,7 +185,7 @@ def test_a_running_experiment_appears_trial_by_trial(tmp_path: Path) -> None:
     (tmp_path / "items.jsonl").write_text("".join(f'{{"input": "gate-{n}", "expected": "yes"}}\n' for n in range(3)))
     command = ("--target", "python:slow:answer", "--data", "items.jsonl", "--scorer", "exact_match")
     process = workspace.start("experiments", "run", *command, "--config", '{"concurrency": 1}')
-    with viewing(workspace) as pages:
+    with serving(tmp_path) as pages:
         wait_until(lambda: "running" in texts(pages.get("experiments.html")), "the run")
         link = re.search(r'href="(experiments/[^"]+/index\.html)"', pages.get("experiments.html"))
         assert link

@@ -16,7 +16,7 @@ from support.command import Workspace, end
 from support.fork_server import Process
 from support.messages_server import Answer, Call, MessagesServer, submit
 from support.run_snapshots import RUN_ID, eval_path, write
-from support.viewed_pages import ViewedPages, viewing
+from support.served_page import ServedPage, serving
 from support.waiting import PATIENCE_S, wait_until
 
 FAILURES = 3
@@ -58,7 +58,7 @@ def numbered(number: int) -> Answer:
     return submit(cause=f"cause-{number}", reasoning=f"Reason {number} {HOSTILE}")
 
 
-def findings(pages: ViewedPages, after: int = 0, run: str = RUN_ID) -> str:
+def findings(pages: ServedPage, after: int = 0, run: str = RUN_ID) -> str:
     return pages.get(f"run/{run}/findings.html?after={after}")
 
 
@@ -76,7 +76,7 @@ def made(tmp_path: Path) -> Path:
 
 def test_cards_appear_one_by_one_and_then_the_report(apart: Workspace, made: Path) -> None:
     answers = HeldAnswers(numbered)
-    with viewing(apart) as pages, MessagesServer(answers) as server:
+    with serving(apart.folder) as pages, MessagesServer(answers) as server:
         assert pages.get(PAGE) == ""
         assert not (apart.folder / ".evalscribe").exists(), "looking creates no store"
         process = analyze(apart, server, made)
@@ -109,7 +109,7 @@ def test_cards_appear_one_by_one_and_then_the_report(apart: Workspace, made: Pat
 
 def test_a_killed_analysis_is_interrupted_and_goes_on(apart: Workspace, made: Path) -> None:
     answers = HeldAnswers(numbered)
-    with viewing(apart) as pages, MessagesServer(answers) as server:
+    with serving(apart.folder) as pages, MessagesServer(answers) as server:
         process = analyze(apart, server, made)
         answers.release(0)
         wait_until(lambda: "cause 0" in findings(pages), "the first card")
@@ -136,7 +136,7 @@ def test_a_killed_analysis_is_interrupted_and_goes_on(apart: Workspace, made: Pa
 def test_a_run_with_a_report_is_analysed_again_on_a_page_of_its_own(apart: Workspace, made: Path) -> None:
     apart.run("analyze", made, "--judge", "rules")
     answers = HeldAnswers(numbered)
-    with viewing(apart) as pages, MessagesServer(answers) as server:
+    with serving(apart.folder) as pages, MessagesServer(answers) as server:
         process = analyze(apart, server, made)
         wait_until(lambda: server.calls, "the first question")
         assert "data-live" not in pages.get(PAGE), "the report stays readable"
@@ -148,7 +148,7 @@ def test_a_run_with_a_report_is_analysed_again_on_a_page_of_its_own(apart: Works
 
 def test_an_analysis_without_any_verdict_is_not_left_behind(apart: Workspace, made: Path) -> None:
     apart.run("analyze", made, "--judge", "rules", "--dry-run")
-    with viewing(apart) as pages:
+    with serving(apart.folder) as pages:
         assert pages.get(PAGE) == ""
         assert "Interrupted" not in pages.get("runs.html")
 
@@ -161,7 +161,7 @@ def test_hostile_text_stays_text(apart: Workspace, tmp_path: Path) -> None:
     harm = dict.fromkeys(("error", "why", "reasoning"), HOSTILE)
     quoted = {"role": "output", "path": "convex/index.ts", "first": 1, "last": 1, "text": "<script>alert(5)</script>"}
     answers = HeldAnswers(lambda _: submit(**harm, citations=[quoted]))
-    with viewing(apart) as pages, MessagesServer(answers) as server:
+    with serving(apart.folder) as pages, MessagesServer(answers) as server:
         process = analyze(apart, server, run)
         wait_until(lambda: server.calls, "the first question")
         answers.release(0)
