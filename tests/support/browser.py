@@ -88,7 +88,8 @@ class Visitor:
     def axe(self, *rules: str) -> list[str]:
         """Return the serious findings of axe on the page, one line each; of all rules if none is named."""
         # As an evaluated text it runs despite the page's content security policy, which stays in force.
-        self.page.evaluate(AXE_SCRIPT)
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE_SCRIPT)
         # Without `preload`, which asks for the style sheets once more.
         options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": list(rules)} if rules else {})}
         answer = self.page.evaluate("options => axe.run(document, options)", options)
