@@ -22,6 +22,8 @@ def address() -> Iterator[ClusterAddress]:
     from evalscribe.remote.engine import join_cluster
 
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # where workers find `engine_tasks`
+    # With Ray's niceness of 15, workers take minutes to start on a busy machine. Ray wants the name in lower case.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     join_cluster(None)
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": os.environ["RAY_AUTH_TOKEN"]}
     yield ClusterAddress(ray.get_runtime_context().gcs_address, token)
