@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError, write_error
+from evalscribe.errors import DataError, EvalscribeError, UsageError, write_error
 from evalscribe.git import command, history
 from evalscribe.git.command import GitError, ReportRepository
 from evalscribe.git.history import find_unmerged
@@ -193,15 +193,15 @@ class ReportsFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder's lock: processes that read a report, change it and write it do so one after the other.
 
-        A folder that does not exist yet has no reports to change, and is not locked.
+        A folder that does not exist yet has no reports to change, and is not locked. Raises `AccessError`.
         """
         try:
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             yield
             return
         except OSError as error:
-            raise NotFoundError(f"{self.root} is not a folder that can be opened: {error.strerror}") from None
+            raise write_error(f"cannot open {self.root}", error, "Make the folder readable.") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
