@@ -124,7 +124,7 @@ def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
 ) -> None:
     archive.remove("c1", "r1")
     monkeypatch.setattr(contents, "AT_ONCE", 3)
-    forget = contents._forget
+    forget = contents._delete_round
 
     def interrupted(database: object, table: object, unneeded: object) -> int:
         done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
             assert archive.add("c1", [RUN], SEVERAL[:4]) == AddedCounts(same=4)
         return done
 
-    monkeypatch.setattr(contents, "_forget", interrupted)
+    monkeypatch.setattr(contents, "_delete_round", interrupted)
     archive.sweep(dry_run=False)
     (run,) = [run for run in archive.runs("c1") if run.id == "r1"]
     assert (run.passed, run.failed, run.total) == (7, 1, 8)
@@ -144,7 +144,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
     archive: RunStore, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
     archive.remove("c1", "r1")
-    forget = contents._forget
+    forget = contents._delete_round
 
     def ended(database: object, table: Table, unneeded: object) -> int:
         done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(contents, "_forget", ended)
+    monkeypatch.setattr(contents, "_delete_round", ended)
     with pytest.raises(KeyboardInterrupt):
         archive.sweep(dry_run=False)
     assert archive.add("c1", [RUN], SEVERAL) == (AddedCounts(same=8) if after == "runs" else AddedCounts(new=8))

@@ -197,7 +197,7 @@ def test_a_lock_that_the_server_still_has_for_a_connection_of_ours_is_ours(serve
         with socket.socket(fileno=os.dup(lock._connection.fileno())) as wire, socket.socket() as nowhere:
             os.dup2(nowhere.fileno(), lock._connection.fileno())
             assert store.get_verdict("k") is None
-            assert lock.mine
+            assert lock.acquired
             assert wire.fileno() > 0
 
 

@@ -32,7 +32,7 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.store import contents, tables
 from evalscribe.store.database import Database, open_database, pack
 from evalscribe.store.errors import unstorable
-from evalscribe.store.statements import StoredJson, by_key, matching, unless_there, upsert, without_nul
+from evalscribe.store.statements import StoredJson, by_key, insert_unless_exists, matching, upsert, without_nul
 from evalscribe.store.tables import documents, evals, runs, steps, texts, transcripts
 from evalscribe.store.tables import evidence as table
 
@@ -44,7 +44,7 @@ _PUT_RUN = upsert(runs)
 _ROW = by_key(runs)
 _OF_RUN = evals.c.run_id == bindparam("run_id")
 _LISTED = delete(evals).where(_OF_RUN, evals.c.digest.is_(None))
-_LIST = unless_there(evals)
+_LIST = insert_unless_exists(evals)
 _FAILURES = (
     matching(evals, "run_id")
     .where(or_(evals.c.digest.is_(None), evals.c.status.in_(FAILED)))
@@ -62,14 +62,18 @@ _COUNTED = select(
 _COUNT = update(runs).where(runs.c.run_id == bindparam("id"))
 
 
-def _left_of(table: Table) -> Delete:
-    its_eval = exists().where(
+def _delete_orphans(table: Table) -> Delete:
+    imported_eval = exists().where(
         evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id, evals.c.digest.is_not(None)
     )
-    return delete(table).where(table.c.run_id == bindparam("run_id"), ~its_eval)
+    return delete(table).where(table.c.run_id == bindparam("run_id"), ~imported_eval)
 
 
-_LEFT_OVER = (_left_of(steps), _left_of(transcripts), _left_of(documents).where(documents.c.number >= 0))
+_DELETE_ORPHANS = (
+    _delete_orphans(steps),
+    _delete_orphans(transcripts),
+    _delete_orphans(documents).where(documents.c.number >= 0),
+)
 
 
 class EvalCounts(Frozen):
@@ -93,19 +97,19 @@ def counts_of_status(status: str, n: int = 1) -> EvalCounts:
 def save_run(connection: Connection, database: Database, run: Run) -> None:
     """Save a run as described by its source, replacing an earlier description. Imported evals stay."""
     previous = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
-    recorded = previous.recorded if previous else _come_back(connection, run.id)
+    recorded = previous.recorded if previous else _recover_deleted(connection, run.id)
     stored_run = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
     connection.execute(_PUT_RUN, _values(stored_run, recorded))
     if recorded:
         recount(connection, database, run.id)
 
 
-def _come_back(connection: Connection, run_id: str) -> int:
+def _recover_deleted(connection: Connection, run_id: str) -> int:
     """Return the number of stored evals of a run whose row was deleted, and remove data of its deleted evals.
 
     Such evals and data can remain if a run is imported again while `sweep` deletes it.
     """
-    for statement in _LEFT_OVER:
+    for statement in _DELETE_ORPHANS:
         connection.execute(statement, {"run_id": run_id})
     return int(connection.execute(_COUNTED, {"run_id": run_id}).one()[2])
 
@@ -122,12 +126,12 @@ def load_run(connection: Connection, database: Database, run_id: str) -> Run | N
     if row is None:
         return None
     run = without_failures(database, row)
-    more: dict[str, Any] = {"failures": evals_in(connection.execute(_FAILURES, {"run_id": run_id}).all())}
+    updates: dict[str, Any] = {"failures": evals_in(connection.execute(_FAILURES, {"run_id": run_id}).all())}
     if _complete(row.recorded, run_from_row(database, row)):
-        more["evals"] = tuple(connection.scalars(_PATHS, {"run_id": run_id}))
+        updates["evals"] = tuple(connection.scalars(_PATHS, {"run_id": run_id}))
     if row.recorded and run.incomplete and not run.incomplete_evals:
-        more["incomplete_evals"] = tuple(connection.scalars(_UNFINISHED, {"run_id": run_id}))
-    return run.model_copy(update=more)
+        updates["incomplete_evals"] = tuple(connection.scalars(_UNFINISHED, {"run_id": run_id}))
+    return run.model_copy(update=updates)
 
 
 def without_failures(database: Database, row: Row[Any]) -> Run:
@@ -145,8 +149,8 @@ def add_counts(connection: Connection, database: Database, run_id: str, recorded
     """Update a run's counts after an import: `recorded` more evals; `change` is added to the counts by status."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     counted = _complete(row.recorded, run_from_row(database, row))
-    now = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
-    _count(connection, run_id, row.recorded + recorded, now + change if counted else now)
+    current = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
+    _count(connection, run_id, row.recorded + recorded, current + change if counted else current)
     if not counted:
         recount(connection, database, run_id)
 
@@ -211,8 +215,8 @@ def _count(connection: Connection, run_id: str, recorded: int, counts: EvalCount
 
 
 def _values(run: Run, recorded: int) -> dict[str, Any]:
-    same = ("provider", "model", "experiment", "status", "passed", "failed", "total", "url")
-    return {"run_id": run.id, **{name: getattr(run, name) for name in same}, "recorded": recorded, "body": pack(run)}
+    names = ("provider", "model", "experiment", "status", "passed", "failed", "total", "url")
+    return {"run_id": run.id, **{name: getattr(run, name) for name in names}, "recorded": recorded, "body": pack(run)}
 
 
 _EVIDENCE = TypeAdapter[Evidence | UnreadableEvidence](Evidence | UnreadableEvidence)
@@ -272,8 +276,8 @@ def save_findings(connection: Connection, run_id: str, findings: Sequence[Findin
     _replace(connection, tables.findings, run_id, map(_finding, findings))
 
 
-def save_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]) -> None:
-    _replace(connection, tables.labels, run_id, map(_label, given))
+def save_labels(connection: Connection, run_id: str, human_labels: Sequence[HumanLabel]) -> None:
+    _replace(connection, tables.labels, run_id, map(_label, human_labels))
 
 
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
@@ -292,9 +296,9 @@ def _replace(connection: Connection, table: Table, run_id: str, rows: Iterable[d
 
 
 def _finding(finding: FindingSummary) -> dict[str, Any]:
-    same = ("eval_id", "step", "classification", "cause", "cause_kind", "confidence", "uncertain", "error", "reasoning")
+    keys = ("eval_id", "step", "classification", "cause", "cause_kind", "confidence", "uncertain", "error", "reasoning")
     return {
-        **{name: getattr(finding, name) for name in same},
+        **{key: getattr(finding, key) for key in keys},
         "path": finding.eval,
         "judge": finding.judge.id if finding.judge else None,
         "recurrence": finding.recurrence.kind if finding.recurrence else None,
@@ -329,7 +333,7 @@ _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
 """Stored names of the classes; must not change, even if the classes are renamed."""
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
-_NAMED = (
+_RUNS_BY_NAME = (
     select(tables.runs.c.run_id)
     .join(tables.experiment_runs, tables.experiment_runs.c.id == tables.runs.c.run_id)
     .where(tables.experiment_runs.c.name == bindparam("name"))
@@ -397,8 +401,8 @@ class AnalysisStore:
         """
         with self._database.transaction() as connection:
             run_ids = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
-            begin = tuple(run_id for run_id in run_ids if run_id.startswith(prefix))
-            return begin or tuple(connection.scalars(_NAMED, {"name": prefix}))
+            matching_ids = tuple(run_id for run_id in run_ids if run_id.startswith(prefix))
+            return matching_ids or tuple(connection.scalars(_RUNS_BY_NAME, {"name": prefix}))
 
     def put_evidence(self, run_id: str, evidence: Evidence | UnreadableEvidence) -> None:
         with self._database.writing() as connection:
@@ -410,8 +414,8 @@ class AnalysisStore:
 
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
         """Store a verdict. An existing verdict is replaced only by another verdict, never by a missing one."""
-        put = _PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED
-        self._database.execute(put, {"key": key, "kind": _KINDS[type(verdict)], "body": pack(verdict)})
+        statement = _PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED
+        self._database.execute(statement, {"key": key, "kind": _KINDS[type(verdict)], "body": pack(verdict)})
 
     def get_verdict(self, key: str) -> Verdict | Unclassified | None:
         return self._get(tables.verdicts, _VERDICT, key=key)
@@ -428,9 +432,9 @@ class AnalysisStore:
         with self._database.writing() as connection:
             save_findings(connection, run_id, findings)
 
-    def put_sightings(self, run_id: str, sightings: Sequence[FailureFingerprint]) -> None:
+    def put_sightings(self, run_id: str, fingerprints: Sequence[FailureFingerprint]) -> None:
         """Replace all fingerprints of a run's failures."""
-        self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(sightings))))
+        self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(fingerprints))))
 
     def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
         """Return the fingerprints in the order in which they were stored; empty if there are none."""
@@ -440,8 +444,8 @@ class AnalysisStore:
     def put_labels(self, labels: Mapping[str, Sequence[HumanLabel]]) -> None:
         """Replace all human labels of these runs; those of other runs stay."""
         with self._database.writing() as connection:
-            for run_id, given in labels.items():
-                save_labels(connection, run_id, given)
+            for run_id, run_labels in labels.items():
+                save_labels(connection, run_id, run_labels)
 
     def labels(self) -> tuple[HumanLabel, ...]:
         """Return all labels by run, in the order they were stored."""
@@ -480,9 +484,9 @@ class AnalysisStore:
         """
         subject = {"run_id": patch.run, "recommendation": patch.recommendation}
         with self._database.writing() as connection:
-            before = connection.scalar(select(tables.approvals.c.patch).filter_by(**subject))
+            previous_patch = connection.scalar(select(tables.approvals.c.patch).filter_by(**subject))
             connection.execute(_PUT_APPROVAL, {**subject, "patch": patch.digest})
-        return before not in (None, patch.digest)
+        return previous_patch not in (None, patch.digest)
 
     def take_approval(self, patch: Patch) -> bool:
         """Close the request to approve exactly this patch; False if there is none, such as after an answer."""
@@ -497,7 +501,9 @@ class AnalysisStore:
     def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
         """Store how far an analysis is, with new findings; `first` is the number of the first one, from 1."""
         row = {"run_id": analysis.run_id, "body": pack(analysis)}
-        rows = [{"run_id": analysis.run_id, "number": n, "body": pack(each)} for n, each in enumerate(findings, first)]
+        rows = [
+            {"run_id": analysis.run_id, "number": n, "body": pack(finding)} for n, finding in enumerate(findings, first)
+        ]
         with self._database.writing() as connection:
             connection.execute(_PUT[tables.running_analyses.name], row)
             if rows:
@@ -543,5 +549,5 @@ class AnalysisStore:
 
     def _get(self, table: Table, shape: TypeAdapter[T], **key: str | int) -> T | None:
         row = self._database.row(table, **key)
-        what = " ".join([table.name, *map(str, key.values())])
-        return self._database.unpacked(row["body"], shape, what) if row else None
+        description = " ".join([table.name, *map(str, key.values())])
+        return self._database.unpacked(row["body"], shape, description) if row else None

@@ -46,7 +46,7 @@ _ALL_LATEST = (
     .order_by(_versions.c.id)
 )
 _REMOVE = delete(_collections).where(_collections.c.id == bindparam("of_id"))
-_HELD = {
+_COUNT_BY_KIND = {
     kind: select(func.count(id.distinct())).where(id.table.c.collection_id == bindparam("collection_id"))
     for kind, id in (
         ("run", tables.collection_runs.c.run_id),
@@ -58,17 +58,17 @@ _HELD = {
 """Statement that counts the objects of each kind in a collection."""
 _OF: BindParameter[str] = bindparam("of_id")
 _SETS = tables.result_sets
-_EMPTY = (
+_DELETE_CONTENTS = (
     delete(tables.results).where(
         tables.results.c.result_set_id.in_(select(_SETS.c.id).where(_SETS.c.collection_id == _OF))
     ),
     *(
-        delete(each).where(each.c.collection_id == _OF)
-        for each in (_SETS, _versions, _label_sets, tables.collection_runs)
+        delete(table).where(table.c.collection_id == _OF)
+        for table in (_SETS, _versions, _label_sets, tables.collection_runs)
     ),
 )
 _REMOVE_RUBRIC = delete(_versions).where(_versions.c.collection_id == _OF, _versions.c.id == bindparam("rubric_id"))
-_PAID = (
+_ANSWERS_AND_COST = (
     select(func.count(), func.coalesce(func.sum(tables.results.c.cost_usd), 0.0))
     .join_from(tables.results, _SETS, _SETS.c.id == tables.results.c.result_set_id)
     .where(_SETS.c.collection_id == bindparam("collection_id"), tables.results.c.output.is_not(None))
@@ -82,7 +82,7 @@ _COUNTS_BY_RUBRIC = (
     select(*_BY_RUBRIC, func.count().label("n"), _FAILURES.label("n_failures")).group_by(*_BY_RUBRIC)
 ).order_by(_JUDGED.c.rubric_id, _JUDGED.c.rubric_version.desc(), _JUDGED.c.judge)
 _OF_RUBRIC = matching(_JUDGED, "rubric_id", "rubric_version", "judge").order_by(_JUDGED.c.agent_run_id, _JUDGED.c.key)
-_ABOUT = (
+_RESULTS_ABOUT = (
     select(_JUDGED)
     .where(_JUDGED.c.agent_run_id.in_(bindparam("subjects", expanding=True)))
     .order_by(_JUDGED.c.rubric_id, _JUDGED.c.rubric_version.desc(), _JUDGED.c.judge, _JUDGED.c.key)
@@ -130,7 +130,7 @@ class CollectionStore:
         """
         with self._database.reading() as connection:
             _require_no_experiment(connection, collection_id)
-            return _held(connection, collection_id)
+            return _describe_contents(connection, collection_id)
 
     def remove_collection(self, collection_id: str) -> None:
         """Remove a collection with its rubrics, label sets and result sets; its runs stay until `RunStore.sweep`.
@@ -143,7 +143,7 @@ class CollectionStore:
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             _require_no_experiment(connection, collection_id)
-            for statement in (*_EMPTY, _REMOVE):
+            for statement in (*_DELETE_CONTENTS, _REMOVE):
                 connection.execute(statement, {"of_id": collection_id})
 
     def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
@@ -168,10 +168,10 @@ class CollectionStore:
             require_collection(connection, collection_id)
             row = _first(connection, _LATEST, **key)
             if row is None:
-                there = [one["id"] for one in _rows(connection, _ALL_LATEST, collection_id=collection_id)]
-                raise _missing(f"rubric {rubric_id!r} in collection {collection_id!r}", there)
+                rubric_ids = [row["id"] for row in _rows(connection, _ALL_LATEST, collection_id=collection_id)]
+                raise _not_found(f"rubric {rubric_id!r} in collection {collection_id!r}", rubric_ids)
             if version is not None:
-                row = _numbered(connection, row, version)
+                row = _require_version(connection, row, version)
             return self._rubric(row)
 
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
@@ -188,18 +188,18 @@ class CollectionStore:
     def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
         """Add a label set. Raises `UsageError` if the id belongs to a different one."""
         with self._database.writing() as connection:
-            there = {one.id: one for one in self._label_sets(connection, collection_id)}
-            if labels.id not in there:
+            existing = {label_set.id: label_set for label_set in self._label_sets(connection, collection_id)}
+            if labels.id not in existing:
                 row = {"collection_id": collection_id, "id": labels.id, "body": pack(labels)}
                 connection.execute(insert(_label_sets), row)
-            elif there[labels.id] != labels:
+            elif existing[labels.id] != labels:
                 raise UsageError(f"label set {labels.id!r} already exists with other content.\nUse another id.")
 
     def label_set(self, collection_id: str, label_set_id: str) -> LabelSet:
-        there = {labels.id: labels for labels in self.label_sets(collection_id)}
-        if label_set_id not in there:
-            raise _missing(f"label set {label_set_id!r} in collection {collection_id!r}", there)
-        return there[label_set_id]
+        label_sets = {labels.id: labels for labels in self.label_sets(collection_id)}
+        if label_set_id not in label_sets:
+            raise _not_found(f"label set {label_set_id!r} in collection {collection_id!r}", label_sets)
+        return label_sets[label_set_id]
 
     def label_sets(self, collection_id: str) -> tuple[LabelSet, ...]:
         with self._database.transaction() as connection:
@@ -239,7 +239,7 @@ class CollectionStore:
     def results_about(self, subjects: Sequence[str]) -> tuple[JudgeResult, ...]:
         """Return the results about subjects: ids of agent runs, or `<run id>/<path>`."""
         with self._database.transaction() as connection:
-            return tuple(map(self._result, _rows(connection, _ABOUT, subjects=list(subjects))))
+            return tuple(map(self._result, _rows(connection, _RESULTS_ABOUT, subjects=list(subjects))))
 
     def close(self) -> None:
         self._database.close()
@@ -258,8 +258,8 @@ class CollectionStore:
 
 def require_collection(connection: Connection, collection_id: str) -> None:
     if _first(connection, _COLLECTION, id=collection_id) is None:
-        there = [row["id"] for row in _rows(connection, _COLLECTIONS)]
-        raise _missing(f"collection {collection_id!r}", there)
+        collection_ids = [row["id"] for row in _rows(connection, _COLLECTIONS)]
+        raise _not_found(f"collection {collection_id!r}", collection_ids)
 
 
 def _require_no_experiment(connection: Connection, collection_id: str) -> None:
@@ -270,21 +270,21 @@ def _require_no_experiment(connection: Connection, collection_id: str) -> None:
         )
 
 
-def _held(connection: Connection, collection_id: str) -> str:
+def _describe_contents(connection: Connection, collection_id: str) -> str:
     """Describe the contents, such as `2 runs, 1 rubric`; empty if there are none."""
-    of = {"collection_id": collection_id}
-    numbers = {kind: connection.scalar(count, of) or 0 for kind, count in _HELD.items()}
-    held = [pluralise(number, kind) for kind, number in numbers.items() if number]
-    answers, cost = connection.execute(_PAID, of).one()
-    return ", ".join([*held, *([f"{pluralise(answers, 'answer')} that cost {dollars(cost)}"] if cost else [])])
+    values = {"collection_id": collection_id}
+    numbers = {kind: connection.scalar(count, values) or 0 for kind, count in _COUNT_BY_KIND.items()}
+    counts = [pluralise(number, kind) for kind, number in numbers.items() if number]
+    answers, cost = connection.execute(_ANSWERS_AND_COST, values).one()
+    return ", ".join([*counts, *([f"{pluralise(answers, 'answer')} that cost {dollars(cost)}"] if cost else [])])
 
 
-def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
+def _require_version(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
     key = {"collection_id": latest["collection_id"], "id": latest["id"]}
     # The user chose the number, which may not fit into the 64 bits of SQLite.
     row = _first(connection, _VERSION, version=version, **key) if 1 <= version <= latest["version"] else None
     if row is None:
-        raise _missing(f"version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])
+        raise _not_found(f"version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])
     return row
 
 
@@ -307,5 +307,5 @@ def _rows(connection: Connection, statement: Select[Any], **values: object) -> S
     return connection.execute(statement, values).mappings().all()
 
 
-def _missing(what: str, there: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"{what} not found; available: {join_first(list(there), MOST_NAMES) or 'none yet'}")
+def _not_found(description: str, available: Iterable[str]) -> NotFoundError:
+    return NotFoundError(f"{description} not found; available: {join_first(list(available), MOST_NAMES) or 'none yet'}")

@@ -33,7 +33,7 @@ from evalscribe.model.record import SweptRows
 from evalscribe.store import tables
 from evalscribe.store.database import Database
 from evalscribe.store.errors import unstorable
-from evalscribe.store.statements import execute_many, unless_there
+from evalscribe.store.statements import execute_many, insert_unless_exists
 from evalscribe.store.tables import (
     collection_runs,
     documents,
@@ -55,7 +55,7 @@ from evalscribe.store.tables import (
     version_items,
 )
 
-_KEEP = unless_there(tables.texts)
+_INSERT_TEXT = insert_unless_exists(tables.texts)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -69,13 +69,15 @@ class Texts:
         """Add a text and return its id. Raises `DataError` for an unpaired surrogate."""
         digest = digest_of(text)
         if digest not in self._bodies:
-            self._bodies[digest] = _packed(text)
+            self._bodies[digest] = _compress(text)
         return digest
 
     def put(self, connection: Connection) -> None:
         # Sorted by key, so that concurrent writers of the same texts never deadlock.
         execute_many(
-            connection, _KEEP, [{"digest": digest, "body": self._bodies[digest]} for digest in sorted(self._bodies)]
+            connection,
+            _INSERT_TEXT,
+            [{"digest": digest, "body": self._bodies[digest]} for digest in sorted(self._bodies)],
         )
 
 
@@ -84,10 +86,10 @@ def digest_of(text: str) -> str:
     return _digest_of_short(text) if len(text) <= SHORT else _digest(text)
 
 
-def json_of(value: object, what: str) -> str:
+def json_of(value: object, description: str) -> str:
     """Render a value as JSON with sorted keys.
 
-    Raises `DataError`, naming `what`, if JSON or UTF-8 cannot represent it.
+    Raises `DataError`, naming `description`, if JSON or UTF-8 cannot represent it.
     """
     try:
         text = _ENCODER.encode(value)
@@ -100,7 +102,7 @@ def json_of(value: object, what: str) -> str:
         reason = "it is nested too deeply"
     else:
         return text
-    raise DataError(f"{what} cannot be stored: {reason}")
+    raise DataError(f"{description} cannot be stored: {reason}")
 
 
 def _digest(text: str) -> str:
@@ -110,14 +112,14 @@ def _digest(text: str) -> str:
         raise unstorable() from error
 
 
-def _packed(text: str) -> bytes:
-    return _packed_short(text) if len(text) <= SHORT else zlib.compress(text.encode())
+def _compress(text: str) -> bytes:
+    return _compress_short(text) if len(text) <= SHORT else zlib.compress(text.encode())
 
 
 SHORT = 4_000
 """Maximum characters of a text whose digest is cached, because it may repeat: such as the task of many trials."""
 _digest_of_short = lru_cache(1_000)(_digest)
-_packed_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
+_compress_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
 
 _INSERT = insert(documents)
@@ -125,14 +127,14 @@ _EVAL = (documents.c.run_id == bindparam("run_id"), documents.c.eval_id == bindp
 _RECORDED, _GATHERED = documents.c.number >= 0, documents.c.number < 0
 
 
-def _of(*which: Any) -> Select[Any]:
+def _select_documents(*conditions: Any) -> Select[Any]:
     statement = select(documents.c.role, documents.c.path, texts.c.body).join(
         texts, texts.c.digest == documents.c.digest
     )
-    return statement.where(*_EVAL, *which).order_by(documents.c.number)
+    return statement.where(*_EVAL, *conditions).order_by(documents.c.number)
 
 
-_READ = {True: _of(_RECORDED), False: _of(_GATHERED)}
+_READ = {True: _select_documents(_RECORDED), False: _select_documents(_GATHERED)}
 _CLEAR = {True: delete(documents).where(*_EVAL, _RECORDED), False: delete(documents).where(*_EVAL, _GATHERED)}
 
 
@@ -143,25 +145,25 @@ class PackedDocuments:
         self._rows: list[dict[str, Any]] = []
         self._texts = Texts()
 
-    def add(self, run_id: str, eval_id: str, given: Sequence[Document], *, first: int) -> None:
+    def add(self, run_id: str, eval_id: str, new_documents: Sequence[Document], *, first: int) -> None:
         """Add documents, numbered from `first`."""
         key = {"run_id": run_id, "eval_id": eval_id}
-        for number, document in enumerate(given, first):
+        for number, document in enumerate(new_documents, first):
             digest = self._texts.add(document.text)
-            named = {"number": number, "role": document.role, "path": document.path, "digest": digest}
-            self._rows.append({**key, **named})
+            columns = {"number": number, "role": document.role, "path": document.path, "digest": digest}
+            self._rows.append({**key, **columns})
 
     def put(self, connection: Connection) -> None:
         self._texts.put(connection)
         execute_many(connection, _INSERT, self._rows)
 
 
-def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: Sequence[Document]) -> None:
+def replace_gathered(connection: Connection, run_id: str, eval_id: str, gathered: Sequence[Document]) -> None:
     """Replace the gathered documents of an eval's evidence. Imported ones stay."""
-    kept = PackedDocuments()
-    kept.add(run_id, eval_id, given, first=-len(given))
+    packed = PackedDocuments()
+    packed.add(run_id, eval_id, gathered, first=-len(gathered))
     connection.execute(_CLEAR[False], {"run_id": run_id, "eval_id": eval_id})
-    kept.put(connection)
+    packed.put(connection)
 
 
 def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *, recorded: bool) -> None:
@@ -186,39 +188,41 @@ ROUND = 50_000
 """Maximum rows whose keys are in memory at once."""
 
 _Condition = ColumnElement[bool]
-_What = tuple[str, Table, _Condition, tuple[str, ...]]
+_UnneededRows = tuple[str, Table, _Condition, tuple[str, ...]]
 """A kind of unneeded rows: its name, table and condition, and the columns whose size is reported."""
 
 
 def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
     """Delete unneeded rows, or with `dry_run` only count them. Returns the counts by kind of row."""
-    return tuple(_swept(database, what, dry_run=dry_run) for what in _unneeded(dry_run=dry_run))
+    return tuple(
+        _sweep_rows(database, unneeded_rows, dry_run=dry_run) for unneeded_rows in _unneeded_rows(dry_run=dry_run)
+    )
 
 
-def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
+def _unneeded_rows(*, dry_run: bool) -> tuple[_UnneededRows, ...]:
     """Return the kinds of unneeded rows in order of deletion: deleting one kind may make rows of the next unneeded."""
-    kept = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
+    kept_run_ids = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
 
-    def gone(table: Table) -> _Condition:
-        return table.c.run_id.not_in(kept)
+    def without_run(table: Table) -> _Condition:
+        return table.c.run_id.not_in(kept_run_ids)
 
-    def unlisted(table: Table) -> _Condition:
-        listed = exists().where(evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id)
-        return or_(gone(table), ~listed)
+    def without_eval(table: Table) -> _Condition:
+        has_eval = exists().where(evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id)
+        return or_(without_run(table), ~has_eval)
 
     # Unneeded documents are deleted before, so every remaining document protects its text, even a new one.
-    refers = (documents.c.digest == texts.c.digest, *([~unlisted(documents)] if dry_run else []))
-    referred = exists().where(*refers)
+    conditions = (documents.c.digest == texts.c.digest, *([~without_eval(documents)] if dry_run else []))
+    is_referenced = exists().where(*conditions)
     return (
         ("runs", runs, _UNUSED, ("body",)),
-        ("sightings", sightings, gone(sightings), ("body",)),
-        ("proofs", proofs, unlisted(proofs), ("body",)),
-        ("evals", evals, gone(evals), ("metadata_json", "reason")),
-        ("steps", steps, gone(steps), ("error",)),
-        ("transcripts", transcripts, gone(transcripts), ("messages", "metadata_json")),
-        ("evidence", evidence, unlisted(evidence), ("body",)),
-        ("documents", documents, unlisted(documents), ("path",)),
-        ("texts", texts, and_(~referred, ~_OF_EXPERIMENTS), ("body",)),
+        ("sightings", sightings, without_run(sightings), ("body",)),
+        ("proofs", proofs, without_eval(proofs), ("body",)),
+        ("evals", evals, without_run(evals), ("metadata_json", "reason")),
+        ("steps", steps, without_run(steps), ("error",)),
+        ("transcripts", transcripts, without_run(transcripts), ("messages", "metadata_json")),
+        ("evidence", evidence, without_eval(evidence), ("body",)),
+        ("documents", documents, without_eval(documents), ("path",)),
+        ("texts", texts, and_(~is_referenced, ~_OF_EXPERIMENTS), ("body",)),
     )
 
 
@@ -241,33 +245,33 @@ _UNUSED = and_(
 """Imported runs that no collection contains and that nothing refers to."""
 
 
-def _swept(database: Database, what: _What, *, dry_run: bool) -> SweptRows:
-    kind, table, unneeded, columns = what
+def _sweep_rows(database: Database, unneeded_rows: _UnneededRows, *, dry_run: bool) -> SweptRows:
+    kind, table, unneeded, columns = unneeded_rows
     with database.transaction() as connection:
-        rows, size = connection.execute(_counted(table, unneeded, columns)).one()
-    while not dry_run and _forget(database, table, unneeded) == ROUND:
+        rows, size = connection.execute(_count_statement(table, unneeded, columns)).one()
+    while not dry_run and _delete_round(database, table, unneeded) == ROUND:
         pass
     return SweptRows(kind=kind, rows=rows, bytes=int(size))
 
 
-def _counted(table: Table, unneeded: _Condition, columns: tuple[str, ...]) -> Select[Any, Any]:
-    sizes = (func.coalesce(func.length(_held(table.c[name])), 0) for name in columns)
+def _count_statement(table: Table, unneeded: _Condition, columns: tuple[str, ...]) -> Select[Any, Any]:
+    sizes = (func.coalesce(func.length(_measurable(table.c[name])), 0) for name in columns)
     size = func.sum(reduce(add, sizes))
-    counted: Select[Any, Any] = select(func.count(), func.coalesce(size, 0))
-    return counted.select_from(table).where(unneeded)
+    statement: Select[Any, Any] = select(func.count(), func.coalesce(size, 0))
+    return statement.select_from(table).where(unneeded)
 
 
-def _held(column: Column[Any]) -> ColumnElement[Any]:
+def _measurable(column: Column[Any]) -> ColumnElement[Any]:
     return column if isinstance(column.type, LargeBinary) else cast(column, String)
 
 
-def _forget(database: Database, table: Table, unneeded: _Condition) -> int:
+def _delete_round(database: Database, table: Table, unneeded: _Condition) -> int:
     """Delete the unneeded rows of one round and return their number."""
     keys = list(table.primary_key)
     with database.transaction() as connection:
         rows = connection.execute(select(*keys).where(unneeded).limit(ROUND)).mappings().all()
-    again = delete(table).where(*(key == bindparam(key.name) for key in keys), unneeded)
+    statement = delete(table).where(*(key == bindparam(key.name) for key in keys), unneeded)
     for start in range(0, len(rows), AT_ONCE):
         with database.writing() as connection:
-            connection.execute(again, [dict(row) for row in rows[start : start + AT_ONCE]])
+            connection.execute(statement, [dict(row) for row in rows[start : start + AT_ONCE]])
     return len(rows)

@@ -36,7 +36,7 @@ class DatabasePlace(Protocol):
     def explained(self) -> AbstractContextManager[None]:
         """Translate database errors in the `with` block into an `EvalscribeError`."""
 
-    def damaged(self, what: str) -> DataError: ...
+    def damaged(self, problem: str) -> DataError: ...
     def foreign(self) -> DataError:
         """Return the error for a database that belongs to another program."""
 
@@ -99,10 +99,10 @@ def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
         return
     numbers = connection.scalars(select(revisions.c.version_num)).all()
     if len(numbers) != 1 or not isinstance(numbers[0], str) or not numbers[0].strip():
-        what = (
+        problem = (
             "is empty" if not numbers else "has no readable revision" if len(numbers) == 1 else "has several revisions"
         )
-        raise place.damaged(f"its version table {revisions.name} {what}, so its revision is unknown")
+        raise place.damaged(f"its version table {revisions.name} {problem}, so its revision is unknown")
 
 
 def _upgrade(connection: Connection, place: DatabasePlace) -> None:
@@ -142,7 +142,7 @@ def open_database(place: Path | str) -> "Database":
     target = _place(place)
     with target.explained():
         engine = target.engine()
-        event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
+        event.listen(engine, "before_cursor_execute", _replace_nul, retval=True)
         try:
             upgrade(target, engine)
         except BaseException:
@@ -197,8 +197,8 @@ class Database:
             yield
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, (error.title, *first["loc"])))
-            raise self.place.damaged(f"a row cannot be read ({where}: {first['msg']})") from error
+            location = ".".join(map(str, (error.title, *first["loc"])))
+            raise self.place.damaged(f"a row cannot be read ({location}: {first['msg']})") from error
         except (RubricError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise self.place.damaged(f"a row cannot be read ({error})") from error
 
@@ -219,12 +219,12 @@ class Database:
         with self.transaction() as connection:
             connection.execute(statement, values)
 
-    def unpacked(self, body: bytes, shape: TypeAdapter[T], what: str) -> T:
-        """Unpack a value. Raises `DataError`, naming `what`, if it is damaged."""
+    def unpacked(self, body: bytes, shape: TypeAdapter[T], description: str) -> T:
+        """Unpack a value. Raises `DataError`, naming `description`, if it is damaged."""
         try:
             return shape.validate_json(self.unzip(body))
         except (ValidationError, DataError) as error:
-            raise self.place.damaged(f"{what} cannot be read") from error
+            raise self.place.damaged(f"{description} cannot be read") from error
 
     def unzip(self, body: bytes) -> bytes:
         try:
@@ -235,9 +235,9 @@ class Database:
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
         """Lock a run for one process. Raises `UnavailableError` naming the holder and the start time."""
-        with ExitStack() as held:
+        with ExitStack() as stack:
             with self.place.explained():
-                held.enter_context(self.place.run_lock(run_id))
+                stack.enter_context(self.place.run_lock(run_id))
             yield
 
     def run_holder(self, run_id: str) -> str | None:
@@ -248,10 +248,10 @@ class Database:
     @contextmanager
     def claimed(self, name: str) -> Iterator[bool]:
         """Try to claim a name; false if another process has it."""
-        with ExitStack() as held:
+        with ExitStack() as stack:
             with self.place.explained():
-                mine = held.enter_context(self.place.claimed(name))
-            yield mine
+                acquired = stack.enter_context(self.place.claimed(name))
+            yield acquired
 
     def describe(self) -> str:
         """Describe an open database for `doctor`."""
@@ -284,23 +284,23 @@ def _place(place: Path | str) -> DatabasePlace:
     return server_at(place)
 
 
-def _without_nul(
+def _replace_nul(
     _connection: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool
 ) -> tuple[str, Any]:
     """Replace NUL characters, which Postgres texts cannot contain, in all parameters of statements on both engines."""
-    return statement, [_clean(row) for row in parameters] if many else _clean(parameters)
+    return statement, [_clean_row(row) for row in parameters] if many else _clean_row(parameters)
 
 
-def _clean(row: Any) -> Any:
+def _clean_row(row: Any) -> Any:
     for value in row.values() if isinstance(row, dict) else row:
         if isinstance(value, str) and "\x00" in value:
             break
     else:
         return row
     if isinstance(row, dict):
-        return {name: _cleaned(value) for name, value in row.items()}
-    return tuple(_cleaned(value) for value in row)
+        return {name: _clean_value(value) for name, value in row.items()}
+    return tuple(_clean_value(value) for value in row)
 
 
-def _cleaned(value: Any) -> Any:
+def _clean_value(value: Any) -> Any:
     return value.replace("\x00", "\ufffd") if isinstance(value, str) else value

@@ -32,7 +32,7 @@ _ITEM_ADAPTER = TypeAdapter(Item)
 _PUT = insert_or_change(tables.draft_items, "digest", "likeness", "content", "source")
 
 
-def whole(table: Table) -> Select[Any]:
+def select_items(table: Table) -> Select[Any]:
     """Select the items of a table together with their texts."""
     texts = tables.texts
     return select(table.c.item_key, table.c.number, table.c.source, texts.c.body).join(
@@ -42,7 +42,7 @@ def whole(table: Table) -> Select[Any]:
 
 def in_order(table: Table, owner: str) -> Select[Any]:
     """Select, in order, the items whose column `owner` is `:of` and whose number is above `:number`."""
-    items = whole(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("number"))
+    items = select_items(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("number"))
     return items.order_by(table.c.number)
 
 
@@ -95,12 +95,12 @@ _FIND = by_id_or_name(_datasets)
 _ALL = select(_datasets).order_by(_datasets.c.number)
 _DRAFT_ITEMS = in_order(_drafts, "dataset_id")
 _VERSION_ITEMS = in_order(_items, "version_id")
-_ITEM = whole(_items).where(_items.c.version_id == bindparam("of"), _items.c.item_key == bindparam("item_key"))
+_ITEM = select_items(_items).where(_items.c.version_id == bindparam("of"), _items.c.item_key == bindparam("item_key"))
 _OF_DRAFT = _drafts.c.dataset_id == bindparam("of")
 _SIZE = select(func.count()).select_from(_drafts).where(_OF_DRAFT)
 _LAST = select(func.max(_drafts.c.number)).where(_OF_DRAFT)
 _CONTENTS = select(_drafts.c.content).where(_OF_DRAFT).order_by(_drafts.c.number)
-_THERE = select(_drafts.c.item_key, _drafts.c.content).where(
+_EXISTING_ITEMS = select(_drafts.c.item_key, _drafts.c.content).where(
     _OF_DRAFT, _drafts.c.item_key.in_(bindparam("keys", expanding=True))
 )
 _DROP = delete(_drafts).where(_OF_DRAFT, _drafts.c.item_key.in_(bindparam("keys", expanding=True)))
@@ -114,7 +114,7 @@ _USERS = (
     .distinct()
     .order_by(tables.experiments.c.name)
 )
-_SAME = ("item_key", "digest", "likeness", "content", "source")
+_SHARED_COLUMNS = ("item_key", "digest", "likeness", "content", "source")
 """Columns that drafts and versions share."""
 
 
@@ -130,10 +130,10 @@ class DatasetStore:
             require_free(connection, _FIND, "dataset", dataset.name)
             connection.execute(insert(_datasets), dataset.model_dump())
 
-    def find(self, named: str) -> Dataset | None:
+    def find(self, name_or_id: str) -> Dataset | None:
         """Find a dataset by id or name."""
         with self._database.reading() as connection:
-            row = first_row(connection, _FIND, named=named)
+            row = first_row(connection, _FIND, name_or_id=name_or_id)
             return None if row is None else _dataset(row)
 
     def all(self) -> tuple[Dataset, ...]:
@@ -150,29 +150,30 @@ class DatasetStore:
 
     def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
         """Put items into the draft, all or nothing. Items with existing keys replace the old ones in place."""
-        given = DraftItems(items)
+        draft_items = DraftItems(items)
         with self._database.writing() as connection:
-            there = _contents(connection, dataset_id, list(given.contents))
+            existing = _contents(connection, dataset_id, list(draft_items.contents))
             last = connection.scalar(_LAST, {"of": dataset_id})
-            given.put(connection, dataset_id, 0 if last is None else last + 1)
-        same = sum(given.contents[key] == content for key, content in there.items())
-        return AddedCounts(new=len(given.contents) - len(there), changed=len(there) - same, same=same)
+            draft_items.put(connection, dataset_id, 0 if last is None else last + 1)
+        same = sum(draft_items.contents[key] == content for key, content in existing.items())
+        return AddedCounts(new=len(draft_items.contents) - len(existing), changed=len(existing) - same, same=same)
 
     def drop(self, dataset_id: str, keys: Sequence[str]) -> int:
         """Remove items from the draft. Returns the number of removed items."""
         with self._database.writing() as connection:
             return sum(
-                connection.execute(_DROP, {"of": dataset_id, "keys": some}).rowcount for some in in_parts(keys, AT_ONCE)
+                connection.execute(_DROP, {"of": dataset_id, "keys": batch}).rowcount
+                for batch in in_parts(keys, AT_ONCE)
             )
 
     def restore(self, version_id: str) -> None:
         """Replace the draft's content with the content of a version."""
         with self._database.writing() as connection:
-            row = _required(connection, version_id)
+            row = _require_version(connection, version_id)
             connection.execute(_CLEAR, {"of": row["dataset_id"]})
-            kept = select(literal(row["dataset_id"]), _items.c.number, *(_items.c[name] for name in _SAME))
-            chosen = kept.where(_items.c.version_id == version_id)
-            connection.execute(insert(_drafts).from_select(["dataset_id", "number", *_SAME], chosen))
+            items = select(literal(row["dataset_id"]), _items.c.number, *(_items.c[name] for name in _SHARED_COLUMNS))
+            version_items = items.where(_items.c.version_id == version_id)
+            connection.execute(insert(_drafts).from_select(["dataset_id", "number", *_SHARED_COLUMNS], version_items))
 
     def publish(
         self,
@@ -212,8 +213,8 @@ class DatasetStore:
 
         Returns None, changing nothing, if the draft contains unpublished changes.
         """
-        given = DraftItems(items)
-        version_id = DatasetVersion.id_of(dataset_id, tuple(given.contents.values()))
+        draft_items = DraftItems(items)
+        version_id = DatasetVersion.id_of(dataset_id, tuple(draft_items.contents.values()))
         with self._database.writing() as connection:
             if (row := first_row(connection, _VERSION, id=version_id)) is not None:
                 return _version(row)
@@ -221,7 +222,7 @@ class DatasetStore:
             if draft and first_row(connection, _VERSION, id=DatasetVersion.id_of(dataset_id, draft)) is None:
                 return None
             connection.execute(_CLEAR, {"of": dataset_id})
-            given.put(connection, dataset_id, 0)
+            draft_items.put(connection, dataset_id, 0)
             version = DatasetVersion(
                 id=version_id,
                 dataset_id=dataset_id,
@@ -259,8 +260,8 @@ class DatasetStore:
             _require_unused(connection, dataset_id)
             draft = connection.scalar(_SIZE, {"of": dataset_id}) or 0
             versions = len(all_rows(connection, _VERSIONS, dataset_id=dataset_id))
-        held = ((draft, "draft item"), (versions, "version"))
-        return ", ".join(pluralise(number, kind) for number, kind in held if number)
+        counts = ((draft, "draft item"), (versions, "version"))
+        return ", ".join(pluralise(number, kind) for number, kind in counts if number)
 
     def remove(self, dataset_id: str) -> None:
         """Delete a dataset with its draft and its versions; their texts stay until `RunStore.sweep`.
@@ -280,11 +281,11 @@ class DatasetStore:
     def close(self) -> None:
         self._database.close()
 
-    def _pages(self, statement: Select[Any], of: str) -> Iterator[Item]:
+    def _pages(self, statement: Select[Any], owner_id: str) -> Iterator[Item]:
         def decode(_: Connection, rows: Sequence[RowMapping]) -> Iterable[Item]:
             return (item_in(self._database, row) for row in rows)
 
-        return read_pages(self._database.reading, statement, AT_ONCE, decode, {"number": -1}, of=of)
+        return read_pages(self._database.reading, statement, AT_ONCE, decode, {"number": -1}, of=owner_id)
 
 
 def _require_unused(connection: Connection, dataset_id: str) -> None:
@@ -299,9 +300,10 @@ def _require_unused(connection: Connection, dataset_id: str) -> None:
 def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> dict[str, str]:
     """Return the content ids of the items that are in the draft, by key."""
     contents: dict[str, str] = {}
-    for some in in_parts(keys, AT_ONCE):
+    for batch in in_parts(keys, AT_ONCE):
         contents.update(
-            (row.item_key, row.content) for row in connection.execute(_THERE, {"of": dataset_id, "keys": some})
+            (row.item_key, row.content)
+            for row in connection.execute(_EXISTING_ITEMS, {"of": dataset_id, "keys": batch})
         )
     return contents
 
@@ -309,12 +311,12 @@ def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> d
 def _freeze(connection: Connection, version: DatasetVersion) -> None:
     connection.execute(insert(_versions), version.model_dump())
     number = (func.row_number().over(order_by=_drafts.c.number) - 1).label("number")
-    kept = select(literal(version.id), number, *(_drafts.c[name] for name in _SAME))
-    chosen = kept.where(_drafts.c.dataset_id == version.dataset_id)
-    connection.execute(insert(_items).from_select(["version_id", "number", *_SAME], chosen))
+    items = select(literal(version.id), number, *(_drafts.c[name] for name in _SHARED_COLUMNS))
+    draft_items = items.where(_drafts.c.dataset_id == version.dataset_id)
+    connection.execute(insert(_items).from_select(["version_id", "number", *_SHARED_COLUMNS], draft_items))
 
 
-def _required(connection: Connection, version_id: str) -> RowMapping:
+def _require_version(connection: Connection, version_id: str) -> RowMapping:
     row = first_row(connection, _VERSION, id=version_id)
     if row is None:
         raise UsageError(f"dataset version {version_id} not found")

@@ -16,10 +16,10 @@ from evalscribe.store.statements import (
     by_id_or_name,
     by_key,
     first_row,
+    insert_unless_exists,
     matching,
     next_number,
     require_free,
-    unless_there,
 )
 from evalscribe.text import pluralise
 
@@ -66,7 +66,7 @@ _deployments, _experiments, _versions = (
     tables.experiments,
     tables.experiment_versions,
 )
-_ADD_DEPLOYMENT = unless_there(_deployments, unique=True)
+_ADD_DEPLOYMENT = insert_unless_exists(_deployments, unique=True)
 _FIND_DEPLOYMENT, _FIND_EXPERIMENT = by_id_or_name(_deployments), by_id_or_name(_experiments)
 _DEPLOYMENTS = select(_deployments).order_by(_deployments.c.number)
 _EXPERIMENTS = select(_experiments).order_by(_experiments.c.number)
@@ -105,10 +105,10 @@ class ExperimentStore:
         row = {"id": deployment.id, "name": deployment.name, "body": pack(deployment)}
         self._database.execute(_ADD_DEPLOYMENT, row)
 
-    def deployment(self, named: str) -> Deployment | None:
+    def deployment(self, name_or_id: str) -> Deployment | None:
         """Find a deployment by id, or the newest by name."""
         with self._database.reading() as connection:
-            row = first_row(connection, _FIND_DEPLOYMENT, named=named)
+            row = first_row(connection, _FIND_DEPLOYMENT, name_or_id=name_or_id)
             return None if row is None else self._read(row, _DEPLOYMENT)
 
     def deployments(self) -> tuple[Deployment, ...]:
@@ -122,8 +122,8 @@ class ExperimentStore:
         A missing prompt is created with `version.prompt_id` as its id.
         """
         with self._database.writing() as connection:
-            made = {"id": version.prompt_id, "name": name, "created_at": version.created_at}
-            head = PROMPTS.head(connection, made)
+            new_head = {"id": version.prompt_id, "name": name, "created_at": version.created_at}
+            head = PROMPTS.head(connection, new_head)
             newest = PROMPTS.newest(connection, head["id"])
             if newest is None or newest["id"] != version.id:
                 number = 1 if newest is None else newest["number"] + 1
@@ -131,10 +131,10 @@ class ExperimentStore:
                 PROMPTS.put(connection, head["id"], number, stored.id, stored)
             return self._prompt(connection, head)
 
-    def prompt(self, named: str) -> TargetPrompt | None:
+    def prompt(self, name_or_id: str) -> TargetPrompt | None:
         """Find a prompt by id or name, with all its versions."""
         with self._database.reading() as connection:
-            head = first_row(connection, PROMPTS.find, named=named)
+            head = first_row(connection, PROMPTS.find, name_or_id=name_or_id)
             return None if head is None else self._prompt(connection, head)
 
     def prompts(self) -> tuple[TargetPrompt, ...]:
@@ -144,20 +144,20 @@ class ExperimentStore:
     def put_scorer(self, scorer: Scorer) -> Scorer:
         """Create a scorer, or the next version of the scorer with this name. Returns the scorer as stored."""
         with self._database.writing() as connection:
-            made = {"id": scorer.id, "name": scorer.name, "created_at": scorer.created_at}
-            head = SCORERS.head(connection, made)
+            new_head = {"id": scorer.id, "name": scorer.name, "created_at": scorer.created_at}
+            head = SCORERS.head(connection, new_head)
             newest = SCORERS.newest(connection, head["id"])
-            there = None if newest is None else self._read(newest, _SCORER)
-            if there is not None and _same(there, scorer):
-                return there
-            number = 1 if there is None else there.number + 1
+            previous = None if newest is None else self._read(newest, _SCORER)
+            if previous is not None and _same(previous, scorer):
+                return previous
+            number = 1 if previous is None else previous.number + 1
             stored = scorer.model_copy(update={"id": head["id"], "number": number})
             SCORERS.put(connection, stored.id, number, stored.spec.id, stored)
         return stored
 
-    def scorer(self, named: str) -> Scorer | None:
+    def scorer(self, name_or_id: str) -> Scorer | None:
         with self._database.reading() as connection:
-            head = first_row(connection, SCORERS.find, named=named)
+            head = first_row(connection, SCORERS.find, name_or_id=name_or_id)
             return None if head is None else self._scorer(connection, head)
 
     def scorers(self) -> tuple[Scorer, ...]:
@@ -188,9 +188,9 @@ class ExperimentStore:
     def set_status(self, experiment_id: str, status: Literal["active", "archived"]) -> None:
         self._database.execute(_CHANGE.values(status=status), {"of_id": experiment_id})
 
-    def experiment(self, named: str) -> Experiment | None:
+    def experiment(self, name_or_id: str) -> Experiment | None:
         with self._database.reading() as connection:
-            row = first_row(connection, _FIND_EXPERIMENT, named=named)
+            row = first_row(connection, _FIND_EXPERIMENT, name_or_id=name_or_id)
             return None if row is None else _experiment(row)
 
     def experiments(self) -> tuple[Experiment, ...]:
@@ -209,23 +209,23 @@ class ExperimentStore:
 
     def judged_by(self, rubric_id: str) -> tuple[str, ...]:
         """Return the names of the experiments whose judge uses a version of this rubric."""
-        by_id = {one.id: one.name for one in self.experiments()}
+        by_id = {experiment.id: experiment.name for experiment in self.experiments()}
         with self._database.reading() as connection:
             versions = tuple(map(self._version, all_rows(connection, _ALL_VERSIONS)))
-        users = [by_id.get(one.experiment_id) for one in versions if rubric_id in _rubrics(one)]
-        return tuple(dict.fromkeys(name for name in users if name))
+        experiment_names = [by_id.get(version.experiment_id) for version in versions if rubric_id in _rubrics(version)]
+        return tuple(dict.fromkeys(name for name in experiment_names if name))
 
     def remove_experiment(self, experiment_id: str) -> None:
         """Delete an experiment with its versions, and its own collection if that is empty.
 
         Raises `UsageError` if it has runs, which are deleted first.
         """
-        of = {"of_id": experiment_id}
+        values = {"of_id": experiment_id}
         with self._database.writing() as connection:
-            if runs := connection.scalar(_RUNS_OF, of):
+            if runs := connection.scalar(_RUNS_OF, values):
                 raise UsageError(f"experiment {experiment_id} still has {pluralise(runs, 'run')}: delete them first")
             for statement in _REMOVE:
-                connection.execute(statement, of)
+                connection.execute(statement, values)
 
     def close(self) -> None:
         self._database.close()
@@ -247,8 +247,8 @@ class ExperimentStore:
 
 
 def _insert_version(connection: Connection, version: ExperimentVersion) -> None:
-    named = ("id", "experiment_id", "number", "dataset_id", "dataset_version_id")
-    row = {name: getattr(version, name) for name in named}
+    names = ("id", "experiment_id", "number", "dataset_id", "dataset_version_id")
+    row = {name: getattr(version, name) for name in names}
     connection.execute(insert(_versions), {**row, "body": pack(version)})
 
 
@@ -261,9 +261,9 @@ def _rubrics(version: ExperimentVersion) -> set[str]:
     return {name.rpartition("@")[0] for name in (target.rubric, *(tag.rubric for tag in tags))}
 
 
-def _same(there: Scorer, given: Scorer) -> bool:
+def _same(first: Scorer, second: Scorer) -> bool:
     """Return True if two scorers are equal. Compares the import folder too, which can change without the source."""
-    return (there.spec.id, there.folder, there.description) == (given.spec.id, given.folder, given.description)
+    return (first.spec.id, first.folder, first.description) == (second.spec.id, second.folder, second.description)
 
 
 def _experiment(row: RowMapping) -> Experiment:

@@ -40,16 +40,16 @@ def translate_errors(path: Path) -> Iterator[None]:
 _ADVICE = "Make its folder writable, or use another one."
 
 
-def damaged(path: Path, what: str) -> DataError:
+def damaged(path: Path, problem: str) -> DataError:
     return DataError(
-        f"the store {path} is damaged: {what}.\n"
+        f"the store {path} is damaged: {problem}.\n"
         "Move it away and start again: it contains no reports, and evidence and verdicts will be fetched again;\n"
         "rubric versions restart at 1."
     )
 
 
-def write_refused(shown: str, words: str) -> DataError:
-    return DataError(f"the store {shown} refused: {words}.\nNothing was changed.")
+def write_refused(store_name: str, message: str) -> DataError:
+    return DataError(f"the store {store_name} refused: {message}.\nNothing was changed.")
 
 
 def unstorable() -> DataError:

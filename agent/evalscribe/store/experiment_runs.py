@@ -28,15 +28,15 @@ from evalscribe.store.statements import (
     all_rows,
     execute_many,
     first_row,
+    insert_unless_exists,
     matching,
     read_pages,
-    unless_there,
     without_nul,
 )
 from evalscribe.text import NAME_LIMIT, dollars, join_last, pluralise
 
 _texts = tables.texts
-_PUT_ITEM, _PUT_SCORE = unless_there(tables.run_items, unique=True), insert(tables.scores)
+_PUT_ITEM, _PUT_SCORE = insert_unless_exists(tables.run_items, unique=True), insert(tables.scores)
 _BODIES: Select[Any] = select(_texts.c.digest, _texts.c.body).where(
     _texts.c.digest.in_(bindparam("digests", expanding=True))
 )
@@ -55,38 +55,38 @@ class AttemptRows:
 
     def item_row(self, attempt: ItemTrial) -> dict[str, Any]:
         """Convert a trial. Raises `DataError` naming the item if it cannot be stored."""
-        item, of = attempt.item, f"of item {attempt.item.item_key!r}"
+        item, of_item = attempt.item, f"of item {attempt.item.item_key!r}"
         row = {**vars(item)}
         row["usage"] = None if item.usage is None else StoredJson(item.usage.model_dump_json())
         row["cost_usd"] = 0.0 if item.usage is None else item.usage.cost_usd
-        row["output"] = self._json(attempt.output, f"the output {of}")
-        row["transcript"] = attempt.transcript and self._transcript(attempt.transcript, of)
-        row["state"] = self._json(attempt.state or None, f"the state {of}")
+        row["output"] = self._json(attempt.output, f"the output {of_item}")
+        row["transcript"] = attempt.transcript and self._transcript(attempt.transcript, of_item)
+        row["state"] = self._json(attempt.state or None, f"the state {of_item}")
         row["log"] = self._texts.add(attempt.log) if attempt.log else None
         return row
 
     def score(self, score: Score, evidence: ScoreEvidence) -> None:
         """Convert a score. Raises `DataError` naming scorer and item if it cannot be stored."""
-        of = f"of scorer {score.scorer!r} for item {score.item_key!r}"
+        of_score = f"of scorer {score.scorer!r} for item {score.item_key!r}"
         row = {**vars(score)}
         if evidence.scorer_input is not self._input[0]:  # Render the input once per trial: it is long.
-            self._input = evidence.scorer_input, self._json(evidence.scorer_input, f"the input {of}")
+            self._input = evidence.scorer_input, self._json(evidence.scorer_input, f"the input {of_score}")
         row["input"] = self._input[1]
-        row["output"] = self._json(evidence.scorer_output, f"the output {of}")
-        row["evidence"] = self._json(evidence.evidence, f"the evidence {of}")
-        held = evidence.metadata
-        row["metadata_json"] = without_nul(json_of(held, f"the metadata {of}")) if held else _EMPTY
+        row["output"] = self._json(evidence.scorer_output, f"the output {of_score}")
+        row["evidence"] = self._json(evidence.evidence, f"the evidence {of_score}")
+        metadata = evidence.metadata
+        row["metadata_json"] = without_nul(json_of(metadata, f"the metadata {of_score}")) if metadata else _EMPTY
         self._scores.append(row)
 
     def put(self, connection: Connection) -> None:
         self._texts.put(connection)
         execute_many(connection, _PUT_SCORE, self._scores)
 
-    def _json(self, value: JsonValue, what: str) -> str | None:
-        return None if value is None else self._texts.add(json_of(value, what))
+    def _json(self, value: JsonValue, description: str) -> str | None:
+        return None if value is None else self._texts.add(json_of(value, description))
 
-    def _transcript(self, transcript: Transcript, of: str) -> str:
-        return self._texts.add(json_of(transcript.model_dump(mode="json"), f"the transcript {of}"))
+    def _transcript(self, transcript: Transcript, of_item: str) -> str:
+        return self._texts.add(json_of(transcript.model_dump(mode="json"), f"the transcript {of_item}"))
 
 
 def put_item(connection: Connection, row: dict[str, Any]) -> bool:
@@ -95,8 +95,8 @@ def put_item(connection: Connection, row: dict[str, Any]) -> bool:
 
 
 def item_in(row: RowMapping) -> RunItem:
-    named = {name: row[name] for name in RunItem.model_fields if name != "usage"}
-    return RunItem(**named, usage=None if row["usage"] is None else Usage(**row["usage"]))
+    fields = {name: row[name] for name in RunItem.model_fields if name != "usage"}
+    return RunItem(**fields, usage=None if row["usage"] is None else Usage(**row["usage"]))
 
 
 def score_in(row: RowMapping) -> Score:
@@ -122,8 +122,8 @@ def evidence_in(connection: Connection, database: Database, row: RowMapping) -> 
 
 
 def _bodies(connection: Connection, database: Database, digests: Iterable[str | None]) -> dict[str, bytes]:
-    wanted = sorted({digest for digest in digests if digest})
-    rows = connection.execute(_BODIES, {"digests": wanted}).all() if wanted else []
+    distinct_digests = sorted({digest for digest in digests if digest})
+    rows = connection.execute(_BODIES, {"digests": distinct_digests}).all() if distinct_digests else []
     return {row.digest: database.unzip(row.body) for row in rows}
 
 
@@ -152,13 +152,17 @@ _scores_table, _items_table, _versions = tables.scores, tables.run_items, tables
 
 def select_scores(query: ScoreQuery) -> Select[Any]:
     """Select the scores of a run in order of item number, repetition and score number, after a given score."""
-    place = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
-    after = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
+    position = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
+    previous_position = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
     statement = (
         select(_scores_table, _items_table.c.number.label("place"))
         .join(_items_table, _items_table.c.id == _scores_table.c.run_item_id)
         # `place > after` implies the condition on `number`, which lets the database use an index.
-        .where(_items_table.c.run_id == bindparam("run_id"), _items_table.c.number >= bindparam("place"), place > after)
+        .where(
+            _items_table.c.run_id == bindparam("run_id"),
+            _items_table.c.number >= bindparam("place"),
+            position > previous_position,
+        )
         .order_by(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     )
     return _filtered(statement, query)
@@ -186,14 +190,14 @@ WHOLE_PAGE = 50
 """Maximum whole trials read at once: each may be large."""
 
 _runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
-_NAMED = (
+_BY_NAME_OR_ID = (
     select(_runs)
-    .where(or_(_runs.c.id == bindparam("named"), _runs.c.name == bindparam("named")))
+    .where(or_(_runs.c.id == bindparam("name_or_id"), _runs.c.name == bindparam("name_or_id")))
     .order_by(_runs.c.number)
 )
-_BEGINNING = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("beginning"))
+_BY_PREFIX = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("prefix"))
 _IDS = {
-    kind: select(table.c.id).where(func.substr(table.c.id, 1, bindparam("length")) == bindparam("beginning")).limit(100)
+    kind: select(table.c.id).where(func.substr(table.c.id, 1, bindparam("length")) == bindparam("prefix")).limit(100)
     for kind, table in (("run", _runs), ("item", _items), ("score", _scores))
 }
 _ALL = select(_runs).order_by(_runs.c.number)
@@ -253,35 +257,36 @@ class ExperimentRunStore:
             connection.execute(insert(_runs), run.model_dump())
         return run
 
-    def run(self, named: str) -> ExperimentRun | None:
+    def run(self, name_or_id: str) -> ExperimentRun | None:
         """Find a run by id, by name, or by a prefix of its id of at least 8 characters.
 
         Raises `UsageError` if several runs have the name or the prefix.
         """
         with self._database.reading() as connection:
-            runs = [_run(row) for row in all_rows(connection, _NAMED, named=named)]
-            if exact := next((one for one in runs if one.id == named), None):
+            runs = [_run(row) for row in all_rows(connection, _BY_NAME_OR_ID, name_or_id=name_or_id)]
+            if exact := next((run for run in runs if run.id == name_or_id), None):
                 return exact
-            beginning = [] if runs else [_run(row) for row in _beginning(connection, named)]
+            prefix_matches = [] if runs else [_run(row) for row in _runs_with_prefix(connection, name_or_id)]
         if len(runs) > 1:  # older stores can have several runs with one name
-            ids = join_last([f"{one.id} ({one.created_at[:16].replace('T', ' ')})" for one in runs], MOST_NAMED)
-            raise UsageError(f"several runs are called {named!r}, the newest last: {ids}.\nUse an id.")
-        if len(beginning) > 1:
+            ids = join_last([f"{run.id} ({run.created_at[:16].replace('T', ' ')})" for run in runs], MOST_NAMED)
+            raise UsageError(f"several runs are called {name_or_id!r}, the newest last: {ids}.\nUse an id.")
+        if len(prefix_matches) > 1:
             raise UsageError(
-                f"several runs begin with {named!r}: {', '.join(one.id for one in beginning)}.\nUse a longer prefix."
+                f"several runs begin with {name_or_id!r}: {', '.join(run.id for run in prefix_matches)}.\n"
+                "Use a longer prefix."
             )
-        return next(iter((*runs, *beginning)), None)
+        return next(iter((*runs, *prefix_matches)), None)
 
     def ids(self, kind: Literal["run", "item", "score"], prefix: str) -> tuple[str, ...]:
         """Return the ids of runs, run items or scores with this prefix; at most a hundred."""
         with self._database.reading() as connection:
-            return tuple(connection.scalars(_IDS[kind], {"length": len(prefix), "beginning": prefix}))
+            return tuple(connection.scalars(_IDS[kind], {"length": len(prefix), "prefix": prefix}))
 
     def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
         """Return runs, oldest first."""
         with self._database.reading() as connection:
-            of = {} if experiment_id is None else {"experiment_id": experiment_id}
-            return tuple(map(_run, all_rows(connection, _OF_EXPERIMENT if of else _ALL, **of)))
+            filters = {} if experiment_id is None else {"experiment_id": experiment_id}
+            return tuple(map(_run, all_rows(connection, _OF_EXPERIMENT if filters else _ALL, **filters)))
 
     def claim(self, run_id: str) -> AbstractContextManager[bool]:
         """Try to claim a run; False if another process works on it. The claim ends with the process."""
@@ -293,16 +298,16 @@ class ExperimentRunStore:
         A request to cancel it is withdrawn only if a person has `resumed` the run: otherwise the request may have come
         while the worker started.
         """
-        began = {
+        state_values = {
             "state": "running",
             "worker": worker,
             "heartbeat_at": now,
             "started_at": func.coalesce(_runs.c.started_at, now),
             "revision": _runs.c.revision + 1,
         }
-        fresh = {"ended_at": None, "reason": None, "archived": False}
-        withdrawn = {"cancelling": False} if resumed else {}
-        return self._change(run_id, **began, **fresh, **withdrawn)
+        reset_values = {"ended_at": None, "reason": None, "archived": False}
+        cancel_values = {"cancelling": False} if resumed else {}
+        return self._change(run_id, **state_values, **reset_values, **cancel_values)
 
     def beat(self, run_id: str, now: str) -> bool:
         """Record a heartbeat. Returns True if someone asked to cancel the run.
@@ -336,13 +341,13 @@ class ExperimentRunStore:
 
     def put(self, attempt: ItemTrial, scores: Sequence[tuple[Score, ScoreEvidence]]) -> None:
         """Store one trial with its scores in one transaction. A trial that is already stored does not change."""
-        kept = AttemptRows()
-        row = kept.item_row(attempt)
+        rows = AttemptRows()
+        row = rows.item_row(attempt)
         for score, evidence in scores:
-            kept.score(score, evidence)
+            rows.score(score, evidence)
         with self._database.writing() as connection:
             if put_item(connection, row):
-                kept.put(connection)
+                rows.put(connection)
 
     def rescore(
         self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
@@ -352,17 +357,17 @@ class ExperimentRunStore:
         Raises, changing nothing, `UnavailableError` if another process superseded the same scores meanwhile, and
         `NotFoundError` if the run was deleted.
         """
-        kept = AttemptRows()
+        rows = AttemptRows()
         for score, evidence in scores:
-            kept.score(score, evidence)
+            rows.score(score, evidence)
         with self._database.writing() as connection:
             for score, _ in scores:
                 _supersede(connection, score)
-            kept.put(connection)
+            rows.put(connection)
             if verdicts:
                 connection.execute(_SET_VERDICT, [{"of_id": item, "new": new} for item, new in verdicts.items()])
-            again = {"archived": False, "revision": _runs.c.revision + 1}
-            if not connection.execute(_CHANGE.values(**again), {"of_id": run_id}).rowcount:
+            changes = {"archived": False, "revision": _runs.c.revision + 1}
+            if not connection.execute(_CHANGE.values(**changes), {"of_id": run_id}).rowcount:
                 raise NotFoundError(f"run {run_id!r} was deleted meanwhile: nothing was changed")
 
     def done(self, run_id: str) -> frozenset[tuple[str, int]]:
@@ -383,9 +388,9 @@ class ExperimentRunStore:
     def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
         """Yield items in the dataset's order, then by repetition; with `verdicts`, only items with these verdicts."""
         statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
-        after = {"number": 0, "repetition": 0}
+        start = {"number": 0, "repetition": 0}
         return read_pages(
-            self._database.reading, statement, PAGE, lambda _, rows: map(item_in, rows), after, run_id=run_id
+            self._database.reading, statement, PAGE, lambda _, rows: map(item_in, rows), start, run_id=run_id
         )
 
     def finished(self, run_id: str) -> tuple[tuple[str, ItemVerdict], ...]:
@@ -413,10 +418,10 @@ class ExperimentRunStore:
         )
 
     def scores(self, query: ScoreQuery) -> Iterator[Score]:
-        statement, after = select_scores(query), {"place": 0, "repetition": 0, "number": 0}
+        statement, start = select_scores(query), {"place": 0, "repetition": 0, "number": 0}
         for run_id in self._run_ids(query):
             yield from read_pages(
-                self._database.reading, statement, PAGE, lambda _, rows: map(score_in, rows), after, run_id=run_id
+                self._database.reading, statement, PAGE, lambda _, rows: map(score_in, rows), start, run_id=run_id
             )
 
     def score(self, score_id: str) -> Score | None:
@@ -451,8 +456,8 @@ class ExperimentRunStore:
         """Describe what `remove` deletes of these runs: `2 runs, 20 trials that cost $0.12`."""
         trials = sum(sum(self.tally(run_id).values()) for run_id in run_ids)
         cost = sum(map(self.spent, run_ids))
-        paid = f" that cost {dollars(cost)}" if cost else ""
-        return f"{pluralise(len(run_ids), 'run')}, {pluralise(trials, 'trial')}{paid}"
+        cost_text = f" that cost {dollars(cost)}" if cost else ""
+        return f"{pluralise(len(run_ids), 'run')}, {pluralise(trials, 'trial')}{cost_text}"
 
     def remove(self, run_id: str) -> None:
         """Delete a run with its trials and scores, and take it out of its experiment's collection.
@@ -494,20 +499,20 @@ LONGEST_SUFFIX = 10
 
 def _free_name(connection: Connection, name: str) -> str:
     """Return the name, or the name with the first suffix that no run has: `-2`, `-3`."""
-    beginning = name[: NAME_LIMIT - LONGEST_SUFFIX]
-    taken = set(connection.scalars(select(_runs.c.name).where(_runs.c.name.startswith(beginning, autoescape=True))))
+    prefix = name[: NAME_LIMIT - LONGEST_SUFFIX]
+    taken_names = set(connection.scalars(select(_runs.c.name).where(_runs.c.name.startswith(prefix, autoescape=True))))
     free, number = name, 1
-    while free in taken:
+    while free in taken_names:
         number += 1
         suffix = f"-{number}"
         free = f"{name[: NAME_LIMIT - len(suffix)]}{suffix}"
     return free
 
 
-def _beginning(connection: Connection, named: str) -> Sequence[RowMapping]:
-    if len(named) < RUN_ID_PREFIX:
+def _runs_with_prefix(connection: Connection, prefix: str) -> Sequence[RowMapping]:
+    if len(prefix) < RUN_ID_PREFIX:
         return ()
-    return all_rows(connection, _BEGINNING, length=len(named), beginning=named)
+    return all_rows(connection, _BY_PREFIX, length=len(prefix), prefix=prefix)
 
 
 def _supersede(connection: Connection, score: Score) -> None:

@@ -17,12 +17,12 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
     """Lock a run for one process. Raises `UnavailableError` naming the holder and the start time."""
     descriptor = _open(folder / _run_file(run_id))
     try:
-        while not _locked(descriptor, fcntl.LOCK_EX):
-            if not _locked(descriptor, fcntl.LOCK_SH):
+        while not _try_lock(descriptor, fcntl.LOCK_EX):
+            if not _try_lock(descriptor, fcntl.LOCK_SH):
                 raise UnavailableError(busy(run_id, _holder(descriptor)))
             # Another process only looks who holds the lock, and is done in a moment.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
-        _sign(descriptor)
+        _write_holder(descriptor)
         yield
     finally:
         os.close(descriptor)
@@ -35,7 +35,7 @@ def run_holder(folder: Path, run_id: str) -> str | None:
     except FileNotFoundError:
         return None
     try:
-        return None if _locked(descriptor, fcntl.LOCK_SH) else _holder(descriptor) or "another process"
+        return None if _try_lock(descriptor, fcntl.LOCK_SH) else _holder(descriptor) or "another process"
     finally:
         os.close(descriptor)
 
@@ -44,7 +44,7 @@ def _run_file(run_id: str) -> str:
     return f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
 
 
-def _locked(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
     """Try to lock a file for this process: exclusively, or together with others that only look."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -58,11 +58,11 @@ def claimed(path: Path) -> Iterator[bool]:
     """Try to lock a file; yield False if another process has locked it. The holder removes the file at the end."""
     descriptor = _open(path)
     try:
-        mine = _taken(descriptor, path)
+        acquired = _try_claim(descriptor, path)
         try:
-            yield mine
+            yield acquired
         finally:
-            if mine:
+            if acquired:
                 path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
@@ -79,7 +79,7 @@ def exclusive(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int, path: Path) -> bool:
+def _try_claim(descriptor: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The holder may have removed the file between our opening and locking it.
@@ -93,19 +93,19 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
-def _sign(descriptor: int) -> None:
-    since = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
+def _write_holder(descriptor: int) -> None:
+    start_time = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()} since {since}".encode(), 0)
+    os.pwrite(descriptor, f"process {os.getpid()} since {start_time}".encode(), 0)
 
 
 def _holder(descriptor: int) -> str | None:
     """Return the holder; None if another program wrote the file."""
-    signed = re.match(rb"process \d+ since [-+:\d ]+", os.pread(descriptor, 200, 0))
-    return signed[0].decode() if signed else None
+    match = re.match(rb"process \d+ since [-+:\d ]+", os.pread(descriptor, 200, 0))
+    return match[0].decode() if match else None
 
 
 def busy(run_id: str, holder: str | None) -> str:
     """Render the error message for a run that is locked."""
-    who = holder or "another process"
-    return f"run {run_id} is already being analysed by {who}.\nWait for it, or end that process and try again."
+    holder_text = holder or "another process"
+    return f"run {run_id} is already being analysed by {holder_text}.\nWait for it, or end that process and try again."

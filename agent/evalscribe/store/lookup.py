@@ -45,113 +45,125 @@ T = TypeVar("T", bound="Collection | Dataset | Deployment | Experiment | Scorer 
 V = TypeVar("V", bound="DatasetVersion | ExperimentVersion | TargetPromptVersion")
 
 
-def is_prefix(named: str) -> bool:
-    """Return whether `named` is long enough to be looked up as the beginning of an id."""
-    kind, dash, rest = named.partition("-")
-    return len(rest if dash and kind in KINDS else named) >= SHORTEST_PREFIX
+def is_prefix(prefix: str) -> bool:
+    """Return whether `prefix` is long enough to be looked up as the beginning of an id."""
+    kind, dash, digits = prefix.partition("-")
+    return len(digits if dash and kind in KINDS else prefix) >= SHORTEST_PREFIX
 
 
-def find_by_prefix(what: str, named: str, ids: Iterable[str]) -> str | None:
-    """Return the only id that begins with `named`. Raises `UsageError` listing the ids if there are several."""
-    begin = sorted(id for id in ids if id.startswith(named)) if is_prefix(named) else []
-    if len(begin) > 1:
-        raise ambiguous(what, named, begin)
-    return begin[0] if begin else None
+def find_by_prefix(kind: str, prefix: str, ids: Iterable[str]) -> str | None:
+    """Return the only id that begins with `prefix`. Raises `UsageError` listing the ids if there are several."""
+    matching_ids = sorted(id for id in ids if id.startswith(prefix)) if is_prefix(prefix) else []
+    if len(matching_ids) > 1:
+        raise ambiguous(kind, prefix, matching_ids)
+    return matching_ids[0] if matching_ids else None
 
 
-def ambiguous(what: str, named: str, ids: Sequence[str]) -> UsageError:
+def ambiguous(kind: str, name_or_id: str, ids: Sequence[str]) -> UsageError:
     """Return the error for a name, or beginning of an id, that matches several objects."""
-    return UsageError(f"{named[:80]!r} matches {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
+    return UsageError(
+        f"{name_or_id[:80]!r} matches {len(ids)} {kind}s; choose one by its id: {join_first(ids, MOST_NAMED)}"
+    )
 
 
-def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Sequence[T]], maker: str) -> T:
+def find_stored(
+    kind: str, name_or_id: str, stored: T | None, load_all: Callable[[], Sequence[T]], create_command: str
+) -> T:
     """Return the object with this id, name or beginning of an id.
 
     Args:
-        what: Kind of object, such as `dataset`.
-        named: The name or id that the user gave.
+        kind: Kind of object, such as `dataset`.
+        name_or_id: The name or id that the user gave.
         stored: The object that the store found by exact id or name; None if it found none.
-        known: Returns all objects of the kind, the newest last.
-        maker: The command that creates such an object.
+        load_all: Returns all objects of the kind, the newest last.
+        create_command: The command that creates such an object.
 
     Raises:
         NotFoundError: No object matches; the message lists the nearest names.
-        UsageError: Several ids begin with `named`.
+        UsageError: Several ids begin with `name_or_id`.
     """
     if stored is not None:
         return stored
-    objects = known()
-    matching_id = find_by_prefix(what, named, (item.id for item in objects))
+    objects = load_all()
+    matching_id = find_by_prefix(kind, name_or_id, (item.id for item in objects))
     if matching_id is None:
-        raise not_found(what, named, [getattr(item, "name", None) or item.id for item in objects], maker)
+        raise not_found(kind, name_or_id, [getattr(item, "name", None) or item.id for item in objects], create_command)
     return next(item for item in objects if item.id == matching_id)
 
 
-def nearest(named: str, known: Sequence[str]) -> str:
-    """List the known names that are most similar to `named`, else the newest. `known`: the newest last."""
-    near = get_close_matches(named, dict.fromkeys(known), n=3, cutoff=0.6)
-    return f"nearest: {', '.join(near)}" if near else f"available: {join_last(list(dict.fromkeys(known)), MOST_NAMED)}"
+def nearest(name: str, names: Sequence[str]) -> str:
+    """List the names that are most similar to `name`, else the newest. `names`: the newest last."""
+    near = get_close_matches(name, dict.fromkeys(names), n=3, cutoff=0.6)
+    return f"nearest: {', '.join(near)}" if near else f"available: {join_last(list(dict.fromkeys(names)), MOST_NAMED)}"
 
 
-def find_version(versions: Sequence[V], named: str) -> V | None:
+def find_version(versions: Sequence[V], name_or_id: str) -> V | None:
     """Find a version by id, by number (`2`, `v2`), as `latest`, or by the beginning of its id.
 
-    `versions`: in order of creation. Raises `UsageError` if several ids begin with `named`.
+    `versions`: in order of creation. Raises `UsageError` if several ids begin with `name_or_id`.
     """
-    if named == LATEST:
+    if name_or_id == LATEST:
         return versions[-1] if versions else None
-    if exact := next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None):
+    if exact := next(
+        (version for version in versions if name_or_id in (version.id, str(version.number), f"v{version.number}")), None
+    ):
         return exact
-    id = find_by_prefix("version", named, (one.id for one in versions))
-    return next((one for one in versions if one.id == id), None)
+    id = find_by_prefix("version", name_or_id, (version.id for version in versions))
+    return next((version for version in versions if version.id == id), None)
 
 
-def version_not_found(of: str, named: str, versions: Sequence[V]) -> NotFoundError:
+def version_not_found(owner: str, name_or_id: str, versions: Sequence[V]) -> NotFoundError:
     """Return the error for an unknown version of an object, such as `prompt answer`. `versions` must not be empty."""
-    there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
-    return NotFoundError(f"{of} has no version {named!r}; versions: {there}")
+    available = join_last([f"{version.number} ({version.id})" for version in versions], MOST_NAMED)
+    return NotFoundError(f"{owner} has no version {name_or_id!r}; versions: {available}")
 
 
-def not_found(what: str, named: str, there: Sequence[str], maker: str) -> NotFoundError:
-    """Return the error for an unknown name. `there`: names, the newest last; `maker`: the command that creates one."""
-    known = nearest(named, there) if there else f"there is none yet; create one with `evalscribe {maker}`"
-    return NotFoundError(f"{what} {named[:80]!r}{_of_another(what, named)} not found; {known}")
+def not_found(kind: str, name_or_id: str, names: Sequence[str], create_command: str) -> NotFoundError:
+    """Return the error for an unknown name. `names`: the existing ones, the newest last."""
+    hint = nearest(name_or_id, names) if names else f"there is none yet; create one with `evalscribe {create_command}`"
+    return NotFoundError(f"{kind} {name_or_id[:80]!r}{_other_kind_note(kind, name_or_id)} not found; {hint}")
 
 
-def kind_of(named: str) -> str | None:
+def kind_of(object_id: str) -> str | None:
     """Return the kind of object that an id belongs to, such as `a dataset`, by the id's prefix."""
-    match = _ID.fullmatch(named)
+    match = _ID.fullmatch(object_id)
     return KINDS.get(match[1]) if match else None
 
 
-def _of_another(what: str, named: str) -> str:
-    """Return a note if `named` looks like the id of another kind of object; else an empty text."""
-    kind = kind_of(named)
-    return f" (which looks like the id of {kind})" if kind and kind.partition(" ")[2] != what else ""
+def _other_kind_note(kind: str, name_or_id: str) -> str:
+    """Return a note if `name_or_id` looks like the id of another kind of object; else an empty text."""
+    other_kind = kind_of(name_or_id)
+    if other_kind is None or other_kind.partition(" ")[2] == kind:
+        return ""
+    return f" (which looks like the id of {other_kind})"
 
 
-def find_dataset(datasets: "DatasetStore", named: str) -> "Dataset":
+def find_dataset(datasets: "DatasetStore", name_or_id: str) -> "Dataset":
     """Find a dataset as `find_stored` does."""
-    return find_stored("dataset", named, datasets.find(named), datasets.all, "datasets create")
+    return find_stored("dataset", name_or_id, datasets.find(name_or_id), datasets.all, "datasets create")
 
 
-def find_dataset_version(datasets: "DatasetStore", dataset: "Dataset | None", named: str) -> "DatasetVersion":
+def find_dataset_version(datasets: "DatasetStore", dataset: "Dataset | None", name_or_id: str) -> "DatasetVersion":
     """Find a dataset version by id or its beginning; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
     Raises `NotFoundError` listing the known versions.
     """
     if dataset is None:
-        if version := datasets.version(named):
+        if version := datasets.version(name_or_id):
             return version
-        ids = (one.id for dataset in datasets.all() for one in datasets.versions(dataset.id))
-        id = find_by_prefix("dataset version", named, ids)
+        ids = (version.id for dataset in datasets.all() for version in datasets.versions(dataset.id))
+        id = find_by_prefix("dataset version", name_or_id, ids)
         if id and (version := datasets.version(id)):
             return version
-        raise NotFoundError(f"dataset version {named!r} not found; `evalscribe datasets versions list NAME` lists ids")
+        raise NotFoundError(
+            f"dataset version {name_or_id!r} not found; `evalscribe datasets versions list NAME` lists ids"
+        )
     versions = datasets.versions(dataset.id)
-    if version := find_version(versions, named):
+    if version := find_version(versions, name_or_id):
         return version
     if not versions:
-        makes = f"publish one with `evalscribe datasets publish {dataset.name}`"
-        raise NotFoundError(f"dataset {dataset.name} has no version {named!r}; nothing has been published yet: {makes}")
-    raise version_not_found(f"dataset {dataset.name}", named, versions)
+        hint = f"publish one with `evalscribe datasets publish {dataset.name}`"
+        raise NotFoundError(
+            f"dataset {dataset.name} has no version {name_or_id!r}; nothing has been published yet: {hint}"
+        )
+    raise version_not_found(f"dataset {dataset.name}", name_or_id, versions)

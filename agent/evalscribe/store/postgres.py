@@ -38,58 +38,58 @@ REFUSED = ("password", "authentication", "pg_hba.conf", "role ", "permission den
 
 
 @contextmanager
-def translate_server_errors(shown: str) -> Iterator[None]:
+def translate_server_errors(store_name: str) -> Iterator[None]:
     """Translate database errors in the `with` block into an `EvalscribeError` about the database named `shown`."""
     try:
         yield
     except DBAPIError as error:
-        raise _explain(shown, error.orig) from error
+        raise _explain(store_name, error.orig) from error
     except psycopg.Error as error:
-        raise _explain(shown, error) from error
+        raise _explain(store_name, error) from error
     except UnicodeEncodeError as error:
         raise unstorable() from error
 
 
-def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
+def _explain(store_name: str, error: BaseException | None) -> EvalscribeError:
     state = getattr(error, "sqlstate", None) or ""
-    words = _words(error)
+    message = _error_text(error)
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return _without_state(shown, error, words)
+        return _without_state(store_name, error, message)
     if state == NEVER:
-        return write_refused(shown, words)
+        return write_refused(store_name, message)
     if state.startswith(FORBIDDEN):
-        return _refused(shown, words)
+        return _refused(store_name, message)
     if state.startswith(FOR_NOW):
-        return _gone(shown, words)
+        return _unreachable(store_name, message)
     if state.startswith(TOO_MUCH):
-        return DataError(f"this cannot be stored: {words}")
+        return DataError(f"this cannot be stored: {message}")
     return DataError(
-        f"the store {shown} is damaged: {words}.\nRestore it, or start again with a new database: createdb NAME."
+        f"the store {store_name} is damaged: {message}.\nRestore it, or start again with a new database: createdb NAME."
     )
 
 
-def _without_state(shown: str, error: BaseException | None, words: str) -> EvalscribeError:
+def _without_state(store_name: str, error: BaseException | None, message: str) -> EvalscribeError:
     """Classify an error that has no SQLSTATE by its words, which are recognised only in English."""
     connection = getattr(error, "pgconn", None)
-    if "database" in words and "does not exist" in words:
-        return NotFoundError(f"database {shown} does not exist.\nCreate it on that server: createdb NAME.")
-    if any(word in words for word in REFUSED) or (connection and connection.needs_password):
-        return _refused(shown, words)
-    return _gone(shown, words)
+    if "database" in message and "does not exist" in message:
+        return NotFoundError(f"database {store_name} does not exist.\nCreate it on that server: createdb NAME.")
+    if any(word in message for word in REFUSED) or (connection and connection.needs_password):
+        return _refused(store_name, message)
+    return _unreachable(store_name, message)
 
 
-def _refused(shown: str, words: str) -> AccessError:
+def _refused(store_name: str, message: str) -> AccessError:
     return AccessError(
-        f"the store {shown} refused access: {words}.\nSet a password in EVALSCRIBE_STORE_URL; PGPASSWORD and "
+        f"the store {store_name} refused access: {message}.\nSet a password in EVALSCRIBE_STORE_URL; PGPASSWORD and "
         "~/.pgpass are used only if the address comes from the environment."
     )
 
 
-def _gone(shown: str, words: str) -> UnavailableError:
-    return UnavailableError(f"the store {shown} did not respond: {words}.\nNothing is lost: try again.")
+def _unreachable(store_name: str, message: str) -> UnavailableError:
+    return UnavailableError(f"the store {store_name} did not respond: {message}.\nNothing is lost: try again.")
 
 
-def _words(error: BaseException | None) -> str:
+def _error_text(error: BaseException | None) -> str:
     """Return the first line of an error, without details, which may contain stored values."""
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
@@ -99,13 +99,13 @@ def _words(error: BaseException | None) -> str:
 NAME = "evalscribe"
 """Prefix of our connections' names on the server."""
 _HOLDER = re.compile(rf"{NAME} (\d+) (\S+) (\d+)")
-_WHO_HOLDS = """
+_LOCK_HOLDER = """
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) | objid::bigint = %s
 """
-_END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
+_TERMINATE = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
 """Ends a broken connection of our own if the server has not noticed yet that it is broken."""
 NOTICED_S = 5
 """Maximum seconds until a server ends the session of a dead process; takes milliseconds unless the server is busy."""
@@ -119,26 +119,26 @@ class ServerLock:
         """Try once to take the lock. `connect`: opens an autocommit session with a given name."""
         self.name = name
         self._connect = connect
-        self._signed = _signature()
+        self._own_session = _session_name()
         self._guard = threading.Lock()
-        self._connection = connect(self._signed)
+        self._connection = connect(self._own_session)
         self._pid = self._connection.info.backend_pid
         try:
-            self.mine = self._taken()
+            self.acquired = self._acquire()
         except BaseException:
             self.close()
             raise
 
     def holder(self) -> str | None:
         """Describe the process that holds the lock; None if there is none or it is not an evalscribe process."""
-        return _described(self._holding() or "")
+        return _describe_holder(self._holder_session() or "")
 
     def check(self) -> None:
         """Raise `UnavailableError` if another process has taken the lock. Sends no query while the connection works."""
         with self._guard:
-            if self._broken():
-                self.mine = self._taken_again()
-            if not self.mine:
+            if self._is_broken():
+                self.acquired = self._reacquire()
+            if not self.acquired:
                 raise UnavailableError(
                     f"the connection to the store broke, and {self.holder() or 'another process'} has started "
                     f"the same work meanwhile ({self.name}).\nAll answers so far are stored; wait for that process."
@@ -150,55 +150,55 @@ class ServerLock:
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
 
-    def _taken(self) -> bool:
-        until = time.monotonic() + NOTICED_S
-        while not self._tried():
-            if time.monotonic() > until or not self._abandoned():
+    def _acquire(self) -> bool:
+        deadline = time.monotonic() + NOTICED_S
+        while not self._try_lock():
+            if time.monotonic() > deadline or not self._is_abandoned():
                 return False
             time.sleep(LOCK_PAUSE_S)
         return True
 
-    def _tried(self) -> bool:
+    def _try_lock(self) -> bool:
         return self._connection.execute("SELECT pg_try_advisory_lock(%s)", [key(self.name)]).fetchone() == (True,)
 
-    def _holding(self) -> str | None:
+    def _holder_session(self) -> str | None:
         """Return the name of the connection that holds the lock; None if there is none."""
-        row = self._connection.execute(_WHO_HOLDS, [key(self.name)]).fetchone()
+        row = self._connection.execute(_LOCK_HOLDER, [key(self.name)]).fetchone()
         return str(row[0]) if row else None
 
-    def _abandoned(self) -> bool:
+    def _is_abandoned(self) -> bool:
         """Return True if nobody holds the lock, or a dead process of this machine holds it."""
-        name = self._holding()
-        signed = _HOLDER.fullmatch(name or "")
-        return name is None or (signed is not None and signed[2] == _host() and not _alive(int(signed[1])))
+        name = self._holder_session()
+        match = _HOLDER.fullmatch(name or "")
+        return name is None or (match is not None and match[2] == _host() and not _is_alive(int(match[1])))
 
-    def _taken_again(self) -> bool:
+    def _reacquire(self) -> bool:
         self._connection.close()
-        self._connection = self._connect(self._signed)
-        self._connection.execute(_END, [self._pid, self._signed])
+        self._connection = self._connect(self._own_session)
+        self._connection.execute(_TERMINATE, [self._pid, self._own_session])
         self._pid = self._connection.info.backend_pid
-        return self._taken()
+        return self._acquire()
 
-    def _broken(self) -> bool:
+    def _is_broken(self) -> bool:
         """Return True if the connection is broken. Queries the server only if it has sent something."""
         if self._connection.closed:
             return True
-        watched = select.poll()
-        watched.register(self._connection.fileno(), select.POLLIN)
-        if not watched.poll(0):
+        poll = select.poll()
+        poll.register(self._connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
             return False
         with suppress(psycopg.Error):
             self._connection.execute("SELECT 1")
         return self._connection.closed
 
 
-def _described(signature: str) -> str | None:
+def _describe_holder(session_name: str) -> str | None:
     """Describe the process whose connection has this name; None if it is not an evalscribe process."""
-    signed = _HOLDER.fullmatch(signature)
-    if signed is None:
+    match = _HOLDER.fullmatch(session_name)
+    if match is None:
         return None
-    since = datetime.fromtimestamp(int(signed[3]), UTC).isoformat(sep=" ", timespec="seconds")
-    return f"process {signed[1]} on {signed[2]} since {since}"
+    start_time = datetime.fromtimestamp(int(match[3]), UTC).isoformat(sep=" ", timespec="seconds")
+    return f"process {match[1]} on {match[2]} since {start_time}"
 
 
 def key(name: str) -> int:
@@ -207,7 +207,7 @@ def key(name: str) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-def _signature() -> str:
+def _session_name() -> str:
     """Return a name of at most 63 letters that tells other processes who holds the lock."""
     return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
 
@@ -216,11 +216,11 @@ def _host() -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "", socket.gethostname())[:24] or "-"
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except OSError as refused:
-        return not isinstance(refused, ProcessLookupError)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
@@ -235,7 +235,7 @@ GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count
 PAUSE_S = 0.25
 PATIENCE_S = 30
 """Seconds to wait for a server that answered before, such as during a restart: data to be stored was paid for."""
-_BY_CODE_POINT = """
+_SET_COLLATION = """
 SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
   'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
 FROM information_schema.columns
@@ -260,7 +260,7 @@ class DatabaseServer:
 
     url: str = field(repr=False)
     """May contain a password."""
-    _held: list[ServerLock] = field(default_factory=list, init=False, repr=False, compare=False)
+    _locks: list[ServerLock] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def shown(self) -> str:
@@ -269,7 +269,7 @@ class DatabaseServer:
     def engine(self) -> Engine:
         return create_engine(
             "postgresql+psycopg://",
-            creator=_Patient(self._connect),
+            creator=_RetryingConnector(self._connect),
             pool_size=2,
             max_overflow=8,
             pool_pre_ping=True,
@@ -283,10 +283,10 @@ class DatabaseServer:
     def explained(self) -> AbstractContextManager[None]:
         return translate_server_errors(self.shown)
 
-    def damaged(self, what: str) -> DataError:
+    def damaged(self, problem: str) -> DataError:
         return DataError(
-            f"the store {self.shown} is damaged: {what}.\nRestore it, or start again with a new database: it contains "
-            "no reports, and evidence and verdicts will be fetched and requested again."
+            f"the store {self.shown} is damaged: {problem}.\nRestore it, or start again with a new database: it "
+            "contains no reports, and evidence and verdicts will be fetched and requested again."
         )
 
     def foreign(self) -> DataError:
@@ -301,7 +301,7 @@ class DatabaseServer:
             connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
             _wait_for_turn(connection, "upgrade")
             yield connection
-            for alteration in connection.exec_driver_sql(_BY_CODE_POINT).scalars().all():
+            for alteration in connection.exec_driver_sql(_SET_COLLATION).scalars().all():
                 connection.exec_driver_sql(alteration)
 
     def begin_reading(self, connection: Connection) -> None:
@@ -317,43 +317,43 @@ class DatabaseServer:
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
         with self._locked(f"run {run_id}") as lock:
-            if not lock.mine:
+            if not lock.acquired:
                 raise UnavailableError(busy(run_id, lock.holder()))
             yield
 
     def run_holder(self, engine: Engine, run_id: str) -> str | None:
         with engine.connect() as connection:
-            row = connection.exec_driver_sql(_WHO_HOLDS, (key(f"run {run_id}"),)).first()
-        return None if row is None else _described(str(row[0])) or "another process"
+            row = connection.exec_driver_sql(_LOCK_HOLDER, (key(f"run {run_id}"),)).first()
+        return None if row is None else _describe_holder(str(row[0])) or "another process"
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[bool]:
         with self._locked(f"claim {name}") as lock:
-            yield lock.mine
+            yield lock.acquired
 
     def problem(self) -> str | None:
         """Return None: a Postgres server enforces the types of its columns."""
         return None
 
     def check(self) -> None:
-        for lock in tuple(self._held):
+        for lock in tuple(self._locks):
             lock.check()
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[ServerLock]:
-        connect = _Patient(self._connect)
-        lock = ServerLock(name, lambda signature: connect(application_name=signature, autocommit=True))
-        held = [lock] if lock.mine else []
+        connect = _RetryingConnector(self._connect)
+        lock = ServerLock(name, lambda session_name: connect(application_name=session_name, autocommit=True))
+        acquired_locks = [lock] if lock.acquired else []
         try:
-            self._held.extend(held)
+            self._locks.extend(acquired_locks)
             yield lock
         finally:
-            for one in held:
-                self._held.remove(one)
+            for acquired_lock in acquired_locks:
+                self._locks.remove(acquired_lock)
             lock.close()
 
-    def _connect(self, **more: Any) -> psycopg.Connection:
-        connection = psycopg.connect(**{**options(self.url), **more})
+    def _connect(self, **overrides: Any) -> psycopg.Connection:
+        connection = psycopg.connect(**{**options(self.url), **overrides})
         try:
             _check(connection)
             set_json_dumps(json_text, connection)
@@ -369,28 +369,28 @@ class DatabaseServer:
 
 def options(url: str) -> dict[str, Any]:
     """Return connection options, with those in the address first. Raises `psycopg.Error` for an invalid address."""
-    ours = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **GONE_HERE}
-    return {**ours, **conninfo_to_dict(url)}
+    defaults = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **GONE_HERE}
+    return {**defaults, **conninfo_to_dict(url)}
 
 
-class _Patient:
+class _RetryingConnector:
     """Connector that waits for an unreachable server if it has connected before."""
 
     def __init__(self, connect: Callable[..., psycopg.Connection]) -> None:
         self._connect = connect
-        self._stood = False
+        self._was_connected = False
 
-    def __call__(self, **given: Any) -> psycopg.Connection:
-        until = time.monotonic() + (PATIENCE_S if self._stood else 0)
+    def __call__(self, **overrides: Any) -> psycopg.Connection:
+        deadline = time.monotonic() + (PATIENCE_S if self._was_connected else 0)
         while True:
             try:
-                connection = self._connect(**given)
+                connection = self._connect(**overrides)
             except psycopg.OperationalError:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise
                 time.sleep(PAUSE_S)
             else:
-                self._stood = True
+                self._was_connected = True
                 return connection
 
 
@@ -404,5 +404,5 @@ def _check(connection: psycopg.Connection) -> None:
         raise DataError("the store's database is not in UTF-8: create one with createdb --encoding=UTF8 NAME")
 
 
-def _wait_for_turn(connection: Connection, what: str) -> None:
-    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (key(what),))
+def _wait_for_turn(connection: Connection, lock_name: str) -> None:
+    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (key(lock_name),))

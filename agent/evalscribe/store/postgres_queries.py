@@ -56,15 +56,15 @@ class PostgresTables:
 
     dialect: Literal["sqlite", "postgres"] = "postgres"
 
-    def __init__(self, url: str, shown: str) -> None:
-        """Create the tables. `shown`: name for messages, without a password."""
+    def __init__(self, url: str, store_name: str) -> None:
+        """Create the tables. `store_name`: for messages, without a password."""
         self._url = url
-        self._shown = shown
+        self._store_name = store_name
 
     def select(
         self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
     ) -> QueryRows:
-        with translate_server_errors(self._shown), psycopg.connect(**options(self._url)) as connection:
+        with translate_server_errors(self._store_name), psycopg.connect(**options(self._url)) as connection:
             try:
                 return self._rows(connection, statement, values, most_rows, timeout_s)
             except psycopg.errors.QueryCanceled:
@@ -87,25 +87,25 @@ class PostgresTables:
         most_rows: int,
         timeout_s: float,
     ) -> QueryRows:
-        _only_reading(connection, timeout_s)
+        _restrict(connection, timeout_s)
         for name in _AS_TEXT:
             connection.adapters.register_loader(name, TextLoader)
         connection.adapters.register_loader("numeric", _Number)
         with connection.cursor(name="evalscribe_query") as cursor:
             cursor.execute(statement.encode(), dict(values))
-            return _fetched(cursor, most_rows)
+            return _fetch(cursor, most_rows)
 
 
-def _only_reading(connection: psycopg.Connection, timeout_s: float) -> None:
+def _restrict(connection: psycopg.Connection, timeout_s: float) -> None:
     """Make the session read-only, and find names only in our schema and the server's own."""
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
     path = f"pg_catalog, {row[0] if row else 'public'}"
-    wanted = {**SETTINGS, "search_path": path, "statement_timeout": str(math.ceil(timeout_s * 1000))}
-    _set(connection, wanted)
-    for some in (OWNERS_SETTINGS, {"role": READER}):
-        _attempt(connection, some)
+    settings = {**SETTINGS, "search_path": path, "statement_timeout": str(math.ceil(timeout_s * 1000))}
+    _set(connection, settings)
+    for optional_settings in (OWNERS_SETTINGS, {"role": READER}):
+        _attempt(connection, optional_settings)
 
 
 def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
@@ -123,21 +123,21 @@ def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> Non
         return
 
 
-def _fetched(cursor: psycopg.ServerCursor[Any], most_rows: int) -> QueryRows:
+def _fetch(cursor: psycopg.ServerCursor[Any], most_rows: int) -> QueryRows:
     rows: list[tuple[JsonValue, ...]] = []
     size = 0
-    while some := cursor.fetchmany(min(AT_A_TIME, most_rows + 1 - len(rows))):
+    while batch := cursor.fetchmany(min(AT_A_TIME, most_rows + 1 - len(rows))):
         of_json = [column.type_code in _JSON for column in cursor.description or ()]
-        for row in some:
+        for row in batch:
             cells = tuple(map(_cell, row))
             size += sum(len(cell) for cell in cells if isinstance(cell, str))
             if len(rows) == most_rows or size > MOST_CHARACTERS:
                 return QueryRows(columns=(), rows=tuple(rows), truncated=True)
-            rows.append(tuple(map(_parsed, cells, of_json)))
+            rows.append(tuple(map(_parse_cell, cells, of_json)))
     return QueryRows(columns=(), rows=tuple(rows))
 
 
-def _parsed(cell: JsonValue, is_json: bool) -> JsonValue:
+def _parse_cell(cell: JsonValue, is_json: bool) -> JsonValue:
     return json_value(cell) if is_json and isinstance(cell, str) else cell
 
 

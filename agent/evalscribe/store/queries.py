@@ -66,8 +66,8 @@ def _process_answer(request: dict[str, Any], patience_s: float) -> dict[str, Any
     except subprocess.TimeoutExpired:
         return {"error": "overdue"}
     if completed.returncode:
-        last = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return {"error": "unavailable", "message": f"the query's process ended: {' '.join(last)}"}
+        last_line = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return {"error": "unavailable", "message": f"the query's process ended: {' '.join(last_line)}"}
     answer: dict[str, Any] = json.loads(completed.stdout)
     return answer
 

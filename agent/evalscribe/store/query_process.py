@@ -33,7 +33,7 @@ def _strict(function: Function) -> Function:
 
 
 @lru_cache(maxsize=32)
-def _read(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Parse JSON. Callers must not change the value, which is cached."""
     try:
         return json.loads(text)
@@ -41,22 +41,22 @@ def _read(text: str) -> Any:
         raise ValueError(f'invalid input syntax for type json: "{text[:60]}"') from None
 
 
-def _written(value: Any) -> str:
+def _render_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _part(value: Any, step: Any) -> Any:
     if isinstance(value, dict) and isinstance(step, str) and step in value:
-        return _written(value[step])
+        return _render_json(value[step])
     if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
-        return _written(value[step])
+        return _render_json(value[step])
     return None
 
 
 def _path(text: str, *steps: str) -> str | None:
     for step in steps:
-        index = step.removeprefix("-").isdecimal() and isinstance(_read(text), list)
-        part = _part(_read(text), int(step) if index else step)
+        index = step.removeprefix("-").isdecimal() and isinstance(_parse_json(text), list)
+        part = _part(_parse_json(text), int(step) if index else step)
         if part is None:
             return None
         text = part
@@ -64,42 +64,47 @@ def _path(text: str, *steps: str) -> str | None:
 
 
 def _scalar(text: str) -> str | None:
-    value = _read(text)
-    return value if value is None or isinstance(value, str) else _written(value)
+    value = _parse_json(text)
+    return value if value is None or isinstance(value, str) else _render_json(value)
 
 
-def _has(text: str, *keys: str, every: bool = True) -> bool:
-    value = _read(text)
-    among = value if isinstance(value, dict | list) else [value]
-    return (all if every else any)(key in among for key in keys)
+def _has(text: str, *keys: str, match_all: bool = True) -> bool:
+    value = _parse_json(text)
+    members = value if isinstance(value, dict | list) else [value]
+    return (all if match_all else any)(key in members for key in keys)
 
 
 def _contains(outer: Any, inner: Any) -> bool:
     if isinstance(inner, dict):
         return isinstance(outer, dict) and all(
-            key in outer and _contains(outer[key], one) for key, one in inner.items()
+            key in outer and _contains(outer[key], value) for key, value in inner.items()
         )
     if isinstance(inner, list):
-        return isinstance(outer, list) and all(any(_contains(one, other) for one in outer) for other in inner)
+        return isinstance(outer, list) and all(
+            any(_contains(outer_item, inner_item) for outer_item in outer) for inner_item in inner
+        )
     same_kind = isinstance(outer, bool) is isinstance(inner, bool)
     return same_kind and not isinstance(outer, dict | list) and bool(outer == inner)
 
 
 def _contains_text(outer: str, inner: str) -> bool:
-    left, right = _read(outer), _read(inner)
-    return _contains(left, [right] if isinstance(left, list) and not isinstance(right, list | dict) else right)
+    outer_value, inner_value = _parse_json(outer), _parse_json(inner)
+    return _contains(
+        outer_value,
+        [inner_value] if isinstance(outer_value, list) and not isinstance(inner_value, list | dict) else inner_value,
+    )
 
 
 def _type(text: str) -> str:
     kinds = ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array"), (type(None), "null"))
-    return next((name for kind, name in kinds if isinstance(_read(text), kind)), "number")
+    return next((name for kind, name in kinds if isinstance(_parse_json(text), kind)), "number")
 
 
 def _element(kind: str | None, value: Any) -> str | None:
     """Return a row of `json_each` as JSON; `kind` is None beside a LEFT JOIN without rows."""
     if kind in ("true", "false", "null"):
         return kind
-    return value if kind in ("object", "array", None) else _written(value)
+    return value if kind in ("object", "array", None) else _render_json(value)
 
 
 def _element_text(kind: str | None, value: Any) -> str | None:
@@ -117,10 +122,10 @@ def _boolean(value: Any) -> bool:
     raise ValueError(f'invalid input syntax for type boolean: "{word[:60]}"')
 
 
-def _split_part(text: str, separator: str, place: int) -> str:
+def _split_part(text: str, separator: str, position: int) -> str:
     parts = text.split(separator) if separator else [text]
-    index = place - 1 if place > 0 else len(parts) + place
-    return parts[index] if place and 0 <= index < len(parts) else ""
+    index = position - 1 if position > 0 else len(parts) + position
+    return parts[index] if position and 0 <= index < len(parts) else ""
 
 
 @lru_cache
@@ -141,7 +146,7 @@ def _date_trunc(unit: str, text: str) -> str:
 
 def _date_part(field: str, text: str) -> float:
     time, field = datetime.fromisoformat(text), field.lower()
-    others: dict[str, Callable[[], float]] = {
+    computed_fields: dict[str, Callable[[], float]] = {
         "epoch": lambda: (time.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds(),
         "dow": lambda: time.isoweekday() % 7,
         "isodow": time.isoweekday,
@@ -149,7 +154,7 @@ def _date_part(field: str, text: str) -> float:
         "quarter": lambda: (time.month + 2) // 3,
         "week": lambda: time.isocalendar().week,
     }
-    return others[field]() if field in others else getattr(time, field)
+    return computed_fields[field]() if field in computed_fields else getattr(time, field)
 
 
 _STRICT: dict[str, Function] = {
@@ -170,63 +175,63 @@ _STRICT: dict[str, Function] = {
     "date_part": _date_part,
     "to_boolean": _boolean,
     "json_boolean": lambda value: "true" if value else "false",
-    "json_get": lambda text, step: _part(_read(text), step),
+    "json_get": lambda text, step: _part(_parse_json(text), step),
     "json_path": _path,
     "json_text": _scalar,
     "json_has": _has,
     "json_has_all": _has,
-    "json_has_any": lambda text, *keys: _has(text, *keys, every=False),
+    "json_has_any": lambda text, *keys: _has(text, *keys, match_all=False),
     "json_exists": _has,
     "json_contains": _contains_text,
     "json_typeof": _type,
 }
 FUNCTIONS: dict[str, Function] = {
     **{name: _strict(function) for name, function in _STRICT.items()},
-    "concat": lambda *values: "".join(str(one) for one in values if one is not None),
-    "greatest": lambda *values: max((one for one in values if one is not None), default=None),
-    "least": lambda *values: min((one for one in values if one is not None), default=None),
+    "concat": lambda *values: "".join(str(value) for value in values if value is not None),
+    "greatest": lambda *values: max((value for value in values if value is not None), default=None),
+    "least": lambda *values: min((value for value in values if value is not None), default=None),
     "json_element": _element,
     "json_element_text": _element_text,
 }
 
 
-class _Collected:
-    """Values of an aggregate with sort keys. `ways`: `distinct` or nothing, then an order per key (`asc-first`)."""
+class _SortedValues:
+    """Values of an aggregate with sort keys. `options`: `distinct` or nothing, then an order per key (`asc-first`)."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[Any, tuple[Any, ...]]] = []
-        self._ways: list[str] = []
+        self._options: list[str] = []
 
-    def add(self, ways: str, value: Any, keys: tuple[Any, ...]) -> None:
-        self._ways = ways.split()
+    def add(self, options: str, value: Any, keys: tuple[Any, ...]) -> None:
+        self._options = options.split()
         self._rows.append((value, keys))
 
     def values(self) -> list[Any]:
-        orders = [way for way in self._ways if way != "distinct"]
-        for place, way in reversed(list(enumerate(orders))):
-            empty = [row for row in self._rows if row[1][place] is None]
-            rest = [row for row in self._rows if row[1][place] is not None]
-            rest.sort(key=lambda row: row[1][place], reverse=way.startswith("desc"))
-            self._rows = empty + rest if way.endswith("-first") else rest + empty
+        orders = [option for option in self._options if option != "distinct"]
+        for position, order in reversed(list(enumerate(orders))):
+            empty = [row for row in self._rows if row[1][position] is None]
+            non_null = [row for row in self._rows if row[1][position] is not None]
+            non_null.sort(key=lambda row: row[1][position], reverse=order.startswith("desc"))
+            self._rows = empty + non_null if order.endswith("-first") else non_null + empty
         values = [value for value, _ in self._rows]
-        return list(dict.fromkeys(values)) if "distinct" in self._ways else values
+        return list(dict.fromkeys(values)) if "distinct" in self._options else values
 
 
-class _StringAgg(_Collected):
+class _StringAgg(_SortedValues):
     _separator = ""
 
-    def step(self, ways: str, separator: str, value: Any, *keys: Any) -> None:
+    def step(self, options: str, separator: str, value: Any, *keys: Any) -> None:
         self._separator = separator
-        self.add(ways, value, keys)
+        self.add(options, value, keys)
 
     def finalize(self) -> str | None:
         values = [str(value) for value in self.values() if value is not None]
         return self._separator.join(values) if values else None
 
 
-class _JsonAgg(_Collected):
-    def step(self, ways: str, value: str | None, *keys: Any) -> None:
-        self.add(ways, "null" if value is None else value, keys)
+class _JsonAgg(_SortedValues):
+    def step(self, options: str, value: str | None, *keys: Any) -> None:
+        self.add(options, "null" if value is None else value, keys)
 
     def finalize(self) -> str | None:
         return f"[{','.join(self.values())}]" if self._rows else None
@@ -252,7 +257,7 @@ def _spread(function: Callable[[list[float]], float]) -> type:
     return Spread
 
 
-def _percentile(*, between: bool) -> type:
+def _percentile(*, interpolate: bool) -> type:
     class Percentile(_Numbers):
         _share, _down = 0.0, False
 
@@ -264,11 +269,11 @@ def _percentile(*, between: bool) -> type:
             numbers = sorted(self._numbers, reverse=self._down)
             if not numbers:
                 return None
-            if not between:
+            if not interpolate:
                 return numbers[max(1, math.ceil(self._share * len(numbers))) - 1]
-            place = self._share * (len(numbers) - 1)
-            low, high = numbers[math.floor(place)], numbers[math.ceil(place)]
-            return low + (place - math.floor(place)) * (high - low)
+            position = self._share * (len(numbers) - 1)
+            low, high = numbers[math.floor(position)], numbers[math.ceil(position)]
+            return low + (position - math.floor(position)) * (high - low)
 
     return Percentile
 
@@ -280,8 +285,8 @@ AGGREGATES: dict[str, type] = {
     **dict.fromkeys(("variance", "var_samp"), _spread(variance)),
     "stddev_pop": _spread(pstdev),
     "var_pop": _spread(pvariance),
-    "percentile_cont": _percentile(between=True),
-    "percentile_disc": _percentile(between=False),
+    "percentile_cont": _percentile(interpolate=True),
+    "percentile_disc": _percentile(interpolate=False),
 }
 NAMES = frozenset((*FUNCTIONS, *AGGREGATES))
 
@@ -290,8 +295,8 @@ def add(connection: sqlite3.Connection) -> None:
     """Register the functions on a connection."""
     for name, function in FUNCTIONS.items():
         connection.create_function(name, -1, function, deterministic=True)
-    for name, made in AGGREGATES.items():
-        connection.create_aggregate(name, -1, made)
+    for name, aggregate in AGGREGATES.items():
+        connection.create_aggregate(name, -1, aggregate)
 
 
 @contextmanager
@@ -374,24 +379,24 @@ def _bound_memory() -> None:
 
 def selected(request: dict[str, Any]) -> dict[str, Any]:
     """Run a query and return `rows` and `truncated`, or `error` and `message`."""
-    with closing(_opened(Path(request["path"]))) as connection:
-        return _selected(connection, request)
+    with closing(_open(Path(request["path"]))) as connection:
+        return _run_query(connection, request)
 
 
-def _selected(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[str, Any]:
+def _run_query(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[str, Any]:
     add(connection)
     deadline = time.monotonic() + request["timeout_s"]
     connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
-    connection.set_authorizer(_allowed)
+    connection.set_authorizer(_authorize)
     with collect_function_errors() as function_errors:
         try:
             cursor = connection.execute(request["statement"], request["values"])
             return _rows(cursor, request["most_rows"])
         except sqlite3.Error as error:
-            return _explained(error, function_errors, overdue=time.monotonic() > deadline)
+            return _error_answer(error, function_errors, overdue=time.monotonic() > deadline)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     """Open the database read-only; a query sees the state at its start, even if others write meanwhile."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
@@ -414,7 +419,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _allowed(action: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None) -> int:
+def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None) -> int:
     if action == sqlite3.SQLITE_SELECT:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_READ and first in TABLES and second not in HIDDEN:
@@ -426,13 +431,13 @@ def _allowed(action: int, first: str | None, second: str | None, _database: str 
     return sqlite3.SQLITE_DENY
 
 
-def _rows(cursor: sqlite3.Cursor, most: int) -> dict[str, Any]:
+def _rows(cursor: sqlite3.Cursor, most_rows: int) -> dict[str, Any]:
     rows: list[list[Any]] = []
     size = 0
     for row in cursor:
         cells = [_cell(value) for value in row]
         size += sum(len(cell) for cell in cells if isinstance(cell, str))
-        if len(rows) == most or size > MOST_CHARACTERS:
+        if len(rows) == most_rows or size > MOST_CHARACTERS:
             return {"rows": rows, "truncated": True}
         rows.append(cells)
     return {"rows": rows, "truncated": False}
@@ -448,7 +453,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _explained(error: sqlite3.Error, function_errors: list[BaseException], *, overdue: bool) -> dict[str, Any]:
+def _error_answer(error: sqlite3.Error, function_errors: list[BaseException], *, overdue: bool) -> dict[str, Any]:
     if overdue and "interrupted" in str(error):
         return {"error": "overdue", "message": ""}
     if isinstance(function_errors[0] if function_errors else error, MemoryError) or "out of memory" in str(error):

@@ -36,7 +36,7 @@ from evalscribe.store.collections import require_collection
 from evalscribe.store.contents import SHORT, digest_of, sweep
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.errors import unstorable
-from evalscribe.store.statements import StoredJson, execute_many, in_parts, unless_there, upsert, without_nul
+from evalscribe.store.statements import StoredJson, execute_many, in_parts, insert_unless_exists, upsert, without_nul
 from evalscribe.store.tables import collection_runs, evals, evidence, runs, steps, texts, transcripts
 from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import runs as runs_table
@@ -54,14 +54,16 @@ def _of_eval(table: Table) -> tuple[Any, Any]:
     return table.c.run_id == bindparam("run_id"), table.c.eval_id == bindparam("eval_id")
 
 
-def _of_several(chosen: Select[Any], table: Table) -> Select[Any]:
-    mine = chosen.where(table.c.run_id == bindparam("run_id"), table.c.eval_id.in_(bindparam("ids", expanding=True)))
-    return mine.order_by(table.c.eval_id, table.c.number)
+def _of_evals(statement: Select[Any], table: Table) -> Select[Any]:
+    filtered = statement.where(
+        table.c.run_id == bindparam("run_id"), table.c.eval_id.in_(bindparam("ids", expanding=True))
+    )
+    return filtered.order_by(table.c.eval_id, table.c.number)
 
 
-_FORGET = tuple(delete(table).where(*_of_eval(table)) for table in (steps, transcripts))
-_STEPS, _TRANSCRIPTS = (_of_several(select(table), table) for table in (steps, transcripts))
-_DOCUMENTS = _of_several(
+_DELETE_PARTS = tuple(delete(table).where(*_of_eval(table)) for table in (steps, transcripts))
+_STEPS, _TRANSCRIPTS = (_of_evals(select(table), table) for table in (steps, transcripts))
+_DOCUMENTS = _of_evals(
     select(document_rows, texts.c.body)
     .join(texts, texts.c.digest == document_rows.c.digest)
     .where(document_rows.c.number >= 0),
@@ -80,35 +82,35 @@ class RecordRows:
         self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
         self.documents = record.documents
         document_digests = [[document.role, document.path, digest_of(document.text)] for document in record.documents]
-        transcript_rows = [{**row, "messages": _hashed(row["messages"])} for row in self.transcripts]
+        transcript_rows = [{**row, "messages": _hash(row["messages"])} for row in self.transcripts]
         self.eval["digest"] = self.digest = (
-            f"sha256:{_hashed(json.dumps([self.eval, self.steps, transcript_rows, document_digests]))}"
+            f"sha256:{_hash(json.dumps([self.eval, self.steps, transcript_rows, document_digests]))}"
         )
 
 
 def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
     """Insert records with their numbers in the run. The caller has deleted earlier imports of the same evals."""
-    execute_many(connection, _PUT, [{**one.eval, "number": numbers[one.key]} for one in records])
-    execute_many(connection, _PUT_STEP, _numbered((one.key, one.steps) for one in records))
-    execute_many(connection, _PUT_TRANSCRIPT, _numbered((one.key, one.transcripts) for one in records))
-    kept = contents.PackedDocuments()
-    for one in records:
-        kept.add(*one.key, one.documents, first=0)
-    kept.put(connection)
+    execute_many(connection, _PUT, [{**record.eval, "number": numbers[record.key]} for record in records])
+    execute_many(connection, _PUT_STEP, _numbered((record.key, record.steps) for record in records))
+    execute_many(connection, _PUT_TRANSCRIPT, _numbered((record.key, record.transcripts) for record in records))
+    packed = contents.PackedDocuments()
+    for record in records:
+        packed.add(*record.key, record.documents, first=0)
+    packed.put(connection)
 
 
 def _numbered(rows: Iterable[tuple[Key, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
     return [
         {"run_id": run_id, "eval_id": eval_id, "number": number, **row}
-        for (run_id, eval_id), several in rows
-        for number, row in enumerate(several)
+        for (run_id, eval_id), eval_rows in rows
+        for number, row in enumerate(eval_rows)
     ]
 
 
 def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
     """Delete the imported data of these evals, except their rows in `evals`."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
-        for statement in _FORGET:
+        for statement in _DELETE_PARTS:
             connection.execute(statement, values)
         contents.delete_documents(connection, keys, recorded=True)
 
@@ -117,15 +119,17 @@ def load_records(connection: Connection, database: Database, rows: Sequence[Row[
     """Load the records of these rows of `evals`, all of one run, in order. Raises `DataError` for damaged ones."""
     if not rows:
         return []
-    which = {"run_id": rows[0].run_id, "ids": [row.eval_id for row in rows]}
-    done, talks, files = (_by_eval(connection, statement, which) for statement in (_STEPS, _TRANSCRIPTS, _DOCUMENTS))
+    values = {"run_id": rows[0].run_id, "ids": [row.eval_id for row in rows]}
+    step_rows, transcript_rows, files = (
+        _by_eval(connection, statement, values) for statement in (_STEPS, _TRANSCRIPTS, _DOCUMENTS)
+    )
     return [
         Record.model_construct(
             run_id=row.run_id,
             eval=analyses.eval_in(row),
             metadata=row.metadata_json,
-            transcripts=tuple(transcript_in(part) for part in talks[row.eval_id]),
-            steps=tuple(Step(name=part.name, status=part.status, error=part.error) for part in done[row.eval_id]),
+            transcripts=tuple(transcript_in(part) for part in transcript_rows[row.eval_id]),
+            steps=tuple(Step(name=part.name, status=part.status, error=part.error) for part in step_rows[row.eval_id]),
             documents=tuple(_document(database, part) for part in files[row.eval_id]),
             missing=tuple(row.missing),
         )
@@ -138,9 +142,9 @@ def transcript_in(row: Row[Any]) -> Transcript:
     return Transcript.model_construct(id=row.id, name=row.name, messages=messages, metadata=row.metadata_json)
 
 
-def _by_eval(connection: Connection, statement: Select[Any], which: dict[str, Any]) -> dict[str, list[Row[Any]]]:
+def _by_eval(connection: Connection, statement: Select[Any], values: dict[str, Any]) -> dict[str, list[Row[Any]]]:
     rows_by_eval: dict[str, list[Row[Any]]] = defaultdict(list)
-    for row in connection.execute(statement, which):
+    for row in connection.execute(statement, values):
         rows_by_eval[row.eval_id].append(row)
     return rows_by_eval
 
@@ -172,12 +176,12 @@ def _transcript_row(transcript: Transcript) -> dict[str, Any]:
     }
 
 
-def _files(given: Sequence[Document], role: Role) -> str | None:
-    files = tuple((one.path, one.text) for one in given if one.role == role)
+def _files(documents: Sequence[Document], role: Role) -> str | None:
+    files = tuple((document.path, document.text) for document in documents if document.role == role)
     if not files:
         return None
-    short = sum(len(text) for _, text in files) <= SHORT
-    return (_digest_of_short if short else _digest)(files, role)
+    is_short = sum(len(text) for _, text in files) <= SHORT
+    return (_digest_of_short if is_short else _digest)(files, role)
 
 
 def _digest(files: Iterable[tuple[str, str]], role: Role) -> str | None:
@@ -188,7 +192,7 @@ _digest_of_short = lru_cache(1_000)(_digest)
 """Cached digest of short texts, such as the task of many trials."""
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
@@ -207,8 +211,8 @@ _STATE: Select[Any] = select(evals.c.eval_id, evals.c.digest, evals.c.status, ev
     evals.c.run_id == bindparam("run_id"), evals.c.eval_id.in_(bindparam("ids", expanding=True))
 )
 _LAST = select(func.max(evals.c.number)).where(evals.c.run_id == bindparam("run_id"))
-_THERE = select(runs.c.run_id).where(runs.c.run_id.in_(bindparam("ids", expanding=True)))
-_JOIN = unless_there(collection_runs)
+_EXISTING_RUNS = select(runs.c.run_id).where(runs.c.run_id.in_(bindparam("ids", expanding=True)))
+_JOIN = insert_unless_exists(collection_runs)
 _LAST_JOINED = select(func.max(collection_runs.c.number)).where(
     collection_runs.c.collection_id == bindparam("collection_id")
 )
@@ -218,7 +222,7 @@ _FORGET_EVIDENCE = delete(evidence).where(
 
 
 class Addition:
-    """One batch of runs and records that is being added."""
+    """A batch of runs and records to be added in one transaction."""
 
     def __init__(
         self, database: Database, collection_id: str | None, runs: Sequence[Run], records: Sequence[Record]
@@ -228,16 +232,20 @@ class Addition:
         self._runs = runs
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
-    def made(self) -> AddedCounts:
+    def add(self) -> AddedCounts:
         """Add the whole batch or nothing, and return the counts. Raises the errors of `RunStore.add`."""
         with self._database.writing() as connection:
             if self._collection_id is not None:
                 require_collection(connection, self._collection_id)
             self._put_runs(connection)
             self._require_runs(connection)
-            there = self._states(connection)
-            self._put(connection, [rows for key, rows in self._records.items() if not self._same(key, there)], there)
-        return self._added(there)
+            existing = self._states(connection)
+            self._put(
+                connection,
+                [rows for key, rows in self._records.items() if not self._is_unchanged(key, existing)],
+                existing,
+            )
+        return self._counts(existing)
 
     def _put_runs(self, connection: Connection) -> None:
         for run in self._runs:
@@ -250,18 +258,18 @@ class Addition:
             connection.execute(_JOIN, {**joining, "run_id": run.id, "number": number})
 
     def _require_runs(self, connection: Connection) -> None:
-        wanted = {run_id for run_id, _ in self._records}
-        known = set(connection.scalars(_THERE, {"ids": sorted(wanted)}))
-        if missing := sorted(wanted - known):
+        run_ids = {run_id for run_id, _ in self._records}
+        existing_run_ids = set(connection.scalars(_EXISTING_RUNS, {"ids": sorted(run_ids)}))
+        if missing := sorted(run_ids - existing_run_ids):
             raise DataError(f"a record of run {missing[0]!r} came without its run")
 
-    def _put(self, connection: Connection, fresh: Sequence[RecordRows], there: dict[Key, Row[Any]]) -> None:
+    def _put(self, connection: Connection, fresh: Sequence[RecordRows], existing: dict[Key, Row[Any]]) -> None:
         written = [rows.key for rows in fresh]
-        replaced = [key for key in written if key in there and there[key].digest is not None]
+        replaced = [key for key in written if key in existing and existing[key].digest is not None]
         delete_records(connection, replaced)
         self._forget_evidence(connection, replaced)
-        insert_records(connection, fresh, self._numbers(connection, written, there))
-        for run_id, (recorded, change) in self._changes(written, there).items():
+        insert_records(connection, fresh, self._numbers(connection, written, existing))
+        for run_id, (recorded, change) in self._changes(written, existing).items():
             analyses.add_counts(connection, self._database, run_id, recorded, change)
 
     def _forget_evidence(self, connection: Connection, replaced: Sequence[Key]) -> None:
@@ -272,29 +280,29 @@ class Addition:
             )
             contents.delete_documents(connection, replaced, recorded=False)
 
-    def _numbers(self, connection: Connection, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[Key, int]:
+    def _numbers(self, connection: Connection, written: Iterable[Key], existing: dict[Key, Row[Any]]) -> dict[Key, int]:
         """Number the records: existing records keep their numbers; new records follow in the order of the file."""
         numbers: dict[Key, int] = {}
-        following: dict[str, int] = {}
+        next_numbers: dict[str, int] = {}
         for key in written:
-            if key in there and there[key].digest is not None:
-                numbers[key] = there[key].number
+            if key in existing and existing[key].digest is not None:
+                numbers[key] = existing[key].number
                 continue
-            if key[0] not in following:
+            if key[0] not in next_numbers:
                 last = connection.scalar(_LAST, {"run_id": key[0]})
-                following[key[0]] = 0 if last is None else last + 1
-            numbers[key] = following[key[0]]
-            following[key[0]] += 1
+                next_numbers[key[0]] = 0 if last is None else last + 1
+            numbers[key] = next_numbers[key[0]]
+            next_numbers[key[0]] += 1
         return numbers
 
-    def _changes(self, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[str, tuple[int, EvalCounts]]:
+    def _changes(self, written: Iterable[Key], existing: dict[Key, Row[Any]]) -> dict[str, tuple[int, EvalCounts]]:
         """Return for each run how many records are new, and by how much its counts change."""
-        more: dict[str, Counter[str]] = defaultdict(Counter)
+        status_changes: dict[str, Counter[str]] = defaultdict(Counter)
         recorded: Counter[str] = Counter()
         for key in written:
-            more[key[0]][self._records[key].status] += 1
-            if key in there and there[key].digest is not None:
-                more[key[0]][there[key].status] -= 1
+            status_changes[key[0]][self._records[key].status] += 1
+            if key in existing and existing[key].digest is not None:
+                status_changes[key[0]][existing[key].status] -= 1
             else:
                 recorded[key[0]] += 1
         return {
@@ -302,26 +310,26 @@ class Addition:
                 recorded[run_id],
                 sum((counts_of_status(status, n) for status, n in by_status.items()), EvalCounts()),
             )
-            for run_id, by_status in more.items()
+            for run_id, by_status in status_changes.items()
         }
 
     def _states(self, connection: Connection) -> dict[Key, Row[Any]]:
         """Return the rows of the batch's evals that already exist. The caller holds the write lock."""
-        wanted: dict[str, list[str]] = defaultdict(list)
+        eval_ids_by_run: dict[str, list[str]] = defaultdict(list)
         for run_id, eval_id in self._records:
-            wanted[run_id].append(eval_id)
-        there: dict[Key, Row[Any]] = {}
-        for run_id, ids in wanted.items():
+            eval_ids_by_run[run_id].append(eval_id)
+        existing: dict[Key, Row[Any]] = {}
+        for run_id, ids in eval_ids_by_run.items():
             rows: Sequence[Row[Any]] = connection.execute(_STATE, {"run_id": run_id, "ids": ids}).all()
-            there |= {(run_id, row.eval_id): row for row in rows}
-        return there
+            existing |= {(run_id, row.eval_id): row for row in rows}
+        return existing
 
-    def _same(self, key: Key, there: dict[Key, Row[Any]]) -> bool:
-        return key in there and there[key].digest == self._records[key].digest
+    def _is_unchanged(self, key: Key, existing: dict[Key, Row[Any]]) -> bool:
+        return key in existing and existing[key].digest == self._records[key].digest
 
-    def _added(self, there: dict[Key, Row[Any]]) -> AddedCounts:
-        same = sum(self._same(key, there) for key in self._records)
-        changed = sum(row.digest is not None for row in there.values()) - same
+    def _counts(self, existing: dict[Key, Row[Any]]) -> AddedCounts:
+        same = sum(self._is_unchanged(key, existing) for key in self._records)
+        changed = sum(row.digest is not None for row in existing.values()) - same
         return AddedCounts(new=len(self._records) - same - changed, changed=changed, same=same)
 
 
@@ -337,21 +345,21 @@ _RUNS = (
 )
 _RUN = select(runs_table).where(runs_table.c.run_id == bindparam("run_id"))
 _LEAVE = delete(collection_runs).where(_IN, collection_runs.c.run_id == bindparam("run_id"))
-_ITS_RUNS = select(collection_runs.c.run_id).where(_IN)
+_RUNS_OF_COLLECTION = select(collection_runs.c.run_id).where(_IN)
 _OF_RUN = evals.c.run_id == bindparam("run_id")
 _LONG = ("metadata_json", "missing")
 _GRADED: Select[Any] = (
     select(
-        *(c for c in evals.c if c.name not in _LONG),
+        *(column for column in evals.c if column.name not in _LONG),
         *(evals.c.metadata_json[name].label(name) for name in ("scores", "trial_name")),
     )
     .where(_OF_RUN)
     .order_by(evals.c.number, evals.c.eval_id)
 )
-_WHOLE = select(evals).where(evals.c.digest.is_not(None))
-_NEXT = _WHOLE.where(_OF_RUN, evals.c.number > bindparam("after")).order_by(evals.c.number).limit(AT_ONCE)
-_EVAL = _WHOLE.where(evals.c.eval_id == bindparam("eval_id")).order_by(evals.c.run_id).limit(1)
-_EVAL_OF_RUN = _WHOLE.where(_OF_RUN, evals.c.eval_id == bindparam("eval_id"))
+_IMPORTED = select(evals).where(evals.c.digest.is_not(None))
+_NEXT = _IMPORTED.where(_OF_RUN, evals.c.number > bindparam("after")).order_by(evals.c.number).limit(AT_ONCE)
+_EVAL = _IMPORTED.where(evals.c.eval_id == bindparam("eval_id")).order_by(evals.c.run_id).limit(1)
+_EVAL_OF_RUN = _IMPORTED.where(_OF_RUN, evals.c.eval_id == bindparam("eval_id"))
 _TRANSCRIPT = (
     select(transcripts)
     .where(transcripts.c.id == bindparam("id"))
@@ -360,7 +368,7 @@ _TRANSCRIPT = (
 )
 FIRST_WORDS = 300
 """Characters of an agent run's beginning."""
-_SOME: BindParameter[Any] = bindparam("ids", expanding=True)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _FIRST: Select[Any] = select(
     transcripts.c.eval_id,
     *(
@@ -371,7 +379,7 @@ _FIRST: Select[Any] = select(
             func.substr(transcripts.c.messages[number]["content"].as_string(), 1, FIRST_WORDS).label(f"text_{number}"),
         )
     ),
-).where(transcripts.c.run_id == bindparam("run_id"), transcripts.c.number == 0, transcripts.c.eval_id.in_(_SOME))
+).where(transcripts.c.run_id == bindparam("run_id"), transcripts.c.number == 0, transcripts.c.eval_id.in_(_IDS))
 _SIZES = (
     select(transcripts.c.eval_id, func.sum(func.length(cast(transcripts.c.messages, Text))).label("size"))
     .where(transcripts.c.run_id == bindparam("run_id"))
@@ -384,8 +392,8 @@ _PLACES: Select[Any] = (
     .where(evals.c.digest.is_not(None))
     .order_by(collection_runs.c.collection_id, evals.c.run_id, evals.c.eval_id, transcripts.c.number)
 )
-_PLACES_BY_ID = _PLACES.where(evals.c.eval_id.in_(_SOME))
-_PLACES_BY_PATH = _PLACES.where(tuple_(evals.c.run_id, evals.c.path).in_(_SOME))
+_PLACES_BY_ID = _PLACES.where(evals.c.eval_id.in_(_IDS))
+_PLACES_BY_PATH = _PLACES.where(tuple_(evals.c.run_id, evals.c.path).in_(_IDS))
 PLACES_AT_ONCE = 200
 
 
@@ -414,7 +422,7 @@ class RunStore:
             NotFoundError: The collection does not exist.
             DataError: A record's run does not exist.
         """
-        return Addition(self._database, collection_id, runs, records).made()
+        return Addition(self._database, collection_id, runs, records).add()
 
     def runs(self, collection_id: str) -> tuple[Run, ...]:
         """Return the runs of a collection in the order they were added, without their failures."""
@@ -433,9 +441,13 @@ class RunStore:
         """Return the known evals of a run in the source's order; only failures if the run was not imported."""
         with self._database.transaction() as connection:
             rows = connection.execute(_GRADED, {"run_id": run_id}).all()
-        listed = any(row.digest is None for row in rows)
-        seen = {one.eval_id: one for one in AnalysisStore(self._database).sightings(run_id)} if listed else {}
-        return tuple(_graded(row, seen.get(row.eval_id)) for row in rows)
+        some_not_imported = any(row.digest is None for row in rows)
+        fingerprints = (
+            {fingerprint.eval_id: fingerprint for fingerprint in AnalysisStore(self._database).sightings(run_id)}
+            if some_not_imported
+            else {}
+        )
+        return tuple(_graded(row, fingerprints.get(row.eval_id)) for row in rows)
 
     def first_words(self, run_id: str, eval_ids: Sequence[str]) -> dict[str, str]:
         """Return the beginning of each agent run's first user message, or else of its first message, by eval id."""
@@ -459,13 +471,15 @@ class RunStore:
         A run that several collections contain has several places.
         """
         places: dict[str, tuple[AgentRunPlace, ...]] = {}
-        for some in in_parts(names, PLACES_AT_ONCE):
-            for place in self._places(_PLACES_BY_ID, some):
+        for batch in in_parts(names, PLACES_AT_ONCE):
+            for place in self._places(_PLACES_BY_ID, batch):
                 places[place.eval_id] = (*places.get(place.eval_id, ()), place)
-            wanted = {(name[:at], name[at + 1 :]): name for name in some for at in _slashes(name)}
-            for keys in (list(wanted)[at : at + PLACES_AT_ONCE] for at in range(0, len(wanted), PLACES_AT_ONCE)):
+            names_by_path = {(name[:at], name[at + 1 :]): name for name in batch for at in _slashes(name)}
+            for keys in (
+                list(names_by_path)[at : at + PLACES_AT_ONCE] for at in range(0, len(names_by_path), PLACES_AT_ONCE)
+            ):
                 for place in self._places(_PLACES_BY_PATH, keys):
-                    name = wanted[place.run_id, place.path]
+                    name = names_by_path[place.run_id, place.path]
                     places[name] = (*places.get(name, ()), place)
         return places
 
@@ -474,11 +488,15 @@ class RunStore:
             rows = connection.execute(statement, {"ids": ids}).all()
         transcript_ids: dict[tuple[str, str, str, str], list[str]] = {}
         for row in rows:
-            known = transcript_ids.setdefault((row.collection_id, row.run_id, row.eval_id, row.path), [])
-            known += [row.id] if row.id is not None else []
-        for (collection_id, run_id, eval_id, path), known in transcript_ids.items():
+            run_transcripts = transcript_ids.setdefault((row.collection_id, row.run_id, row.eval_id, row.path), [])
+            run_transcripts += [row.id] if row.id is not None else []
+        for (collection_id, run_id, eval_id, path), run_transcripts in transcript_ids.items():
             yield AgentRunPlace(
-                collection_id=collection_id, run_id=run_id, eval_id=eval_id, path=path, transcripts=tuple(known)
+                collection_id=collection_id,
+                run_id=run_id,
+                eval_id=eval_id,
+                path=path,
+                transcripts=tuple(run_transcripts),
             )
 
     def record(self, eval_id: str, collection_id: str | None = None, *, run_id: str | None = None) -> Record | None:
@@ -487,22 +505,22 @@ class RunStore:
         `run_id` chooses among several runs whose files describe the same eval.
         """
         statement = _within(_EVAL if run_id is None else _EVAL_OF_RUN, evals.c.run_id, collection_id)
-        which = {"eval_id": eval_id, "collection_id": collection_id, "run_id": run_id}
+        values = {"eval_id": eval_id, "collection_id": collection_id, "run_id": run_id}
         with self._database.reading() as connection:
-            rows = connection.execute(statement, which).all()
+            rows = connection.execute(statement, values).all()
             return next(iter(load_records(connection, self._database, rows)), None)
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
         """Yield records one at a time in the source's order, possibly with records that are imported meanwhile."""
         statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
-        after, more = -1, True
-        while more:
+        last_number, has_more = -1, True
+        while has_more:
             with self._database.reading() as connection:
-                rows = connection.execute(statement, {"run_id": run_id, "after": after}).all()
+                rows = connection.execute(statement, {"run_id": run_id, "after": last_number}).all()
                 records = load_records(connection, self._database, rows)
             yield from records
-            more = len(rows) == AT_ONCE
-            after = rows[-1].number if rows else after
+            has_more = len(rows) == AT_ONCE
+            last_number = rows[-1].number if rows else last_number
 
     def transcript(self, transcript_id: str, collection_id: str | None = None) -> Record | None:
         """Return the record that contains a transcript, without its other transcripts."""
@@ -556,22 +574,22 @@ def _slashes(name: str) -> Iterator[int]:
 
 def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> Select[Any]:
     """Restrict a statement to the runs of the collection; unchanged if the id is None."""
-    return statement if collection_id is None else statement.where(run_id.in_(_ITS_RUNS))
+    return statement if collection_id is None else statement.where(run_id.in_(_RUNS_OF_COLLECTION))
 
 
-def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
+def _graded(row: Row[Any], fingerprint: FailureFingerprint | None) -> GradedEval:
     """Build a graded eval. Task and grader of a failure that was not imported come from its fingerprint."""
-    listed = row.digest is None
+    not_imported = row.digest is None
     return GradedEval(
         run_id=row.run_id,
         eval=analyses.eval_in(row),
         scores=_numbers(row.scores),
-        task=(seen and seen.task) if listed else row.task_digest,
-        grader=(seen and seen.grader) if listed else row.grader_digest,
+        task=(fingerprint and fingerprint.task) if not_imported else row.task_digest,
+        grader=(fingerprint and fingerprint.grader) if not_imported else row.grader_digest,
         trial_name=row.trial_name if isinstance(row.trial_name, str) else None,
     )
 
 
 def _numbers(scores: object) -> dict[str, float]:
-    named = scores.items() if isinstance(scores, dict) else ()
-    return {name: value for name, value in named if isinstance(value, int | float)}
+    entries = scores.items() if isinstance(scores, dict) else ()
+    return {name: value for name, value in entries if isinstance(value, int | float)}

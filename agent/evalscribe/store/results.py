@@ -15,7 +15,7 @@ from evalscribe.model.chat import BatchIntent, Reply, UnansweredQuestion
 from evalscribe.model.result import Result, ResultCounts, ResultSet, Segment
 from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database
-from evalscribe.store.statements import matching, unless_there
+from evalscribe.store.statements import insert_unless_exists, matching
 from evalscribe.store.tables import batch_intents, batch_items
 
 _SEGMENTS = TypeAdapter(tuple[Segment, ...])
@@ -40,7 +40,7 @@ _COUNTED = (
     .order_by(_sets.c.name)
 )
 _OF_SET = matching(_results, "result_set_id").order_by(_results.c.number)
-_ONE = matching(_results, "result_set_id", "id")
+_RESULT_BY_ID = matching(_results, "result_set_id", "id")
 _ANSWERED = matching(_results, "key").where(_results.c.output.is_not(None)).order_by(_results.c.created_at).limit(1)
 _CHANGED = ("key", "output", "error", "final", "input_tokens", "output_tokens", "cost_usd", "created_at")
 _PUT = update(_results).where(_results.c.id == bindparam("of_id")).values({name: bindparam(name) for name in _CHANGED})
@@ -73,13 +73,16 @@ class ResultSetStore:
         with self._database.readable():
             return tuple((_set(row), _counts(row)) for row in rows)
 
-    def add(self, made: ResultSet, results: Sequence[Result]) -> None:
+    def add(self, result_set: ResultSet, results: Sequence[Result]) -> None:
         """Add the set if it does not exist, and append the results; all or nothing."""
         with self._database.writing() as connection:
-            if connection.execute(_FIND, {"collection_id": made.collection_id, "name": made.id}).first() is None:
-                connection.execute(insert(_sets), made.model_dump(mode="json"))
+            if (
+                connection.execute(_FIND, {"collection_id": result_set.collection_id, "name": result_set.id}).first()
+                is None
+            ):
+                connection.execute(insert(_sets), result_set.model_dump(mode="json"))
             if results:
-                connection.execute(insert(_results), [one.model_dump(mode="json") for one in results])
+                connection.execute(insert(_results), [result.model_dump(mode="json") for result in results])
 
     def put(self, result: Result) -> None:
         """Store the outcome of a request."""
@@ -93,7 +96,7 @@ class ResultSetStore:
 
     def result(self, result_set_id: str, result_id: str) -> Result | None:
         with self._database.readable():
-            return next(map(_result, self._rows(_ONE, result_set_id=result_set_id, id=result_id)), None)
+            return next(map(_result, self._rows(_RESULT_BY_ID, result_set_id=result_set_id, id=result_id)), None)
 
     def answered(self, key: str) -> Result | None:
         """Return any result that answers the same question."""
@@ -103,8 +106,8 @@ class ResultSetStore:
     @contextmanager
     def lock(self, result_set_id: str) -> Iterator[None]:
         """Lock a result set; the lock ends with the process. Raises `UnavailableError` if another process has it."""
-        with self._database.claimed(f"results-{result_set_id}") as mine:
-            if not mine:
+        with self._database.claimed(f"results-{result_set_id}") as acquired:
+            if not acquired:
                 raise UnavailableError(
                     "another process is already working on this result set.\nWait for it, or end it and try again."
                 )
@@ -132,7 +135,7 @@ def _result(row: RowMapping) -> Result:
 
 
 _OUTCOME = TypeAdapter[Reply | UnansweredQuestion](Reply | UnansweredQuestion)
-_TAKE_KEY = unless_there(batch_items)
+_TAKE_KEY = insert_unless_exists(batch_items)
 
 
 def open_batches(place: Path | str) -> "BatchStore":
@@ -154,11 +157,11 @@ class BatchStore:
         """Store an intent with only the keys that no other intent has; store nothing if there are none."""
         with self._database.writing() as connection:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
-            taken = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
-            if taken:
+            new_keys = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
+            if new_keys:
                 row = {"id": intent.id, "created": intent.created.isoformat()}
                 connection.execute(insert(batch_intents), row)
-        return intent.model_copy(update={"keys": tuple(taken)})
+        return intent.model_copy(update={"keys": tuple(new_keys)})
 
     def of(self, key: str) -> BatchIntent | None:
         """Return the intent that contains this request."""
@@ -172,9 +175,9 @@ class BatchStore:
         return BatchIntent(id=row["id"], keys=tuple(keys), created=created, batch_id=row["batch_id"])
 
     def submitted(self, intent_id: str, batch_id: str) -> None:
-        row = update(batch_intents).where(batch_intents.c.id == intent_id)
+        statement = update(batch_intents).where(batch_intents.c.id == intent_id)
         with self._database.transaction() as connection:
-            connection.execute(row.values(batch_id=batch_id))
+            connection.execute(statement.values(batch_id=batch_id))
 
     def drop(self, intent_id: str) -> None:
         """Delete an intent that has no batch. Answers stay."""
@@ -185,9 +188,9 @@ class BatchStore:
 
     def batch_ids(self) -> frozenset[str]:
         """Return the ids of all batches with a known intent."""
-        known = select(batch_intents.c.batch_id).where(batch_intents.c.batch_id.is_not(None))
+        statement = select(batch_intents.c.batch_id).where(batch_intents.c.batch_id.is_not(None))
         with self._database.transaction() as connection:
-            return frozenset(connection.scalars(known).all())
+            return frozenset(connection.scalars(statement).all())
 
     def settle(self, outcomes: Mapping[str, Reply | UnansweredQuestion]) -> None:
         """Store the outcomes of a batch's requests."""
@@ -204,9 +207,11 @@ class BatchStore:
 
     def take(self, key: str) -> bool:
         """Mark a request's answer as taken; False if it was taken before, so that it is billed only once."""
-        row = update(batch_items).where(batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken)
+        statement = update(batch_items).where(
+            batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken
+        )
         with self._database.transaction() as connection:
-            return connection.execute(row.values(taken=True)).rowcount == 1
+            return connection.execute(statement.values(taken=True)).rowcount == 1
 
     def release(self, key: str) -> None:
         """Delete a taken answer, so that the request can be sent again. An answer that was not taken stays."""

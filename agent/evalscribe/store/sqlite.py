@@ -41,7 +41,7 @@ INCREMENTAL = 2
 
 def give_back(engine: Engine, path: Path) -> int:
     """Shrink the file and return the bytes released; 0 if another process is at work, which reuses the space later."""
-    before = _size(path)
+    size_before = _size(path)
     raw = engine.raw_connection()
     try:
         cursor = raw.cursor()
@@ -52,7 +52,7 @@ def give_back(engine: Engine, path: Path) -> int:
             raise
     finally:
         raw.close()
-    return max(0, before - _size(path))
+    return max(0, size_before - _size(path))
 
 
 def _shrink(cursor: Any) -> None:
@@ -87,7 +87,7 @@ def find_damage(path: Path) -> str | None:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
             connection.row_factory = sqlite3.Row
             return next(
-                (wrong for table in tables.metadata.sorted_tables for wrong in _problems(connection, table)), None
+                (problem for table in tables.metadata.sorted_tables for problem in _problems(connection, table)), None
             )
     except sqlite3.Error as error:
         return None if (getattr(error, "sqlite_errorname", None) or "").startswith(_FOR_NOW) else str(error)
@@ -100,18 +100,18 @@ def _problems(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
         return
     for number, row in enumerate(connection.execute(f'SELECT * FROM "{table.name}"'), 1):  # noqa: S608 (ours)
         for column in table.c:
-            if wrong := _wrong(column, row[column.name]):
-                yield f"{table.name}.{column.name} of row {number} {wrong}"
-        if wrong := _misshapen(table, row):
-            yield f"row {number} of {table.name} {wrong}"
+            if problem := _value_problem(column, row[column.name]):
+                yield f"{table.name}.{column.name} of row {number} {problem}"
+        if problem := _row_problem(table, row):
+            yield f"row {number} of {table.name} {problem}"
 
 
-def _wrong(column: Column[Any], value: Any) -> str:
+def _value_problem(column: Column[Any], value: Any) -> str:
     if value is None:
         return "" if column.nullable else "is empty"
     kind = column.type
     if isinstance(kind, LargeBinary):
-        return "" if _unpacks(value) else "cannot be unpacked"
+        return "" if _is_compressed(value) else "cannot be unpacked"
     if isinstance(kind, JSON):
         return "" if _is_json(value) else "is not JSON"
     if isinstance(kind, Boolean):
@@ -123,7 +123,7 @@ def _wrong(column: Column[Any], value: Any) -> str:
     return "" if isinstance(value, str) else "is not text"
 
 
-def _unpacks(value: Any) -> bool:
+def _is_compressed(value: Any) -> bool:
     try:
         zlib.decompress(value)
     except (zlib.error, TypeError):
@@ -139,7 +139,7 @@ def _is_json(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _misshapen(table: Table, row: sqlite3.Row) -> str:
+def _row_problem(table: Table, row: sqlite3.Row) -> str:
     """Describe a problem in a row of a table whose rows are not validated when read, because there are very many."""
     try:
         if table is tables.evals:
@@ -185,7 +185,7 @@ class DatabaseFile:
         return str(self.path)
 
     def engine(self) -> Engine:
-        _make(self.folder)
+        _make_folder(self.folder)
         url = URL.create("sqlite", database=str(self.path))
         engine = create_engine(url, connect_args={"timeout": BUSY_S}, json_serializer=json_text)
         event.listen(engine, "connect", _tune)
@@ -197,8 +197,8 @@ class DatabaseFile:
     def explained(self) -> AbstractContextManager[None]:
         return errors.translate_errors(self.path)
 
-    def damaged(self, what: str) -> DataError:
-        return errors.damaged(self.path, what)
+    def damaged(self, problem: str) -> DataError:
+        return errors.damaged(self.path, problem)
 
     def foreign(self) -> DataError:
         return DataError(
@@ -245,7 +245,7 @@ class DatabaseFile:
             raise UnavailableError(f"{self.path} was removed while in use: nothing more can be stored.")
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     _refuse_link(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.iterdir():

@@ -44,7 +44,7 @@ def insert_or_change(table: Table, *names: str) -> Insert:
     )
 
 
-def unless_there(table: Table, *, unique: bool = False) -> Insert:
+def insert_unless_exists(table: Table, *, unique: bool = False) -> Insert:
     """Insert a row unless a row with the same key exists; `rowcount` is the number of inserted rows.
 
     `unique`: also skip a row that violates any other unique constraint.
@@ -62,8 +62,8 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
     if not rows:
         return 0
     text, names = _compiled(statement, connection.dialect, tuple(rows[0]))
-    taken = itemgetter(*names) if names else dict
-    return connection.exec_driver_sql(text, [taken(row) for row in rows]).rowcount
+    values_of = itemgetter(*names) if names else dict
+    return connection.exec_driver_sql(text, [values_of(row) for row in rows]).rowcount
 
 
 @lru_cache(64)
@@ -115,32 +115,32 @@ def all_rows(connection: Connection, statement: Select[Any], **values: object) -
 
 def by_id_or_name(table: Table) -> Select[Any]:
     """Select by id or name. An id takes precedence over a name; among equal names the newest comes first."""
-    named = or_(table.c.id == bindparam("named"), table.c.name == bindparam("named"))
-    order = case((table.c.id == bindparam("named"), 0), else_=1)
-    return select(table).where(named).order_by(order, table.c.number.desc()).limit(1)
+    matches = or_(table.c.id == bindparam("name_or_id"), table.c.name == bindparam("name_or_id"))
+    order = case((table.c.id == bindparam("name_or_id"), 0), else_=1)
+    return select(table).where(matches).order_by(order, table.c.number.desc()).limit(1)
 
 
-def next_number(connection: Connection, table: Table, owner: str, of: str) -> int:
-    """Return the next version number, from 1, of the object `of`, whose id is in the column `owner`."""
-    last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == of))
+def next_number(connection: Connection, table: Table, owner: str, owner_id: str) -> int:
+    """Return the next version number, from 1, of the object whose id, `owner_id`, is in the column `owner`."""
+    last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == owner_id))
     return 1 if last is None else last + 1
 
 
-def require_free(connection: Connection, statement: Select[Any], what: str, name: str) -> None:
+def require_free(connection: Connection, statement: Select[Any], kind: str, name: str) -> None:
     """Raise `UsageError` if the statement, of `by_id_or_name`, finds an object with this name."""
-    row = first_row(connection, statement, named=name)
+    row = first_row(connection, statement, name_or_id=name)
     if row is not None:
         raise UsageError(
-            f"the name {name!r} is already used by {what} {row['id']}.\nChoose another one with `name`.",
+            f"the name {name!r} is already used by {kind} {row['id']}.\nChoose another one with `name`.",
             fields=("name",),
         )
 
 
 def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
     """Yield the distinct keys in lists of at most `size` keys."""
-    left = iter(dict.fromkeys(keys))
-    while some := list(islice(left, size)):
-        yield some
+    remaining = iter(dict.fromkeys(keys))
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def read_pages(
@@ -161,11 +161,11 @@ def read_pages(
         after: The columns that order the rows, each with a value below that of the first row.
         values: The other bound values.
     """
-    more = True
-    while more:
+    has_more = True
+    while has_more:
         with reading() as connection:
             rows = all_rows(connection, statement.limit(size), **after, **values)
             decoded = list(decode(connection, rows))
         yield from decoded
-        more = len(rows) == size
+        has_more = len(rows) == size
         after = {name: rows[-1][name] for name in after} if rows else after

@@ -522,10 +522,10 @@ experiment_runs = Table(
 
 def _texts_of(table: str, *columns: str) -> list[Index]:
     """Return indexes on columns that refer to texts, for finding texts without references."""
-    there = {column: text(f"{column} IS NOT NULL") for column in columns}
+    conditions = {column: text(f"{column} IS NOT NULL") for column in columns}
     return [
         Index(f"{table}_by_{column}", column, sqlite_where=where, postgresql_where=where)
-        for column, where in there.items()
+        for column, where in conditions.items()
     ]
 
 
