@@ -88,10 +88,10 @@ def _binomial(number: int) -> Iterator[float]:
     The probabilities are quotients of integers, because `scipy.stats.binom.pmf` has a wrong last digit even for 0.25.
     Each numerator is computed from the previous one, because `comb` takes a millisecond for 10,000.
     """
-    ways, every = 1, 2**number
+    numerator, denominator = 1, 2**number
     for count in range(number + 1):
-        yield ways / every
-        ways = ways * (number - count) // (count + 1)
+        yield numerator / denominator
+        numerator = numerator * (number - count) // (count + 1)
 
 
 def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[int, float]:
@@ -109,8 +109,8 @@ def _sampled_sign_flip(units: Sequence[int]) -> float:
     from scipy.stats import binom
 
     step = max(1, max(map(abs, units)) // MOST_SIZES)
-    coarse = [round(value / step) for value in units]
-    sizes, observed = Counter(map(abs, coarse)), abs(sum(coarse))
+    rounded = [round(value / step) for value in units]
+    sizes, observed = Counter(map(abs, rounded)), abs(sum(rounded))
     numbers = list(sizes.values())
     positive = binom.rvs(numbers, 0.5, size=(DRAWS, len(numbers)), random_state=SEED)
     hits = (abs((2 * positive - numbers) @ list(sizes)) >= observed).sum()
@@ -151,8 +151,8 @@ def _squared_differences(base: Sequence[Fraction], candidate: Sequence[Fraction]
     """Return the probability of each squared difference over all permutations of a task's trials."""
     passed = int(sum(base) + sum(candidate))
     result: dict[Fraction, float] = {}
-    for own, probability in _hypergeometric(len(base) + len(candidate), passed, len(candidate)):
-        square = (Fraction(own, len(candidate)) - Fraction(passed - own, len(base))) ** 2
+    for candidate_passed, probability in _hypergeometric(len(base) + len(candidate), passed, len(candidate)):
+        square = (Fraction(candidate_passed, len(candidate)) - Fraction(passed - candidate_passed, len(base))) ** 2
         result[square] = result.get(square, 0.0) + probability
     return result
 
@@ -167,10 +167,10 @@ def _hypergeometric(total: int, passed: int, drawn: int) -> tuple[tuple[int, flo
 
 def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) -> float:
     """Return the p-value by a normal approximation, which is accurate for a sum over many tasks."""
-    means = [fsum(size * share for size, share in one.items()) for one in distributions]
+    means = [fsum(size * share for size, share in distribution.items()) for distribution in distributions]
     variances = [
-        fsum((size - center) ** 2 * share for size, share in one.items())
-        for one, center in zip(distributions, means, strict=True)
+        fsum((size - center) ** 2 * share for size, share in distribution.items())
+        for distribution, center in zip(distributions, means, strict=True)
     ]
     return 1 - NormalDist(fsum(means), fsum(variances) ** 0.5).cdf(observed)
 
@@ -180,7 +180,7 @@ def fisher_exact_test(passed: tuple[int, int], trials: tuple[int, int]) -> float
     """Return the two-sided p-value of Fisher's exact test for equal pass rates of two sides."""
     from scipy.stats import fisher_exact
 
-    return float(fisher_exact([[own, all_ - own] for own, all_ in zip(passed, trials, strict=True)]).pvalue)
+    return float(fisher_exact([[passes, all_ - passes] for passes, all_ in zip(passed, trials, strict=True)]).pvalue)
 
 
 def holm(p_values: Mapping[K, float]) -> dict[K, float]:
@@ -277,7 +277,7 @@ def compare_pairs(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[H
     number = len(tasks)
     mean = fsum(float(task.difference) for task in tasks) / number if number else 0.0
     observations = _observations(tasks, clusters)
-    balanced = [one.balanced for one in observations]
+    balanced = [observation.balanced for observation in observations]
     # If the tested trials favour one side and all trials the other, neither is significant.
     test = sign_flip_test(balanced) if sum(balanced) * mean > 0 else PermutationResult(1.0, exact=True)
     half = _half_width(observations, span * (fsum(task.noise for task in tasks) / number if number else 1.0))
@@ -291,17 +291,21 @@ def _observations(tasks: Sequence[Task], clusters: Sequence[Hashable]) -> tuple[
         grouped.setdefault(cluster, []).append(task)
     return tuple(
         TaskCluster(
-            len(own),
-            fsum(float(task.difference) for task in own),
-            sum((task.balanced.difference for task in own), NONE),
+            len(cluster_tasks),
+            fsum(float(task.difference) for task in cluster_tasks),
+            sum((task.balanced.difference for task in cluster_tasks), NONE),
         )
-        for own in grouped.values()
+        for cluster_tasks in grouped.values()
     )
 
 
 def _half_width(observations: Sequence[TaskCluster], noise: float) -> float:
-    size = sum(one.tasks for one in observations) / len(observations) if observations else 1.0
-    sums = [*((one.tasks, one.difference) for one in observations), (size, noise * size), (size, -noise * size)]
+    size = sum(observation.tasks for observation in observations) / len(observations) if observations else 1.0
+    sums = [
+        *((observation.tasks, observation.difference) for observation in observations),
+        (size, noise * size),
+        (size, -noise * size),
+    ]
     total = fsum(tasks for tasks, _ in sums)
     mean = fsum(value for _, value in sums) / total
     squares = fsum((value - tasks * mean) ** 2 / (1 - tasks / total) for tasks, value in sums)
@@ -347,14 +351,16 @@ def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span
     if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if all of them change
         return None
     trials = [_FloatTrials(task.balanced) for task in tasks]
-    squares = sum(one.tasks**2 for one in observations)
-    mean = fsum(one.difference for one in trials) / len(tasks)
-    between_clusters = fsum((float(one.balanced) - one.tasks * mean) ** 2 for one in observations)
-    between_tasks = fsum((one.difference - mean) ** 2 for one in trials)
-    together = max(1.0, between_clusters / between_tasks) if between_tasks else 1.0
-    observed = between_tasks * together * len(observations) / (len(observations) - 1)
-    variance = max(observed, fsum(one.variance for one in trials)) / squares
-    step = _trial_move(trials, span) / span * fsum(1 / len(one.base) for one in trials) * together / squares
+    squares = sum(observation.tasks**2 for observation in observations)
+    mean = fsum(task.difference for task in trials) / len(tasks)
+    between_clusters = fsum(
+        (float(observation.balanced) - observation.tasks * mean) ** 2 for observation in observations
+    )
+    between_tasks = fsum((task.difference - mean) ** 2 for task in trials)
+    design_effect = max(1.0, between_clusters / between_tasks) if between_tasks else 1.0
+    observed = between_tasks * design_effect * len(observations) / (len(observations) - 1)
+    variance = max(observed, fsum(task.variance for task in trials)) / squares
+    step = _trial_move(trials, span) / span * fsum(1 / len(task.base) for task in trials) * design_effect / squares
     effect = minimum_detectable_effect(len(tasks) ** 2 / squares, variance / span**2, step)
     return None if effect is None else effect * span
 
@@ -376,11 +382,11 @@ def _variance(values: Sequence[float]) -> float:
     return fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-def _trial_move(tasks: Iterable[_FloatTrials], most: float) -> float:
+def _trial_move(tasks: Iterable[_FloatTrials], default: float) -> float:
     """Return the average amount by which changed trials changed; `most` if none changed. It is 1 for pass or fail."""
-    moves = [abs(one - other) for task in tasks for one, other in zip(task.base, task.candidate, strict=True)]
+    moves = [abs(base - candidate) for task in tasks for base, candidate in zip(task.base, task.candidate, strict=True)]
     total = fsum(moves)
-    return fsum(move**2 for move in moves) / total if total else most
+    return fsum(move**2 for move in moves) / total if total else default
 
 
 def minimum_detectable_effect(number: float, variance: float, step: float) -> float | None:
