@@ -301,7 +301,9 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
         patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
         resolved=report.resolved,
         follow_ups=tuple(FollowUpSummary(**follow_up.model_dump()) for follow_up in report.follow_ups),
-        recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
+        recommendations=tuple(
+            RecommendationSummary(**recommendation.model_dump()) for recommendation in report.recommendations
+        ),
         net_impact=NetImpactSummary(**report.net_impact.model_dump()),
         cascade=report.cascade,
         agreement=report.agreement,

@@ -74,14 +74,14 @@ class EvalPair(Frozen):
     @property
     def causes(self) -> tuple[str | None, str | None]:
         """Cause of each side's first failure."""
-        before, after = self.first_failures
-        return before.cause if before else None, after.cause if after else None
+        base, candidate = self.first_failures
+        return base.cause if base else None, candidate.cause if candidate else None
 
     @property
     def cause_changed(self) -> bool:
         """Whether both sides fail, but for different reasons."""
-        before, after = self.causes
-        return None not in (before, after) and before != after
+        base, candidate = self.causes
+        return None not in (base, candidate) and base != candidate
 
     @property
     def first_failures(self) -> tuple[Trial | None, Trial | None]:
@@ -228,9 +228,9 @@ class MatrixRow(Frozen):
     @property
     def rate(self) -> float | None:
         """Share of all trials that passed."""
-        tries = [cell for cell in self.cells if cell]
-        total = sum(trials for _, trials in tries)
-        return sum(passed for passed, _ in tries) / total if total else None
+        judged_cells = [cell for cell in self.cells if cell]
+        total = sum(trials for _, trials in judged_cells)
+        return sum(passed for passed, _ in judged_cells) / total if total else None
 
     @property
     def discriminates(self) -> bool:

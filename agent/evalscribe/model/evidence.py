@@ -67,7 +67,9 @@ class Document(Frozen):
 
 def files_digest(documents: Iterable[Document], role: Role) -> str | None:
     """Return the content id of all files with this role, ignoring line endings; None without such files."""
-    files = sorted((d.path, d.text.replace("\r\n", "\n")) for d in documents if d.role == role)
+    files = sorted(
+        (document.path, document.text.replace("\r\n", "\n")) for document in documents if document.role == role
+    )
     return content_id(files) if files else None
 
 
@@ -90,7 +92,7 @@ class Evidence(Frozen):
         return self.version or files_digest(self.documents, role)
 
     def document(self, role: Role, path: str) -> Document | None:
-        return next((d for d in self.documents if d.role == role and d.path == path), None)
+        return next((document for document in self.documents if document.role == role and document.path == path), None)
 
     @property
     def never_graded(self) -> bool:

@@ -204,11 +204,11 @@ class Verdict(Frozen):
     before: Usage = Usage()
     """The part of `usage` spent on the stages before the last one that was asked."""
 
-    def doubted(self, why: str) -> "Verdict":
+    def doubted(self, reason: str) -> "Verdict":
         """Return the verdict as an uncertain one; `why` is added to the reasoning."""
         return self.model_copy(
             update={
-                "reasoning": f"{self.reasoning.rstrip()} {why}",
+                "reasoning": f"{self.reasoning.rstrip()} {reason}",
                 "uncertain": True,
                 "confidence": min(self.confidence, UNCERTAIN_CONFIDENCE),
             }
@@ -343,10 +343,10 @@ def fixes(proof: Proof, change: str) -> bool:
     return any(replay.answer == "output" for replay in replays) and all(replay.passed for replay in replays)
 
 
-def replay_log_name(replays: Sequence[Replay], at: int) -> str:
+def replay_log_name(replays: Sequence[Replay], index: int) -> str:
     """Return the document name that citations use for the log of a replay."""
-    answer = replays[at].answer
-    return f"replay-{answer}-{sum(replay.answer == answer for replay in replays[: at + 1])}.log"
+    answer = replays[index].answer
+    return f"replay-{answer}-{sum(replay.answer == answer for replay in replays[: index + 1])}.log"
 
 
 def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | None = None) -> tuple[int, int]:

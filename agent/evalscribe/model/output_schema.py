@@ -190,12 +190,12 @@ def _check_node(node: object, path: str) -> None:
 def _schema_error(error: "ValidationError", node: object, path: str) -> RubricError:
     """Render a validator's error. The validator's own message may contain whole schemas."""
     place = reduce(join_path, error.absolute_path, path)
-    say = _SAYINGS.get(str(error.validator))
+    render = _SAYINGS.get(str(error.validator))
     if isinstance(node, dict) and error.validator in ("additionalProperties", "required"):
         unknown = _unknown_key(node, path)
         if unknown:
             return unknown
-    return RubricError(shorten_path(place), say(error) if say else error.message)
+    return RubricError(shorten_path(place), render(error) if render else error.message)
 
 
 def _unknown_key(node: dict[str, Any], path: str) -> RubricError | None:

@@ -206,8 +206,8 @@ class ReportEntry(Frozen):
 
     @field_validator("why")
     @classmethod
-    def _short(cls, why: str) -> str:
-        return prose.prose(why, WHY_LIMIT)
+    def _short(cls, text: str) -> str:
+        return prose.prose(text, WHY_LIMIT)
 
     @field_validator("error")
     @classmethod
@@ -264,8 +264,8 @@ class ReportEntry(Frozen):
     def each(self) -> tuple["ReportEntry", ...]:
         """The entries in `joined`, each with this entry's label and notes; only this entry if `joined` is empty."""
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
-        in_force = {name: getattr(self, name) for name in shared}
-        return tuple(replaced(part, **in_force) for part in self.joined) or (self,)
+        shared_values = {name: getattr(self, name) for name in shared}
+        return tuple(replaced(part, **shared_values) for part in self.joined) or (self,)
 
     def part(self, evals: Sequence[EvalRef]) -> "ReportEntry":
         """Return the entry reduced to some of its evals."""
@@ -297,11 +297,13 @@ def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
     """Join entries with the same label into one entry. Entries that differ in other fields are kept in `joined`."""
     joined: list[ReportEntry] = []
     for entry in entries:
-        same = next((at for at, earlier in enumerate(joined) if replaced(entry, evals=earlier.evals) == earlier), None)
-        if same is None:
+        index = next(
+            (index for index, earlier in enumerate(joined) if replaced(entry, evals=earlier.evals) == earlier), None
+        )
+        if index is None:
             joined.append(entry)
         else:
-            joined[same] = replaced(entry, evals=(*joined[same].evals, *entry.evals))
+            joined[index] = replaced(entry, evals=(*joined[index].evals, *entry.evals))
     if len(joined) == 1:
         return joined[0]
     return replaced(joined[0], evals=tuple(ref for entry in joined for ref in entry.evals), joined=tuple(joined))

@@ -65,18 +65,18 @@ def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple
     Each call is paired with at most one expected call, the best matches first. For each tool, expected calls that were
     made with other arguments come before expected calls that were never made.
     """
-    free = {at: call for at, call in enumerate(actual) if not call.failed}
+    free = {index: call for index, call in enumerate(actual) if not call.failed}
     candidates = sorted(
-        (len(list(_differing_arguments(call, action))), number, -at)
+        (len(list(_differing_arguments(call, action))), number, -index)
         for number, action in enumerate(expected)
-        for at, call in free.items()
+        for index, call in free.items()
         if call.tool == action.tool
     )
     answers: dict[int, int] = {}
-    for _, number, at in candidates:
-        if number not in answers and -at in free:
-            answers[number] = -at
-            del free[-at]
+    for _, number, index in candidates:
+        if number not in answers and -index in free:
+            answers[number] = -index
+            del free[-index]
     missed = (_missed(number, action, answers.get(number), actual) for number, action in enumerate(expected))
     tools = [action.tool for action in expected]
     differences = sorted(
@@ -143,25 +143,26 @@ def hands_over(tool: str) -> bool:
     return _first_word(tool) in HANDOVER_VERBS
 
 
-def _missed(number: int, action: Action, at: int | None, actual: Sequence[Action]) -> ToolCallDifference | None:
+def _missed(number: int, action: Action, index: int | None, actual: Sequence[Action]) -> ToolCallDifference | None:
     """Return how the call at `at` differs from the expected call; None if they are equal."""
-    if at is None:
+    if index is None:
         # A success after a refusal means that the model did not give up, so only refusals at the end count.
         calls = [(n, call) for n, call in enumerate(actual) if call.tool == action.tool]
         return ToolCallDifference("never", action.tool, number, calls[-1][0] if calls and calls[-1][1].failed else None)
     arguments = sorted(
-        _differing_arguments(actual[at], action), key=lambda name: isinstance(action.arguments.get(name), dict | list)
+        _differing_arguments(actual[index], action),
+        key=lambda name: isinstance(action.arguments.get(name), dict | list),
     )
-    return ToolCallDifference("otherwise", action.tool, number, at, tuple(arguments)) if arguments else None
+    return ToolCallDifference("otherwise", action.tool, number, index, tuple(arguments)) if arguments else None
 
 
 def _unexpected(unpaired: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
     """Yield the first unexpected call of each tool that changes something."""
     tools: set[str] = set()
-    for at, action in unpaired.items():
+    for index, action in unpaired.items():
         if changes_state(action.tool) and action.tool not in tools:
             tools.add(action.tool)
-            yield ToolCallDifference("unexpected", action.tool, actual=at)
+            yield ToolCallDifference("unexpected", action.tool, actual=index)
 
 
 def _same_call(actual: Action, expected: Action) -> bool:
@@ -189,9 +190,9 @@ def _innermost(path: str, actual: object, expected: object) -> Mismatch:
             if not _covers(actual.get(key, MISSING), value):
                 return _innermost(f"{path}.{key}", actual.get(key, MISSING), value)
     if isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
-        for at, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True)):
+        for index, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True)):
             if not _covers(actual_item, expected_item):
-                return _innermost(f"{path}[{at}]", actual_item, expected_item)
+                return _innermost(f"{path}[{index}]", actual_item, expected_item)
     return Mismatch(path, actual, expected)
 
 

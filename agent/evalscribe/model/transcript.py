@@ -36,17 +36,17 @@ def normalise_role(message: Any) -> Any:
     return message
 
 
-def move_unknown_fields(value: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def move_unknown_fields(value: Mapping[str, Any], known_fields: frozenset[str]) -> dict[str, Any]:
     """Move unknown fields into `metadata` and drop nulls. A field whose name `metadata` already has gets a suffix."""
-    if value.keys() <= known and None not in value.values():
+    if value.keys() <= known_fields and None not in value.values():
         return dict(value)
     present = {key: part for key, part in value.items() if part is not None}
-    unknown = {key: part for key, part in present.items() if key not in known}
+    unknown = {key: part for key, part in present.items() if key not in known_fields}
     metadata = present.get("metadata", {})
     if not unknown or not isinstance(metadata, dict):
         return present
     renamed = {key if key not in metadata else f"{key} (field)": part for key, part in unknown.items()}
-    return {**{key: part for key, part in present.items() if key in known}, "metadata": {**metadata, **renamed}}
+    return {**{key: part for key, part in present.items() if key in known_fields}, "metadata": {**metadata, **renamed}}
 
 
 def normalise_agent_run(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,42 +295,44 @@ class AgentRun(_NormalisedModel):
 MAX_PROBLEMS = 3
 
 
-def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
+def parse_agent_run(text: str | Mapping[str, Any], location: str) -> AgentRun:
     """Parse one agent run from a JSON object or its text. Replaces secrets, and characters that cannot be stored.
 
     Raises `DataError`: `runs.json: transcripts[0].messages[2]: no role`.
     """
-    value = _json(text, where) if isinstance(text, str) else text
+    value = _json(text, location) if isinstance(text, str) else text
     if not isinstance(value, Mapping):
-        raise DataError(f"{where}: an agent run is a JSON object with transcripts, not {_kind(value)}")
+        raise DataError(f"{location}: an agent run is a JSON object with transcripts, not {_kind(value)}")
     try:
         from evalscribe.redaction.redact import redact_json  # its many patterns load slowly; some lists need none
 
         return AgentRun.model_validate(redact_json(clean_json(dict(value))))
     except DataError as error:
-        raise DataError(f"{where}: {error}") from None
+        raise DataError(f"{location}: {error}") from None
     except ValidationError as error:
-        raise DataError(f"{where}: {_problems_text(error)}") from None
+        raise DataError(f"{location}: {_problems_text(error)}") from None
     except RecursionError:
-        raise DataError(f"{where}: is nested too deeply") from None
+        raise DataError(f"{location}: is nested too deeply") from None
 
 
-def parse_agent_runs(text: str, where: str) -> list[AgentRun]:
+def parse_agent_runs(text: str, location: str) -> list[AgentRun]:
     """Parse every agent run of a file: one object, a list, or one object per line. Raises `DataError`."""
     text = text.removeprefix("\ufeff")
-    values = _values(text, where)
+    values = _values(text, location)
     if not values:
-        raise DataError(f"{where}: contains no agent run")
+        raise DataError(f"{location}: contains no agent run")
     return [parse_agent_run(value, place) for place, value in values]
 
 
-def _values(text: str, where: str) -> list[tuple[str, Any]]:
+def _values(text: str, location: str) -> list[tuple[str, Any]]:
     """Return the JSON objects, each with its place for error messages."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and _is_json_object(lines[0][1]):
-        return [(f"{where}:{number}", _json(line, f"{where}:{number}")) for number, line in lines]
-    value = _json(text, where) if lines else []
-    return [(f"{where}[{n}]", part) for n, part in enumerate(value)] if isinstance(value, list) else [(where, value)]
+        return [(f"{location}:{number}", _json(line, f"{location}:{number}")) for number, line in lines]
+    value = _json(text, location) if lines else []
+    return (
+        [(f"{location}[{n}]", part) for n, part in enumerate(value)] if isinstance(value, list) else [(location, value)]
+    )
 
 
 def _is_json_object(line: str) -> bool:
@@ -341,13 +343,13 @@ def _is_json_object(line: str) -> bool:
         return False
 
 
-def _json(text: str, where: str) -> Any:
+def _json(text: str, location: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}: no JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+        raise DataError(f"{location}: no JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: no JSON that can be read: {error}"[:300]) from None
+        raise DataError(f"{location}: no JSON that can be read: {error}"[:300]) from None
 
 
 def _problems_text(error: ValidationError) -> str:
@@ -360,13 +362,13 @@ def _message(message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
-def _path(place: tuple[int | str, ...]) -> str:
+def _path(location: tuple[int | str, ...]) -> str:
     """Format a path such as `transcripts[0].messages[3].content`, without the role that pydantic inserts."""
     path = ""
-    for before, part in zip(("", *place), place, strict=False):
+    for previous, part in zip(("", *location), location, strict=False):
         if isinstance(part, int):
             path += f"[{part}]"
-        elif not (part in ROLES and isinstance(before, int)):
+        elif not (part in ROLES and isinstance(previous, int)):
             path += f".{part}" if path else part
     return path or "agent run"
 
@@ -482,23 +484,23 @@ def _members(line: str) -> Iterator[str]:
 
 
 def _turns(lines: list[str], header: re.Pattern[str]) -> Iterator[TranscriptTurn]:
-    starts = [(at, match) for at, line in enumerate(lines) if (match := header.fullmatch(line))]
-    ends = [*(at for at, _ in starts[1:]), len(lines)]
-    for (at, match), end in zip(starts, ends, strict=False):
-        yield _parse_turn(match.groupdict(), at, lines[at + 1 : end])
+    starts = [(index, match) for index, line in enumerate(lines) if (match := header.fullmatch(line))]
+    ends = [*(index for index, _ in starts[1:]), len(lines)]
+    for (index, match), end in zip(starts, ends, strict=False):
+        yield _parse_turn(match.groupdict(), index, lines[index + 1 : end])
 
 
-def _parse_turn(head: Mapping[str, str | None], at: int, below: list[str]) -> TranscriptTurn:
+def _parse_turn(head: Mapping[str, str | None], index: int, below: list[str]) -> TranscriptTurn:
     called = head["kind"] == "calls"
-    arguments, places = _parse_call(below, at + 2) if called else ({}, {})
+    arguments, places = _parse_call(below, index + 2) if called else ({}, {})
     return TranscriptTurn.model_validate(
         {
             "number": int(head.get("number") or 0),
             "role": head.get("role") or "assistant",
             "kind": head["kind"] or "says",
             "name": _unquoted(head["name"]),
-            "first": at + 1,
-            "last": at + 1 + len(below),
+            "first": index + 1,
+            "last": index + 1 + len(below),
             "text": "\n".join(line.removeprefix(SAID) for line in below),
             "arguments": arguments,
             "places": places,
