@@ -81,11 +81,11 @@ class ComparedRun:
     build: str | None
     items: Mapping[str, ItemContent]
     """Items of the dataset version that the run covers, by key, in order."""
-    tries: Mapping[str, Sequence[ScoredTrial]]
+    trials_by_key: Mapping[str, Sequence[ScoredTrial]]
     """Trials by item key, in order of repetition; items that were never tried are missing."""
 
     def trials(self, key: str) -> Sequence[ScoredTrial]:
-        return self.tries.get(key, ())
+        return self.trials_by_key.get(key, ())
 
     def scored(self, key: str) -> tuple[ScoredTrial, ...]:
         return tuple(trial for trial in self.trials(key) if trial.scored)
@@ -111,27 +111,27 @@ def build_compared_run(
         outcomes.setdefault(score.run_item_id, {})[score.scorer] = ScorerOutcome(
             score.status, score.value, score.passed
         )
-    tries: dict[str, list[ScoredTrial]] = {}
+    trials_by_key: dict[str, list[ScoredTrial]] = {}
     for run_item in sorted(run_items, key=lambda run_item: run_item.repetition):
         trial = ScoredTrial(run_item.id, run_item.status == "ok", run_item.verdict, outcomes.get(run_item.id, {}))
-        tries.setdefault(run_item.item_key, []).append(trial)
+        trials_by_key.setdefault(run_item.item_key, []).append(trial)
     contents = {item.key: ItemContent(item.digest, item.cluster) for item in items}
-    return ComparedRun(run, version, experiment, build, contents, tries)
+    return ComparedRun(run, version, experiment, build, contents, trials_by_key)
 
 
 def with_scorers(side: ComparedRun, bindings: Sequence[Binding]) -> ComparedRun:
     """Return the run with its verdicts recomputed from the given scorers alone."""
-    tries = {
+    trials_by_key = {
         key: [trial._replace(verdict=_verdict(trial, bindings)) for trial in trials]
-        for key, trials in side.tries.items()
+        for key, trials in side.trials_by_key.items()
     }
-    return ComparedRun(side.run, side.version, side.experiment, side.build, side.items, tries)
+    return ComparedRun(side.run, side.version, side.experiment, side.build, side.items, trials_by_key)
 
 
 def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
     """Summarise one side of a comparison over the given items."""
     verdicts = [trial.verdict for key in keys for trial in side.trials(key)]
-    tries = len(keys) * side.run.repetitions
+    trial_count = len(keys) * side.run.repetitions
     return RunSide(
         run_id=side.run.id,
         name=side.run.name,
@@ -141,24 +141,24 @@ def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
         build=side.build,
         state=side.run.state,
         repetitions=side.run.repetitions,
-        tries=tries,
+        tries=trial_count,
         passed=verdicts.count("passed"),
         failed=verdicts.count("failed"),
         errors=verdicts.count("error"),
         unscored=verdicts.count("unscored"),
-        missing=max(0, tries - len(verdicts)),
-        rate=verdicts.count("passed") / tries if tries else None,
+        missing=max(0, trial_count - len(verdicts)),
+        rate=verdicts.count("passed") / trial_count if trial_count else None,
         rate_of_scored=_mean_fraction([rate(trials) for key in keys if (trials := side.scored(key))]),
     )
 
 
-def passes(tries: Iterable[ScoredTrial]) -> tuple[Fraction, ...]:
+def passes(trials: Iterable[ScoredTrial]) -> tuple[Fraction, ...]:
     """Return 1 for each trial that passed and 0 for each that did not."""
-    return tuple(Fraction(trial.verdict == "passed") for trial in tries)
+    return tuple(Fraction(trial.verdict == "passed") for trial in trials)
 
 
-def rate(tries: Sequence[ScoredTrial]) -> Fraction:
-    return sum(passes(tries), Fraction(0)) / len(tries)
+def rate(trials: Sequence[ScoredTrial]) -> Fraction:
+    return sum(passes(trials), Fraction(0)) / len(trials)
 
 
 def _mean_fraction(values: Sequence[Fraction]) -> float | None:
@@ -305,12 +305,12 @@ def item_change(base_passed: int, base_trials: int, candidate_passed: int, candi
     return "flaky"
 
 
-def _passed_count(tries: Sequence[ScoredTrial]) -> int:
-    return sum(trial.verdict == "passed" for trial in tries)
+def _passed_count(trials: Sequence[ScoredTrial]) -> int:
+    return sum(trial.verdict == "passed" for trial in trials)
 
 
-def _item_side(tries: Sequence[ScoredTrial]) -> ItemSide:
-    return ItemSide(passed=_passed_count(tries), scored=len(tries))
+def _item_side(trials: Sequence[ScoredTrial]) -> ItemSide:
+    return ItemSide(passed=_passed_count(trials), scored=len(trials))
 
 
 def _differing_scorers(base_trials: Sequence[ScoredTrial], candidate_trials: Sequence[ScoredTrial]) -> Iterator[str]:
@@ -381,7 +381,7 @@ def _compare_scores(
 
 
 def _is_graded(side: ComparedRun, name: str) -> bool:
-    outcomes = (trial.scores.get(name) for trials in side.tries.values() for trial in trials)
+    outcomes = (trial.scores.get(name) for trials in side.trials_by_key.values() for trial in trials)
     return any(outcome and outcome.value is not None and outcome.value not in (0, 1) for outcome in outcomes)
 
 
@@ -428,14 +428,14 @@ def _pass_at_k_pair(base: ComparedRun, candidate: ComparedRun, keys: Sequence[st
 
 def _pass_counts(side: ComparedRun, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
     for key in keys:
-        tries = side.scored(key)
-        yield sum(trial.verdict == "passed" for trial in tries), len(tries)
+        trials = side.scored(key)
+        yield sum(trial.verdict == "passed" for trial in trials), len(trials)
 
 
 def _mean_estimate(
     estimate: Callable[[int, int, int], float | None], counts: Sequence[tuple[int, int]], k: int
 ) -> float:
-    return fmean(value for passed, tries in counts if (value := estimate(passed, tries, k)) is not None)
+    return fmean(value for passed, trials in counts if (value := estimate(passed, trials, k)) is not None)
 
 
 LEAST_COVERAGE = 0.8
@@ -556,14 +556,14 @@ def _warn_missing_verdicts(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], outcome: ComparisonOutcome
 ) -> Iterator[str]:
     """Warn if the candidate would be a regression if trials without a verdict counted as failures."""
-    trials_by_key = [(base.trials(key), candidate.trials(key)) for key in keys]
+    trial_pairs = [(base.trials(key), candidate.trials(key)) for key in keys]
     if outcome.verdict == "regressed" or not any(
-        not trial.scored for sides in trials_by_key for side in sides for trial in side
+        not trial.scored for sides in trial_pairs for side in sides for trial in side
     ):
         return
     tried_keys = [
         key
-        for key, (base_trials, candidate_trials) in zip(keys, trials_by_key, strict=True)
+        for key, (base_trials, candidate_trials) in zip(keys, trial_pairs, strict=True)
         if base_trials and candidate_trials
     ]
     tasks = [Task(passes(base.trials(key)), passes(candidate.trials(key))) for key in tried_keys]

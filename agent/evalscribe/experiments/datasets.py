@@ -242,13 +242,15 @@ class Duplicates(Frozen):
 def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
     """Find groups of duplicate items, ordered by their first items. Memory grows with the keys, not with the items."""
     first: dict[str, DuplicateItem] = {}
-    others: dict[str, list[DuplicateItem]] = {}
+    other_duplicates: dict[str, list[DuplicateItem]] = {}
     for item in items:
         likeness, duplicate = item.likeness, DuplicateItem(key=item.key, split=item.split, cluster=item.cluster)
         if first.setdefault(likeness, duplicate) is not duplicate:
-            others.setdefault(likeness, []).append(duplicate)
+            other_duplicates.setdefault(likeness, []).append(duplicate)
     return tuple(
-        Duplicates(kept=first[likeness], others=tuple(others[likeness])) for likeness in first if likeness in others
+        Duplicates(kept=first[likeness], others=tuple(other_duplicates[likeness]))
+        for likeness in first
+        if likeness in other_duplicates
     )
 
 
@@ -416,7 +418,7 @@ def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
     name = f"{seed}\n{'key' if item.cluster is None else 'cluster'}\n{item.cluster or item.key}"
     fraction = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) / _WHOLE
     bounds = zip(shares, accumulate(shares.values()), strict=True)
-    return next((split for split, bound in bounds if fraction < bound), list(shares)[-1])
+    return next((split for split, upper_bound in bounds if fraction < upper_bound), list(shares)[-1])
 
 
 def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:

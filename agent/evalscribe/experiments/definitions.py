@@ -385,53 +385,53 @@ def read_prompt(path: Path) -> PromptFile:
     return parse_prompt(read_text(path), str(path))
 
 
-def parse_prompt(text: str, where: str) -> PromptFile:
+def parse_prompt(text: str, file_name: str) -> PromptFile:
     """Parse a prompt file; `where` is its path. Raises `DataError` with the problem and its location."""
     try:
         prompt_file = PromptFile.model_validate(
-            _prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where)
+            _prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), file_name)
         )
-        _check_messages(prompt_file, where)
+        _check_messages(prompt_file, file_name)
     except RubricError as error:
-        raise DataError(str(error) if error.where else f"{where}: {error}") from None
+        raise DataError(str(error) if error.where else f"{file_name}: {error}") from None
     except ValidationError as error:
-        raise DataError(f"{where}: {_prompt_error(error)}") from None
+        raise DataError(f"{file_name}: {_prompt_error(error)}") from None
     return prompt_file
 
 
-def _prompt_fields(text: str, where: str) -> dict[str, Any]:
-    match PurePath(where).suffix.lower():
+def _prompt_fields(text: str, file_name: str) -> dict[str, Any]:
+    match PurePath(file_name).suffix.lower():
         case ".json":
-            return _mapping(StrictJson().decode(text), where)
+            return _mapping(StrictJson().decode(text), file_name)
         case ".yaml" | ".yml":
-            return _mapping(parse_yaml(text, where).value, where)
+            return _mapping(parse_yaml(text, file_name).value, file_name)
     if not text.startswith(_DELIMITER):
         return {"text": text.strip()}
     front_matter, end_marker, body = text.removeprefix(_DELIMITER).partition(f"\n{_DELIMITER}")
     if not end_marker:
-        raise DataError(f"{where}: the front matter begins with --- but has no --- line at its end")
-    return {**_mapping(parse_yaml(front_matter, where).value or {}, where), "text": body.strip()}
+        raise DataError(f"{file_name}: the front matter begins with --- but has no --- line at its end")
+    return {**_mapping(parse_yaml(front_matter, file_name).value or {}, file_name), "text": body.strip()}
 
 
-def _mapping(value: object, where: str) -> dict[str, Any]:
+def _mapping(value: object, file_name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise DataError(f"{where}: a prompt is an object with `model`, and with `messages` or `text`")
+        raise DataError(f"{file_name}: a prompt is an object with `model`, and with `messages` or `text`")
     return value
 
 
-def _check_messages(prompt_file: PromptFile, where: str) -> None:
+def _check_messages(prompt_file: PromptFile, file_name: str) -> None:
     roles = [message.role for message in prompt_file.all_messages]
     if prompt_file.text and prompt_file.messages:
-        raise DataError(f"{where}: has both `messages` and `text`; `text` stands for a single user message")
+        raise DataError(f"{file_name}: has both `messages` and `text`; `text` stands for a single user message")
     if "user" not in roles:
-        raise DataError(f"{where}: has no user message")
+        raise DataError(f"{file_name}: has no user message")
     if roles[-1] != "user":
-        raise DataError(f"{where}: the last message is from the {roles[-1]}; it must be a user message")
+        raise DataError(f"{file_name}: the last message is from the {roles[-1]}; it must be a user message")
     turn_roles = [role for role in roles if role != "system"]
     if roles[len(roles) - len(turn_roles) :] != turn_roles or turn_roles[0] != "user":
-        raise DataError(f"{where}: system messages must come first, followed by a user message")
+        raise DataError(f"{file_name}: system messages must come first, followed by a user message")
     if not any(prompt_variables(message.content) for message in prompt_file.all_messages):
-        raise DataError(f"{where}: has no {{{{input}}}}: every item would get the same prompt")
+        raise DataError(f"{file_name}: has no {{{{input}}}}: every item would get the same prompt")
     if prompt_file.output_schema is not None:
         validate_schema(prompt_file.output_schema)
 

@@ -152,7 +152,7 @@ def find_deployment(definitions: "ExperimentStore", name_or_id: str) -> Deployme
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
     """Find a component by name and type. Raises `UsageError` naming the option and the known components."""
     component = deployment.component(name) if name else _only(deployment)
-    names = ", ".join(f"{known.name} ({known.type})" for known in deployment.components)
+    names = ", ".join(f"{component.name} ({component.type})" for component in deployment.components)
     if component is None:
         raise UsageError(
             f"`component_name` {name!r} is not in deployment {deployment.id}; components: {names}",
@@ -205,12 +205,12 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
 
 
 def _kind_and_address(location: str) -> tuple[ComponentKind | None, str]:
-    scheme, _, rest = location.partition(":")
+    scheme, _, address = location.partition(":")
     if scheme in ("http", "https"):
         return "http", location
     if scheme == "python":
-        return "python", rest
-    return ("cmd", rest.strip()) if scheme == "cmd" and rest.strip() else (None, location)
+        return "python", address
+    return ("cmd", address.strip()) if scheme == "cmd" and address.strip() else (None, location)
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:

@@ -246,9 +246,9 @@ def _scored(summary: RunSummary, minimum: float) -> Clause:
     return _share_clause("min_scored_fraction", share, minimum, _at_least(share.value, minimum), message)
 
 
-def _share(number: int, tries: int) -> PassRate:
-    low, high = wilson_interval(number, tries)
-    return PassRate(passed=number, of=tries, value=number / tries if tries else None, low=low, high=high)
+def _share(number: int, trials: int) -> PassRate:
+    low, high = wilson_interval(number, trials)
+    return PassRate(passed=number, of=trials, value=number / trials if trials else None, low=low, high=high)
 
 
 def _labels(config: GateConfig, summary: RunSummary) -> Iterator[Clause]:

@@ -385,16 +385,16 @@ async def describe(folder: Path, address: str, kind: Kind) -> FunctionDescriptio
 
 
 def _function_description(address: str, reply: Mapping[str, Any]) -> FunctionDescription:
-    about = reply["about"]
+    details = reply["about"]
     return FunctionDescription(
         address=address,
         doc=reply["doc"],
         parameters=tuple(reply["parameters"]),
         code=reply["code"],
-        name=about.get("name"),
-        description=about.get("description", ""),
-        depends_on=tuple(about.get("depends_on", ())),
-        config=dict(about.get("config", {})),
+        name=details.get("name"),
+        description=details.get("description", ""),
+        depends_on=tuple(details.get("depends_on", ())),
+        config=dict(details.get("config", {})),
     )
 
 

@@ -502,17 +502,17 @@ def _run_item(workspace: Workspace, query: ScoreQuery) -> RunItem:
 def _require_scorer(workspace: Workspace, requested: ScoreQuery, query: ScoreQuery) -> None:
     """Check an empty result. Raises `UsageError`, listing the scorers of the run, if the scorer is not one of them."""
     bindings = _bindings(workspace, query.run_id)
-    where = f"run {requested.run_id or query.run_id}" if query.run_id else "any run"
+    scope = f"run {requested.run_id or query.run_id}" if query.run_id else "any run"
     known_names = {name for binding in bindings for name in (binding.spec.name, binding.scorer_id)}
     if query.scorer is not None and query.scorer not in known_names:
         names = dict.fromkeys(binding.spec.name for binding in bindings)
         raise UsageError(
-            f"`scorer_id` {requested.scorer!r} is not a scorer of {where}; {_scorer_list(names)}", fields=("scorer_id",)
+            f"`scorer_id` {requested.scorer!r} is not a scorer of {scope}; {_scorer_list(names)}", fields=("scorer_id",)
         )
     if query.scorer_version_id not in (None, *(binding.spec.id for binding in bindings)):
         names = dict.fromkeys(f"{binding.spec.id} ({binding.spec.name})" for binding in bindings)
         raise UsageError(
-            f"`scorer_version_id` {query.scorer_version_id!r} is not a scorer version of {where}; "
+            f"`scorer_version_id` {query.scorer_version_id!r} is not a scorer version of {scope}; "
             f"{_scorer_list(names)}",
             fields=("scorer_version_id",),
         )

@@ -39,7 +39,7 @@ TEXT_LENGTH = 4_000
 MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
-def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], max_bytes: int | None = None) -> Iterator[str]:
+def markdown_lines(report: RunReport, trials: Iterable[TrialDetail], max_bytes: int | None = None) -> Iterator[str]:
     """Render the gate, the results, and a folded section per failed trial; trials with equal errors share a section.
 
     Trials without a section are only counted, beside the command that exports them.
@@ -52,15 +52,15 @@ def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], max_bytes: i
         size += _size(line)
         yield line
     shown = 0
-    for trial in different_failures(trial for trial in tries if trial.verdict not in ("passed", "missing")):
+    for trial in different_failures(trial for trial in trials if trial.verdict not in ("passed", "missing")):
         block = "\n".join(_failure(report.summary, trial))
         size += _size(block)
         if max_bytes is not None and size + _size(_more_line(report.summary, shown)) > max_bytes:
             break
         shown += 1
         yield block
-    if rest := _more_line(report.summary, shown):
-        yield rest
+    if more_line := _more_line(report.summary, shown):
+        yield more_line
 
 
 def _size(line: str) -> int:
@@ -166,11 +166,11 @@ def trial_texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
 def _fence(title: str, text: str) -> Iterator[str]:
     """Render a code block whose fence no line of the text can close."""
     body = cut(visible(text), TEXT_LENGTH)
-    marks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
+    backticks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     yield f"{title}"
-    yield f"{marks}text"
+    yield f"{backticks}text"
     yield body
-    yield marks
+    yield backticks
 
 
 def _cell(text: str) -> str:
@@ -185,9 +185,9 @@ def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str
     """Render the run as one page. Holds one trial in memory at a time."""
     run = report.summary
     facts = "\n".join((*origin_lines(run), *item_lines(run), *detail_lines(run)))
-    rest = ""
+    partial_line = ""
     for part in _page().generate(run=run, gate=report.gate, facts=facts, trials=trials):
-        *lines, rest = f"{rest}{part}".split("\n")
+        *lines, partial_line = f"{partial_line}{part}".split("\n")
         yield from lines
 
 
@@ -250,11 +250,11 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
-def csv_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
+def csv_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
     """Render CSV: a header and a line per trial, with five columns per scorer. Lines end with CR; callers add LF."""
     scorers = [scorer.scorer for scorer in report.summary.scorers]
     yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in OF_SCORER)])
-    for trial in tries:
+    for trial in trials:
         by_name = {score.scorer: score for score in trial.scores}
         yield _line([*_trial_cells(trial), *(cell for name in scorers for cell in _score_cells(by_name.get(name)))])
 
@@ -302,19 +302,19 @@ def safe(cell: object) -> str:
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
-def json_lines(_report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
-    for trial in tries:
+def json_lines(_report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
+    for trial in trials:
         yield trial.model_dump_json()
 
 
-def json_document(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
+def json_document(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
     """Render `{"summary": …, "gate": …, "tries": […]}` with one trial per line."""
     gate = "null" if report.gate is None else report.gate.model_dump_json()
     yield f'{{"summary": {report.summary.model_dump_json()},'
     yield f' "gate": {gate},'
     yield ' "tries": ['
     previous_line = None
-    for trial in tries:
+    for trial in trials:
         if previous_line is not None:
             yield f"{previous_line},"
         previous_line = f"  {trial.model_dump_json()}"
@@ -327,7 +327,7 @@ _ILLEGAL = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"failed": "failure", "error": "error", "unscored": "error", "missing": "skipped"}
 
 
-def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
+def junit_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
     """Render JUnit XML.
 
     A failed trial is a failure; a trial without output, or with a broken required scorer, is an error; a trial that
@@ -350,7 +350,7 @@ def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str
         test_case = _element("testcase", classname=summary.dataset or summary.dataset_version_id, name="the run itself")
         test_case.append(_element("error", message=summary.reason or "the run failed", type="run"))
         yield _xml(test_case)
-    for trial in tries:
+    for trial in trials:
         yield _xml(_test_case(summary, trial))
     yield "</testsuite>"
     yield "</testsuites>"
@@ -431,7 +431,7 @@ WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]
 }
 
 
-def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
+def export_lines(form: str, report: RunReport, load_trials: Tries) -> Iterator[str]:
     """Render the run as lines without line ends. Raises `UsageError` for an unknown format.
 
     The HTML page begins with the trials that did not pass.
@@ -440,10 +440,10 @@ def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
         raise UsageError(
             f"`artifact_format` {form!r} is unknown; use one of {', '.join(WRITERS)}", fields=("artifact_format",)
         )
-    return WRITERS[form](report, _worst_first(tries) if form == "html" else tries())
+    return WRITERS[form](report, _worst_first(load_trials) if form == "html" else load_trials())
 
 
-def _worst_first(tries: Tries) -> Iterator[TrialDetail]:
+def _worst_first(load_trials: Tries) -> Iterator[TrialDetail]:
     """Yield all trials, first those that did not pass. Reads them twice, to hold only one in memory."""
-    yield from (trial for trial in tries() if trial.verdict != "passed")
-    yield from (trial for trial in tries() if trial.verdict == "passed")
+    yield from (trial for trial in load_trials() if trial.verdict != "passed")
+    yield from (trial for trial in load_trials() if trial.verdict == "passed")

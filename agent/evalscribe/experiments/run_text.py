@@ -110,8 +110,10 @@ def _state(summary: RunSummary) -> str:
 
 def target_line(summary: RunSummary) -> str:
     """Render the target of the version, and the build that the run used instead of the target's, if any."""
-    other = summary.deployment_id if summary.deployment_id and summary.deployment_id not in summary.target else None
-    return f"{summary.target}{f', run with {other}' if other else ''}"
+    deployment_id = (
+        summary.deployment_id if summary.deployment_id and summary.deployment_id not in summary.target else None
+    )
+    return f"{summary.target}{f', run with {deployment_id}' if deployment_id else ''}"
 
 
 def item_lines(summary: RunSummary) -> Iterator[str]:

@@ -223,14 +223,14 @@ def _component(target: str, folder: Path) -> tuple[Component, Path]:
 
 def _component_name(address: str) -> str:
     """Return a name for a component: its function, its host, or its program."""
-    scheme, _, rest = address.partition(":")
+    scheme, _, location = address.partition(":")
     if scheme == "python":
-        name = rest.rpartition(":")[2]
+        name = location.rpartition(":")[2]
     elif scheme == "cmd":
-        words = [word for word in split_command(rest) if not word.startswith("-")]
+        words = [word for word in split_command(location) if not word.startswith("-")]
         name = PurePath(next((word for word in words if PurePath(word).name not in INTERPRETERS), words[0])).stem
     else:
-        name = rest.removeprefix("//").partition("/")[0].rpartition("@")[2].partition(":")[0]
+        name = location.removeprefix("//").partition("/")[0].rpartition("@")[2].partition(":")[0]
     safe_name = "".join(character if character.isascii() and character.isalnum() else "_" for character in name)
     return safe_name[:40].strip("_") or "target"
 

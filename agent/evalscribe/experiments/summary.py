@@ -38,15 +38,15 @@ class PassRates:
         self._single_items: Counter[TrialCluster] = Counter()
         self._shared_clusters: dict[str, TrialCluster] = {}
 
-    def add(self, cluster: str | None, passed: int, tries: int) -> None:
+    def add(self, cluster: str | None, passed: int, trials: int) -> None:
         """Add all trials of one item."""
-        if not tries:
+        if not trials:
             return
         if cluster is None:
-            self._single_items[TrialCluster(passed, tries)] += 1
+            self._single_items[TrialCluster(passed, trials)] += 1
         else:
             previous = self._shared_clusters.get(cluster, TrialCluster(0, 0))
-            self._shared_clusters[cluster] = TrialCluster(previous.passed + passed, previous.trials + tries)
+            self._shared_clusters[cluster] = TrialCluster(previous.passed + passed, previous.trials + trials)
 
     @property
     def observations(self) -> int:
@@ -56,10 +56,10 @@ class PassRates:
     def share(self) -> PassRate:
         counts = self._single_items + Counter(self._shared_clusters.values())
         passed = sum(cluster.passed * count for cluster, count in counts.items())
-        tries = sum(cluster.trials * count for cluster, count in counts.items())
+        trials = sum(cluster.trials * count for cluster, count in counts.items())
         single = all(cluster.trials == 1 for cluster in counts)
-        low, high = wilson_interval(passed, tries) if single else cluster_interval(counts)
-        return PassRate(passed=passed, of=tries, value=passed / tries if tries else None, low=low, high=high)
+        low, high = wilson_interval(passed, trials) if single else cluster_interval(counts)
+        return PassRate(passed=passed, of=trials, value=passed / trials if trials else None, low=low, high=high)
 
 
 class ScorerTallies:
@@ -163,7 +163,7 @@ def summarise_run(
     experiment: Experiment,
     version: ExperimentVersion,
     places: Iterable[DatasetPlace],
-    tries: Iterable[RunItem],
+    run_items: Iterable[RunItem],
     scores: Iterable[Score],
     *,
     labels: LabelSummary | None = None,
@@ -177,7 +177,7 @@ def summarise_run(
     """
     clusters: dict[str, str] = {}
     tallies = _TrialTallies(run.repetitions)
-    for place, trials in _by_place(places, tries):
+    for place, trials in _by_place(places, run_items):
         if place.cluster is not None:
             clusters[place.key] = place.cluster
         tallies.add(place, trials)
@@ -187,10 +187,10 @@ def summarise_run(
 
 
 def _by_place(
-    places: Iterable[DatasetPlace], tries: Iterable[RunItem]
+    places: Iterable[DatasetPlace], run_items: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
     """Yield every item with its trials; an item that the run did not reach has no trials."""
-    groups = groupby(tries, key=lambda run_item: run_item.item_key)
+    groups = groupby(run_items, key=lambda run_item: run_item.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:
         if place.key != key:
@@ -251,16 +251,16 @@ class _TrialTallies:
         self.input_tokens = 0
         self.output_tokens = 0
 
-    def add(self, place: DatasetPlace, tries: Sequence[RunItem]) -> None:
-        verdicts = Counter[str](trial.verdict for trial in tries)
+    def add(self, place: DatasetPlace, trials: Sequence[RunItem]) -> None:
+        verdicts = Counter[str](trial.verdict for trial in trials)
         passed = verdicts["passed"]
         self.overall.add(place, verdicts, self.repetitions)
         self.splits.setdefault(place.split, _Tally()).add(place, verdicts, self.repetitions)
-        self.passes[len(tries), passed] += 1
+        self.passes[len(trials), passed] += 1
         self.failed_items += passed < self.repetitions
-        if 0 < passed < len(tries):
+        if 0 < passed < len(trials):
             self.flaky.append(place.key)
-        for trial in tries:
+        for trial in trials:
             self._add_usage(trial)
             if trial.verdict == "error":
                 reason = error_reason(trial.error)

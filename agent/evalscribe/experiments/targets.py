@@ -192,8 +192,8 @@ def find_program(words: Sequence[str], folder: Path) -> str:
     name = words[0]
     path = which(str(folder / name)) if "/" in name else which(name)
     if path is None:
-        where = f"in {folder}" if "/" in name else "on PATH"
-        raise UsageError(f"cmd:{' '.join(words)}: no executable {name!r} {where}")
+        location = f"in {folder}" if "/" in name else "on PATH"
+        raise UsageError(f"cmd:{' '.join(words)}: no executable {name!r} {location}")
     return path
 
 

@@ -315,11 +315,11 @@ class _Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        work, beat = tasks
-        if work.cancelled():
+        run_task, beat = tasks
+        if run_task.cancelled():
             beat.result()
             return True
-        work.result()
+        run_task.result()
         return False
 
     async def _beat(self, *, cancellable: bool) -> None:
@@ -509,7 +509,7 @@ class _Job:
     reason: str | None
 
     async def rescore(self, show: Callable[[int, int], None]) -> RescoreResult:
-        tries = scores = changed = 0
+        trial_count = scores = changed = 0
         total = sum(self.workspace.store.experiment_runs.tally(self.run.id).values())
         trials = stored_trials(self.workspace, self.run)
         while batch := list(islice(trials, AT_ONCE)):
@@ -519,11 +519,11 @@ class _Job:
                 [score for result in rescored for score in result.scores],
                 {result.item_id: result.new_verdict for result in rescored if result.new_verdict != result.old_verdict},
             )
-            tries += len(rescored)
+            trial_count += len(rescored)
             scores += sum(len(result.scores) for result in rescored)
             changed += sum(result.new_verdict != result.old_verdict for result in rescored)
-            show(tries, total)
-        return RescoreResult(run=self.run, tries=tries, scores=scores, changed=changed)
+            show(trial_count, total)
+        return RescoreResult(run=self.run, tries=trial_count, scores=scores, changed=changed)
 
     async def _score_batch(self, batch: Sequence[StoredTrial]) -> list[_RescoredTrial]:
         semaphore = asyncio.Semaphore(self.run.concurrency)

@@ -61,8 +61,8 @@ def tokenize(expression: str) -> Iterator[Token]:
     while expression[position:].strip():
         match = _TOKEN.match(expression, position)
         if match is None:
-            rest = expression[position:].lstrip()
-            raise ValueError(f"cannot be parsed at character {len(expression) - len(rest) + 1}: {rest[:20]}")
+            remaining = expression[position:].lstrip()
+            raise ValueError(f"cannot be parsed at character {len(expression) - len(remaining) + 1}: {remaining[:20]}")
         yield _token(match)
         position = match.end()
     yield Token("end", "the end", len(expression) + 1)

@@ -89,12 +89,12 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
     haystack, pattern = (
         (text, config.pattern) if config.case_sensitive else (text.casefold(), config.pattern.casefold())
     )
-    at = haystack.find(pattern)
-    if at < 0:
+    position = haystack.find(pattern)
+    if position < 0:
         explanation = f"{render_value(config.pattern)} is not in the output {render_value(text)}"
         return score_result(False, explanation, label="mismatch", evidence={"output": as_evidence(text)})
     same_length = config.case_sensitive or len(haystack) == len(text)
-    evidence: JsonValue = {"at": at} if same_length else {"output": as_evidence(text)}
+    evidence: JsonValue = {"at": position} if same_length else {"output": as_evidence(text)}
     return score_result(True, f"{render_value(config.pattern)} is in the output", label="match", evidence=evidence)
 
 

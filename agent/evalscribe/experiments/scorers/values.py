@@ -242,9 +242,9 @@ def _parse_text(source: str, text: str) -> JsonValue:
 
 
 def _missing_message(source: str, parents: list[str], step: str, value: JsonValue) -> str:
-    where = f"{'.'.join(parents)} of the {source}" if parents else f"the {source}"
+    container = f"{'.'.join(parents)} of the {source}" if parents else f"the {source}"
     description = f"a list of {len(value)}" if isinstance(value, list) else type_name(value)
-    return printable(f"{where} has no {step}; it is {description}")
+    return printable(f"{container} has no {step}; it is {description}")
 
 
 class ReadsOutput(ScorerConfig):
