@@ -81,18 +81,20 @@ async def cluster_observations(
     clustering = Clustering(clusters=nodes, other=())
     for _ in range(ROUNDS):
         chunks = tuple(_chunks(clustering.clusters, max_tokens))
-        before = len(clustering.clusters)
+        previous_count = len(clustering.clusters)
         clustering = await _round(ask, chunks, clustering, concurrency)
         if len(chunks) == 1:
             clustering = _move_unclustered(clustering)
             if len(clustering.clusters) <= MOST_CLUSTERS:
                 break
-        if len(clustering.clusters) > PROGRESS * before:
+        if len(clustering.clusters) > PROGRESS * previous_count:
             break
     return _move_unclustered(replace(clustering, clusters=_merge_same_names(clustering.clusters)))
 
 
-async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clustering, concurrency: int) -> Clustering:
+async def _round(
+    ask: Ask, chunks: Sequence[Sequence[ClusterNode]], previous: Clustering, concurrency: int
+) -> Clustering:
     results: dict[int, JudgeResult] = {}
 
     async def ask_chunk(numbered: tuple[int, Sequence[ClusterNode]]) -> None:
@@ -100,7 +102,7 @@ async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clus
         results[number] = await ask(_subject(nodes))
 
     await run_concurrently(enumerate(chunks), ask_chunk, max(1, min(concurrency, len(chunks))))
-    nodes, notes, usage = list[ClusterNode](), list(before.notes), before.usage
+    nodes, notes, usage = list[ClusterNode](), list(previous.notes), previous.usage
     for number, chunk in enumerate(chunks):
         result = results[number]
         usage += result.usage
@@ -110,7 +112,7 @@ async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clus
         else:
             nodes += apply_groups(chunk, result.output["clusters"])
     renamed = (node if not node.name else replace(node, id=f"C{number}") for number, node in enumerate(nodes))
-    return Clustering(clusters=tuple(renamed), other=before.other, notes=tuple(dict.fromkeys(notes)), usage=usage)
+    return Clustering(clusters=tuple(renamed), other=previous.other, notes=tuple(dict.fromkeys(notes)), usage=usage)
 
 
 def estimate_subject(batches: int) -> Subject:
@@ -306,13 +308,15 @@ def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     uncertain cause: one symptom (such as a limit) may have many causes.
     """
     shared = Counter(failure.cause for failure in failures)
-    sure: dict[str, Counter[str]] = defaultdict(Counter)
+    causes_by_signature: dict[str, Counter[str]] = defaultdict(Counter)
     for failure in failures:
         if failure.signature and not failure.uncertain:
-            sure[failure.signature][failure.cause] += 1
-    best = {key: max(causes, key=lambda cause: (causes[cause], cause)) for key, causes in sure.items()}
+            causes_by_signature[failure.signature][failure.cause] += 1
+    commonest_cause = {
+        key: max(causes, key=lambda cause: (causes[cause], cause)) for key, causes in causes_by_signature.items()
+    }
     return [
-        best.get(failure.signature or "", failure.cause)
+        commonest_cause.get(failure.signature or "", failure.cause)
         if failure.uncertain and shared[failure.cause] == 1
         else failure.cause
         for failure in failures
@@ -330,8 +334,10 @@ def _describe_causes(kind: str, members: Sequence[CausedFailure]) -> str:
     parts = [text if n == 1 else f"{n} times: {text}" for text, n in most_common]
     more = [f"and {len(reasons) - len(most_common)} more"] if len(reasons) > len(most_common) else []
     unsure = sum(failure.uncertain for failure in members)
-    sure = [] if not unsure else ["no rule is certain" if unsure == len(members) else f"{unsure} of them uncertain"]
-    return f"{'; '.join([*parts, *more])} ({', '.join([f'kind of cause: {kind}', *sure])})"
+    certainty_notes = (
+        [] if not unsure else ["no rule is certain" if unsure == len(members) else f"{unsure} of them uncertain"]
+    )
+    return f"{'; '.join([*parts, *more])} ({', '.join([f'kind of cause: {kind}', *certainty_notes])})"
 
 
 def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
@@ -372,13 +378,13 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
     """Return the answer as one line that cites clusters as `(1)`, and the number of unresolved citations."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
-    text, wrong = cited["text"], sum(citation["status"] == "unverified" for citation in cited["citations"])
-    parts, at = list[str](), 0
+    text, unresolved = cited["text"], sum(citation["status"] == "unverified" for citation in cited["citations"])
+    parts, position = list[str](), 0
     for start, end, numbers in _brackets(text, cited["citations"]):
-        parts.append(text[at:start].rstrip() if numbers or start else "")
+        parts.append(text[position:start].rstrip() if numbers or start else "")
         parts.append(f" ({', '.join(map(str, numbers))})" if numbers else "")
-        at = end
-    return cut(one_line("".join([*parts, text[at:]])), LONGEST_ANSWER), wrong
+        position = end
+    return cut(one_line("".join([*parts, text[position:]])), LONGEST_ANSWER), unresolved
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[int]]]:

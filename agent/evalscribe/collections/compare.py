@@ -156,8 +156,8 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
         return f"a replay proved that the model is not at fault ({one_line(finding.why or '')})"
     if finding and finding.cause_kind in NOT_THE_MODEL:
         note = finding.reviewer and finding.reviewer.note  # a person's reason beats the judge's
-        why = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
-        return f"its report blames the {finding.cause_kind}{f' ({why})' if why else ''}"
+        reason = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
+        return f"its report blames the {finding.cause_kind}{f' ({reason})' if reason else ''}"
     if finding is None and eval.id in run_evals.unreached:
         return f"the model's work was never reached{f': {error}' if error else ''}"
     return Trial(
@@ -300,30 +300,34 @@ def _match_evals(
 ) -> tuple[tuple[EvalPair, ...], tuple[ExcludedEval, ...]]:
     pairs, excluded = [], []
     for path in sorted(base.keys() | candidate.keys()):
-        before, after = base.get(path), candidate.get(path)
-        if before is None or after is None:
-            side = "base" if after is None else "candidate"
+        base_trials, candidate_trials = base.get(path), candidate.get(path)
+        if base_trials is None or candidate_trials is None:
+            side = "base" if candidate_trials is None else "candidate"
             excluded.append(
                 ExcludedEval(eval=path, reason=cast(ExclusionReason, f"only-{side}"), detail=f"only the {side} has it")
             )
-        elif differs := _differs(before, after):
+        elif differs := _differs(base_trials, candidate_trials):
             excluded.append(ExcludedEval(eval=path, reason="changed", detail=f"{differs} changed in between"))
-        elif not (before.judged and after.judged):
-            excluded.append(ExcludedEval(eval=path, reason="not-judged", detail="; ".join(_not_judged(before, after))))
+        elif not (base_trials.judged and candidate_trials.judged):
+            excluded.append(
+                ExcludedEval(
+                    eval=path, reason="not-judged", detail="; ".join(_not_judged(base_trials, candidate_trials))
+                )
+            )
         else:
-            pairs.append(_pair(path, before, after))
+            pairs.append(_pair(path, base_trials, candidate_trials))
     return tuple(pairs), tuple(excluded)
 
 
-def _differs(before: EvalTrials, after: EvalTrials) -> str:
+def _differs(base: EvalTrials, candidate: EvalTrials) -> str:
     """Return `its task`, `its grader` or both if they are known to differ between the sides."""
-    task, grader = len(before.tasks | after.tasks) > 1, len(before.graders | after.graders) > 1
-    return " and ".join(name for name, is_so in (("its task", task), ("its grader", grader)) if is_so)
+    task, grader = len(base.tasks | candidate.tasks) > 1, len(base.graders | candidate.graders) > 1
+    return " and ".join(name for name, differs in (("its task", task), ("its grader", grader)) if differs)
 
 
-def _not_judged(before: EvalTrials, after: EvalTrials) -> Iterator[str]:
+def _not_judged(base: EvalTrials, candidate: EvalTrials) -> Iterator[str]:
     """Yield for each side why no trial was judged, or how often the eval passed."""
-    for name, side in (("base", before), ("candidate", after)):
+    for name, side in (("base", base), ("candidate", candidate)):
         passed = sum(trial.passed for trial in side.judged)
         if not side.judged:
             yield f"{name}: {side.unjudged[0]}"
@@ -333,18 +337,18 @@ def _not_judged(before: EvalTrials, after: EvalTrials) -> Iterator[str]:
             yield f"{name} passed {passed} of {len(side.judged)}"
 
 
-def _pair(path: str, before: EvalTrials, after: EvalTrials) -> EvalPair:
-    base, candidate = tuple(before.judged), tuple(after.judged)
-    category = after.category or before.category
+def _pair(path: str, base_trials: EvalTrials, candidate_trials: EvalTrials) -> EvalPair:
+    base, candidate = tuple(base_trials.judged), tuple(candidate_trials.judged)
+    category = candidate_trials.category or base_trials.category
     return EvalPair(eval=path, category=category, base=base, candidate=candidate, change=_change(base, candidate))
 
 
 def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange:
-    before, after = (sum(trial.passed for trial in side) for side in (base, candidate))
-    step = after * len(base) - before * len(candidate)
+    base_passed, candidate_passed = (sum(trial.passed for trial in side) for side in (base, candidate))
+    step = candidate_passed * len(base) - base_passed * len(candidate)
     if step:
         return "fixed" if step > 0 else "regressed"
-    return "both-failed" if not before else "both-passed" if before == len(base) else "unsteady"
+    return "both-failed" if not base_passed else "both-passed" if base_passed == len(base) else "unsteady"
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:

@@ -168,11 +168,11 @@ def _trials_of_sides(pair: EvalPair, *, trials: bool) -> str:
 def _pair_lines(pair: EvalPair, *, trials: bool) -> Iterator[str]:
     failed = next((trial for trial in pair.candidate if not trial.passed), None)
     yield from _failure(failed) if failed else ()
-    if why := pair.why:
-        kind = f" ({why.kind})" if why.kind else ""
-        yield f"- {'First difference' if why.judge == 'rules' else f'Why{kind}'}: {prose(why.text)}"
+    if explanation := pair.why:
+        kind = f" ({explanation.kind})" if explanation.kind else ""
+        yield f"- {'First difference' if explanation.judge == 'rules' else f'Why{kind}'}: {prose(explanation.text)}"
         names = {"base": "passed", "candidate": "failed"} if trials else {}
-        yield from (_quote(quote, names.get(quote.side, quote.side)) for quote in why.quotes)
+        yield from (_quote(quote, names.get(quote.side, quote.side)) for quote in explanation.quotes)
 
 
 def passed(side: Sequence[Trial]) -> str:
@@ -184,8 +184,8 @@ def passed(side: Sequence[Trial]) -> str:
 def cause(trial: Trial) -> str:
     """Return the reason of a failure, from its report, with the kind of cause in parentheses."""
     kind = f" ({trial.cause_kind})" if trial.cause_kind else ""
-    why = prose(trial.why) if trial.why else inline_words(one_line(trial.cause or ""))
-    return f"{why}{kind}" if why else ""
+    reason = prose(trial.why) if trial.why else inline_words(one_line(trial.cause or ""))
+    return f"{reason}{kind}" if reason else ""
 
 
 def _failure(failed: Trial) -> Iterator[str]:
@@ -317,8 +317,12 @@ def _causes(comparison: Comparison) -> Iterator[str]:
     """List the evals that fail on both sides, grouped by reason; evals whose reason changed come last."""
     by_reason: dict[str, list[str]] = {}
     for pair in comparison.of("both-failed"):
-        before, after = (cause(failed) if failed else "" for failed in pair.first_failures)
-        reasons = f"{before} → {after}" if pair.cause_changed else after or before or "no reason known"
+        base_cause, candidate_cause = (cause(failed) if failed else "" for failed in pair.first_failures)
+        reasons = (
+            f"{base_cause} → {candidate_cause}"
+            if pair.cause_changed
+            else candidate_cause or base_cause or "no reason known"
+        )
         by_reason.setdefault(reasons, []).append(pair.eval)
     for reasons, names in sorted(by_reason.items(), key=lambda item: " → " in item[0]):
         yield f"- {reasons}: {_list_names(names)}"
@@ -373,11 +377,11 @@ def _title_within(comparison: WithinRunComparison) -> str:
 def _answer_within(comparison: WithinRunComparison) -> str:
     tasks = len({pair.eval for pair in comparison.pairs})
     failed = comparison.side.trials - comparison.side.passed
-    never = f"; {pluralise(len(comparison.without), 'eval')} never passed" if comparison.without else ""
+    never_passed_text = f"; {pluralise(len(comparison.without), 'eval')} never passed" if comparison.without else ""
     return (
         f"**{comparison.side.passed} of {pluralise(comparison.side.trials, 'trial')} passed.** "
         f"Of the {failed} failed trials, {len(comparison.pairs)} belong to "
-        f"{pluralise(tasks, 'eval')} that also passed{never}."
+        f"{pluralise(tasks, 'eval')} that also passed{never_passed_text}."
     )
 
 
@@ -437,11 +441,11 @@ def _cell_text(text: str) -> str:
 def _matrix_answer(matrix: Matrix) -> str:
     discriminating = sum(row.discriminates for row in matrix.rows)
     flaky = sum(any(cell and 0 < cell[0] < cell[1] for cell in row.cells) for row in matrix.rows)
-    steady = f"; {pluralise(flaky, 'eval')} passed only in some trials of a run" if flaky else ""
+    flaky_text = f"; {pluralise(flaky, 'eval')} passed only in some trials of a run" if flaky else ""
     return (
         f"**The runs differ on {discriminating} of {pluralise(len(matrix.rows) + matrix.unnamed, 'eval')}**; "
         f"{len(_rows_with_rate(matrix, 1.0)) + matrix.unnamed} passed "
-        f"everywhere, {len(_rows_with_rate(matrix, 0.0))} failed everywhere{steady}."
+        f"everywhere, {len(_rows_with_rate(matrix, 0.0))} failed everywhere{flaky_text}."
     )
 
 

@@ -164,15 +164,15 @@ def _is_called(run: Run, name: str) -> bool:
 
 async def _fetch(reader: SideReader, name: str) -> Run:
     try:
-        choice = await reader.finder.run(name)
+        chosen_run = await reader.finder.run(name)
     except NotFoundError as error:
         raise NotFoundError(
             f"{error}\n{name!r} is not a stored run, file or model of a collection either", fields=error.fields
         ) from None
     except AccessError as error:  # put the note first: the error has a line with advice
         raise AccessError(f"{name!r} is not a model of a collection, and {error}", fields=error.fields) from None
-    await reader.finder.gather(choice)
-    return choice.run
+    await reader.finder.gather(chosen_run)
+    return chosen_run.run
 
 
 def _fingerprints(workspace: Workspace, run: Run) -> tuple[FailureFingerprint, ...]:
@@ -436,9 +436,9 @@ async def _explain(
     return _Explanation(pairs=explained.pairs, behaviours=behaviours, judge=judge.id, estimate=estimate)
 
 
-def _merge_behaviours(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
+def _merge_behaviours(common: Sequence[Behaviour], other_behaviours: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
     """Merge each behaviour in `rest` into the common behaviour of the same name; append the others."""
-    by_name = {behaviour.name: behaviour for behaviour in rest}
+    by_name = {behaviour.name: behaviour for behaviour in other_behaviours}
     merged = [
         behaviour.model_copy(update={"evals": (*behaviour.evals, *same_name.evals)})
         if (same_name := by_name.pop(behaviour.name, None))

@@ -130,13 +130,13 @@ class ExplorationAnswer:
     usage: Usage = field(default_factory=Usage)
 
 
-async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], read: Read) -> ExplorationPlan:
+async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], read_record: Read) -> ExplorationPlan:
     """Plan the batches. Reads every agent run once, with one batch in memory at a time."""
     missing, batches, estimate = list[str](), list[Batch](), Estimate()
 
     def stored_records() -> Iterator[tuple[Member, Record]]:
         for member in members:
-            if (record := read(member)) is None:
+            if (record := read_record(member)) is None:
                 missing.append(member.id)
             else:
                 yield member, record
@@ -153,14 +153,14 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
 
 
 async def explore_by_model(
-    judges: ExploreJudges, plan: ExplorationPlan, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
+    judges: ExploreJudges, plan: ExplorationPlan, members: Sequence[Member], read_record: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
     """Run every step with the model and store each answer at once; cached answers are reused.
 
     Raises:
         EvalscribeError: Nothing could be read, or all questions fail for the same reason.
     """
-    observed = await _observe(judges, plan, read, watcher)
+    observed = await _observe(judges, plan, read_record, watcher)
     clustering = await cluster_observations(
         judges.clusterer.judge, observed.observations, observing.batch_tokens(judges.window), judges.concurrency
     )
@@ -180,7 +180,7 @@ async def explore_by_model(
 
 
 async def _observe(
-    judges: ExploreJudges, plan: ExplorationPlan, read: Read, watcher: AnalysisWatcher
+    judges: ExploreJudges, plan: ExplorationPlan, read_record: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
     outcomes: dict[int, tuple[Observation, ...] | str] = {}
     causes: list[NoVerdictCause] = []
@@ -189,7 +189,7 @@ async def _observe(
     async def observe(numbered: tuple[int, Batch]) -> None:
         nonlocal usage
         number, batch = numbered
-        outcomes[number], result = await _observe_batch(judges, batch, read)
+        outcomes[number], result = await _observe_batch(judges, batch, read_record)
         usage += result.usage if result else Usage()
         outcome = outcomes[number]
         if isinstance(outcome, str):
@@ -211,10 +211,10 @@ async def _observe(
 
 
 async def _observe_batch(
-    judges: ExploreJudges, batch: Batch, read: Read
+    judges: ExploreJudges, batch: Batch, read_record: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
     """Return the observations of a batch, or the reason why there are none, and the judge's result."""
-    records = [(member, record) for member in batch if (record := read(member))]
+    records = [(member, record) for member in batch if (record := read_record(member))]
     if not records:
         return NOT_STORED, None
     observed = ObservedBatch.of(records)
@@ -244,12 +244,12 @@ async def _answer_question(
     if result.result_type is ResultType.FAILURE:
         watcher.say(f"No answer: {result.reason}")
         return None, (f"The question was not answered: {result.reason}",), result.usage
-    text, wrong = parse_answer(result, judges.answerer.rubric, subject)
+    text, unresolved = parse_answer(result, judges.answerer.rubric, subject)
     notes = (
-        f"{pluralise(wrong, 'citation')} of the answer could not be resolved and {'is' if wrong == 1 else 'are'} left "
-        "out.",
+        f"{pluralise(unresolved, 'citation')} of the answer could not be resolved and "
+        f"{'is' if unresolved == 1 else 'are'} left out.",
     )
-    return text, notes if wrong else (), result.usage
+    return text, notes if unresolved else (), result.usage
 
 
 LONGEST_PASSAGE = 600
@@ -259,7 +259,7 @@ ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 
 
 async def explore_by_rules(
-    tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
+    tables: Tables, collection_id: str, members: Sequence[Member], read_record: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
     """Group failed agent runs by cause, as stated in reports or else judged by rules. Skip agent runs that passed."""
     findings = _findings(tables, collection_id)
@@ -267,7 +267,9 @@ async def explore_by_rules(
     failed = [member for member in members if member.failed]
     for n, member in enumerate(failed, 1):
         failure = (
-            _reported_failure(member, findings[member.id]) if member.id in findings else _judged_failure(member, read)
+            _reported_failure(member, findings[member.id])
+            if member.id in findings
+            else _judged_failure(member, read_record)
         )
         if failure is None:
             missing.append(member.id)
@@ -327,8 +329,8 @@ def _reported_failure(member: Member, finding: FindingSummary) -> CausedFailure:
     )
 
 
-def _judged_failure(member: Member, read: Read) -> CausedFailure | None:
-    record = read(member)
+def _judged_failure(member: Member, read_record: Read) -> CausedFailure | None:
+    record = read_record(member)
     if record is None:
         return None
     evidence = evidence_of(record)

@@ -194,10 +194,10 @@ def _keep_stored_names(run: Run, stored_run: Run | None, overridden: Sequence[st
 
 def _update_agent(record: Record, original: Run, updated: Run) -> Record:
     """Update a record's agent metadata to match the stored run, if the reader took the metadata from the run."""
-    before, after = agent_metadata(original), agent_metadata(updated)
-    if record.metadata.get("agent") != before or before == after:
+    agent_before, agent_after = agent_metadata(original), agent_metadata(updated)
+    if record.metadata.get("agent") != agent_before or agent_before == agent_after:
         return record
-    return record.model_copy(update={"metadata": {**record.metadata, "agent": after}})
+    return record.model_copy(update={"metadata": {**record.metadata, "agent": agent_after}})
 
 
 async def import_source(
@@ -328,9 +328,9 @@ _SELDOM = 200_000
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(max(_SELDOM, before[0]), *before[1:])
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(_SELDOM, thresholds[0]), *thresholds[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*thresholds)

@@ -231,20 +231,20 @@ class LabelledSubjects:
                 evals_by_run.setdefault(line.subject.run, []).append((number, line.subject.eval))
         for name, evals in evals_by_run.items():
             try:
-                choice = await finder.run(name)
+                chosen_run = await finder.run(name)
             except (NotFoundError, DataError) as error:
                 self._add_problem(evals[0][0], f"subject.run: {error}")
                 continue
-            subjects |= await self._evals(name, choice, evals, finder)
+            subjects |= await self._evals(name, chosen_run, evals, finder)
         return subjects
 
     async def _evals(
-        self, name: str, choice: ChosenRun, evals: Iterable[tuple[int, str | None]], finder: SubjectFinder
+        self, name: str, chosen_run: ChosenRun, evals: Iterable[tuple[int, str | None]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
         chosen_evals = {}
         for number, eval in evals:
             try:
-                failure = find_failure(choice.run, eval) if eval else next(iter(choice.evals), None)
+                failure = find_failure(chosen_run.run, eval) if eval else next(iter(chosen_run.evals), None)
             except EvalscribeError as error:
                 self._add_problem(number, f"subject.eval: {error}")
                 continue
@@ -252,9 +252,9 @@ class LabelledSubjects:
                 self._add_problem(number, "subject.eval: missing")
                 continue
             chosen_evals[name, eval or ""] = failure
-        choice.evals = list(chosen_evals.values())
-        subjects = {subject.name: subject for subject in (await finder.gather(choice) if chosen_evals else ())}
-        return {key: subjects[f"{choice.run.id}/{eval.path}"] for key, eval in chosen_evals.items()}
+        chosen_run.evals = list(chosen_evals.values())
+        subjects = {subject.name: subject for subject in (await finder.gather(chosen_run) if chosen_evals else ())}
+        return {key: subjects[f"{chosen_run.run.id}/{eval.path}"] for key, eval in chosen_evals.items()}
 
     def _example(
         self, number: int, line: LabelledLine, runs: dict[tuple[str, str], PendingSubject]

@@ -122,9 +122,9 @@ def _find_collection(
 
 def _free_id(collections: Iterable[Collection], name: str) -> str:
     """Derive an unused collection id from the collection's name."""
-    taken = {collection.id for collection in collections}
+    taken_ids = {collection.id for collection in collections}
     base, number = path_part(name), 1
-    while (free_id := base if number == 1 else f"{base}-{number}") in taken:
+    while (free_id := base if number == 1 else f"{base}-{number}") in taken_ids:
         number += 1
     return free_id
 
@@ -180,5 +180,5 @@ class DeletedCounts(Frozen):
 
 def collect_garbage(run_store: "RunStore", *, dry_run: bool) -> DeletedCounts:
     """Delete stored data that nothing refers to. Raises `EvalscribeError` if the store cannot be used."""
-    forgotten = run_store.sweep(dry_run=dry_run)
-    return DeletedCounts(dry_run=dry_run, forgotten=forgotten, given_back=0 if dry_run else run_store.give_back())
+    swept_rows = run_store.sweep(dry_run=dry_run)
+    return DeletedCounts(dry_run=dry_run, forgotten=swept_rows, given_back=0 if dry_run else run_store.give_back())

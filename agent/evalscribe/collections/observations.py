@@ -61,11 +61,11 @@ def answering_rubric(prompts: Prompts, question: str) -> Rubric:
 
 
 def _rubric(prompts: Prompts, question: str, template: str, schema: dict[str, Any]) -> Rubric:
-    fenced = Delimiter(content_id(question), [question]).block("question", show_invisible(question))
+    question_block = Delimiter(content_id(question), [question]).block("question", show_invisible(question))
     message = prompts.render(template, most=MOST_OBSERVED)
     return Rubric(
         id=template.removesuffix(".md.j2").replace("/", "-"),
-        rubric_text=prompts.render(QUESTION, question=fenced).strip(),
+        rubric_text=prompts.render(QUESTION, question=question_block).strip(),
         output_schema=schema,
         prompt_templates=(PromptTemplateMessage(role="user", content=message),),
     )

@@ -326,8 +326,8 @@ def eval_text(run_store: "RunStore", store: "AnalysisStore", collection: Collect
             if evidence is None or isinstance(evidence, UnreadableEvidence):
                 raise NotFoundError(f"the evidence of {eval_id} is not in the store: analyse its run first")
             return failure_subject(run_id, evidence)
-    where = f"collection {collection.name!r}" if collection else "any collection"
-    raise NotFoundError(f"eval {eval_id!r} not found in {where}: use an id from list_evals, or `agent_runs.id` in SQL")
+    scope = f"collection {collection.name!r}" if collection else "any collection"
+    raise NotFoundError(f"eval {eval_id!r} not found in {scope}: use an id from list_evals, or `agent_runs.id` in SQL")
 
 
 def _eval(row: dict[str, JsonValue]) -> ListedEval:

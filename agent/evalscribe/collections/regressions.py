@@ -36,9 +36,9 @@ def pair_subject(base: Record | None, candidate: Record) -> Subject:
 
     Transcripts are numbered from `T0` across both. The subject has the id of the candidate's agent run.
     """
-    before = [] if base is None else list(run_items(0, 0, base))
+    base_items = [] if base is None else list(run_items(0, 0, base))
     first = 0 if base is None else transcripts_of(base)
-    return Subject.of(candidate.eval.id, [*before, *run_items(1, first, candidate)])
+    return Subject.of(candidate.eval.id, [*base_items, *run_items(1, first, candidate)])
 
 
 def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
@@ -105,10 +105,14 @@ def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExpla
 
     The difference is a place to look first, not necessarily the cause.
     """
-    for before, after in zip_longest(_calls(base), _calls(candidate)):
-        if before and after and (before.name, before.arguments) == (after.name, after.arguments):
+    for base_call, candidate_call in zip_longest(_calls(base), _calls(candidate)):
+        if (
+            base_call
+            and candidate_call
+            and (base_call.name, base_call.arguments) == (candidate_call.name, candidate_call.arguments)
+        ):
             continue
-        return _why(before, after)
+        return _why(base_call, candidate_call)
     return None
 
 
@@ -126,26 +130,32 @@ def _answers(message: ChatMessage) -> bool:
     return isinstance(message, ToolMessage)
 
 
-def _why(before: _Call | None, after: _Call | None) -> RegressionExplanation:
-    quotes = [_quote("base", before)] if before else []
-    quotes += [_quote("candidate", after)] if after else []
-    name, text = _difference(before, after)
+def _why(base_call: _Call | None, candidate_call: _Call | None) -> RegressionExplanation:
+    quotes = [_quote("base", base_call)] if base_call else []
+    quotes += [_quote("candidate", candidate_call)] if candidate_call else []
+    name, text = _difference(base_call, candidate_call)
     return RegressionExplanation(behaviour=name, text=text, quotes=tuple(quotes), judge=DIVERGENCE_RULES)
 
 
-def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
-    if before is None and after is not None:
-        return f"also calls {after.name}", f"Continues with `{after.name}` after the last call of the passing trial."
-    if after is None and before is not None:
-        return f"stops before {before.name}", f"Stops calling tools where the passing trial calls `{before.name}`."
-    if before is None or after is None:
-        raise ValueError("neither trial has a call, so there is no difference to explain")
-    if before.name != after.name:
+def _difference(base_call: _Call | None, candidate_call: _Call | None) -> tuple[str, str]:
+    if base_call is None and candidate_call is not None:
         return (
-            f"{after.name} instead of {before.name}",
-            f"First calls `{after.name}` where the passing trial calls `{before.name}`.",
+            f"also calls {candidate_call.name}",
+            f"Continues with `{candidate_call.name}` after the last call of the passing trial.",
         )
-    return f"other arguments for {after.name}", f"First differs in its arguments for `{after.name}`."
+    if candidate_call is None and base_call is not None:
+        return (
+            f"stops before {base_call.name}",
+            f"Stops calling tools where the passing trial calls `{base_call.name}`.",
+        )
+    if base_call is None or candidate_call is None:
+        raise ValueError("neither trial has a call, so there is no difference to explain")
+    if base_call.name != candidate_call.name:
+        return (
+            f"{candidate_call.name} instead of {base_call.name}",
+            f"First calls `{candidate_call.name}` where the passing trial calls `{base_call.name}`.",
+        )
+    return f"other arguments for {candidate_call.name}", f"First differs in its arguments for `{candidate_call.name}`."
 
 
 def _quote(side: str, call: _Call) -> Quote:
@@ -186,8 +196,8 @@ def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
         return _as_recorded(name, pairs[0])
     if not text.startswith(IN_REPORT):
         return name
-    why, *others = {_failed_trial(pair).why for pair in pairs}
-    return name.replace("-", " ") if others or why is None else why
+    reason, *other_reasons = {_failed_trial(pair).why for pair in pairs}
+    return name.replace("-", " ") if other_reasons or reason is None else reason
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
@@ -320,13 +330,13 @@ async def explain_by_judge(
         stored_pair = _load_pair(workspace, pairs[number])
         text = "not judged: the failed trial is not stored"
         if stored_pair is not None:
-            result, why = await _ask_judge(judges, stored_pair)
-            if why is None:
+            result, explanation = await _ask_judge(judges, stored_pair)
+            if explanation is None:
                 failed.append(result)
                 text = f"not judged: {result.reason}"
             else:
-                answers[number] = result, why
-                text = f"{why.behaviour}{'  (known)' if judges.was_cached(result) else ''}"
+                answers[number] = result, explanation
+                text = f"{explanation.behaviour}{'  (known)' if judges.was_cached(result) else ''}"
         done += 1
         watcher.say(f"{done:>{len(str(len(numbers)))}}/{len(numbers)}  {pairs[number].eval}  {text}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers

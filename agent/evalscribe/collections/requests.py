@@ -70,12 +70,12 @@ class References:
 
     async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
         """Check that references exist. Raises `NotFoundError` naming missing ones and their requests."""
-        seen = dict[Ref, int]()
+        first_requests = dict[Ref, int]()
         for number, segments in prompts:
             for ref in _refs(segments):
-                seen.setdefault(ref, number)
+                first_requests.setdefault(ref, number)
         missing = list[str]()
-        for ref, number in seen.items():
+        for ref, number in first_requests.items():
             missing += self._missing(ref, number)
             await asyncio.sleep(0)  # there may be thousands of runs: yield to signal handlers
         if missing:
@@ -111,8 +111,8 @@ class References:
     def _missing(self, ref: Ref, number: int) -> list[str]:
         """Return a list with a description such as `agent run 'x' (request 3)`; empty if the object exists."""
         item = self._load(ref)
-        whose = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
-        description = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
+        owner_text = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
+        description = f"{KINDS[type(ref)]} {ref.id!r}{owner_text} (request {number})"
         if item is None:
             return [description]
         if isinstance(item, Result) and item.output is None:

@@ -288,8 +288,8 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     if address.folder is not None:
         return open_snapshot(address.folder, links)
     run_id = address.run_id or ""
-    if address.kind == "id" and (why := _not_a_run(workspace, run_id)):
-        raise NotFoundError(why)
+    if address.kind == "id" and (problem := _not_a_run(workspace, run_id)):
+        raise NotFoundError(problem)
     if address.kind == "id" and run_id.lower().endswith(PACKED):
         raise unknown_run(workspace, run_id)
     if options.via == "npx":
@@ -462,11 +462,11 @@ def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not opened_files:
         more = f"\nand {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
-        why = (
+        details = (
             "".join(f"\n{one_line(reason)}" for reason in reasons[:MOST_REASONS]) + more if paths else "it has no files"
         )
         raise NotFoundError(
-            f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs: {why}"
+            f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs: {details}"
         )
     return tuple(opened_files)
 

@@ -128,18 +128,18 @@ class SubjectFinder:
 
         Raises `EvalscribeError` for an unknown name, and for errors that concern a whole run.
         """
-        chosen: list[ChosenRun | list[PendingSubject]] = []
+        selections: list[ChosenRun | list[PendingSubject]] = []
         current: ChosenRun | None = None
         for argument in arguments:
             if _is_file(argument):
-                chosen.append([pending_agent_run(run) for run in _read_agent_runs(argument)])
+                selections.append([pending_agent_run(run) for run in _read_agent_runs(argument)])
             elif current is not None and (eval := _find_named(current.run, argument)):
                 current.evals.append(eval)
             else:
                 current = await self._next_run(argument, current)
-                chosen.append(current)
+                selections.append(current)
         subjects = [
-            subject for part in chosen for subject in (part if isinstance(part, list) else await self.gather(part))
+            subject for part in selections for subject in (part if isinstance(part, list) else await self.gather(part))
         ]
         return tuple(_without_repeats(subjects))
 
@@ -150,21 +150,21 @@ class SubjectFinder:
         address = self._runs.address(name)
         runs = self._runs.source(name)
         run = await runs.run()
-        choice = ChosenRun(run=run, source=runs)
+        chosen_run = ChosenRun(run=run, source=runs)
         if address.eval_id:
-            choice.evals.append(find_failure(run, address.eval_id))
-        return choice
+            chosen_run.evals.append(find_failure(run, address.eval_id))
+        return chosen_run
 
-    async def gather(self, choice: ChosenRun) -> tuple[PendingSubject, ...]:
+    async def gather(self, chosen_run: ChosenRun) -> tuple[PendingSubject, ...]:
         """Return the chosen failures of a run, after storing their evidence."""
-        if choice.source is not None:
-            self._watcher.started(choice.run)
-            self._store.put_run(choice.run)
-            chosen_run = choice.run.model_copy(update={"failures": choice.chosen})
-            await fetch_evidence(choice.source, chosen_run, self._store, self._watcher.fetched)
-        if not choice.chosen:
-            self._watcher.say(f"Run {choice.run.id} lists no failed evals.")
-        return tuple(self._pending_failure(choice.run, eval) for eval in choice.chosen)
+        if chosen_run.source is not None:
+            self._watcher.started(chosen_run.run)
+            self._store.put_run(chosen_run.run)
+            run = chosen_run.run.model_copy(update={"failures": chosen_run.chosen})
+            await fetch_evidence(chosen_run.source, run, self._store, self._watcher.fetched)
+        if not chosen_run.chosen:
+            self._watcher.say(f"Run {chosen_run.run.id} lists no failed evals.")
+        return tuple(self._pending_failure(chosen_run.run, eval) for eval in chosen_run.chosen)
 
     async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
         """Find the next run. The error for an unknown name after a run assumes that the user meant an eval."""
@@ -246,10 +246,10 @@ def _find_named(run: Run, name: str) -> Eval | None:
 
 def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
     """Drop repeated evals."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for subject in subjects:
-        if not subject.is_eval or subject.name not in seen:
-            seen.add(subject.name)
+        if not subject.is_eval or subject.name not in names:
+            names.add(subject.name)
             yield subject
 
 
