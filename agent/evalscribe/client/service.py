@@ -106,10 +106,10 @@ async def _signalling(work: Coroutine[Any, Any, WorkResult], ended: threading.Ev
 async def _serve(started: Future[asyncio.AbstractEventLoop], last: Future[LastCall]) -> None:
     started.set_result(asyncio.get_running_loop())
     close = await asyncio.wrap_future(last)
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
+    other_tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in other_tasks:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.gather(*other_tasks, return_exceptions=True)
     await close()
 
 

@@ -158,18 +158,18 @@ def _judge_answer(outcome: JudgeOutcome) -> JudgeAnswer:
         )
         for judgement in judgements.results
     ]
-    fitting, size = list[JudgedSubject](), 0
+    fitting_results, size = list[JudgedSubject](), 0
     for line in lines:
         size += len(line.model_dump_json())
-        if fitting and size > JUDGED_CHARACTERS:
+        if fitting_results and size > JUDGED_CHARACTERS:
             break
-        fitting.append(line)
+        fitting_results.append(line)
     failed = len(judgements.failures)
     return JudgeAnswer(
         rubric=outcome.rubric,
         message=f"{len(lines) - failed} judged, {failed} could not be judged.",
-        results=tuple(fitting),
-        results_left_out=len(lines) - len(fitting),
+        results=tuple(fitting_results),
+        results_left_out=len(lines) - len(fitting_results),
         could_not_be_judged=failed,
         spent_usd=sum(usage.cost_usd for usage in judgements.spent.values()),
         notes=notes,

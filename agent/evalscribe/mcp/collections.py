@@ -268,11 +268,11 @@ class BrowseTools:
         """List the runs of a collection: model, experiment, how many evals passed, and the name of its report."""
         with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
             all_runs = workspace.store.runs.runs(chosen_collection.id)
-            runs, following = page_of(all_runs, offset, limit)
+            runs, next_offset = page_of(all_runs, offset, limit)
             reports = {run.id: report.path for run in runs if (report := workspace.store.analyses.get_report(run.id))}
         names = [name for name in RunLine.model_fields if name != "report"]
         lines = (RunLine(**{name: getattr(run, name) for name in names}, report=reports.get(run.id)) for run in runs)
-        return RunList(collection=chosen_collection.id, total=len(all_runs), runs=tuple(lines), next_offset=following)
+        return RunList(collection=chosen_collection.id, total=len(all_runs), runs=tuple(lines), next_offset=next_offset)
 
     def list_evals(
         self,
@@ -510,16 +510,16 @@ class QueryTools:
 
 def _bounded(rows: Sequence[tuple[JsonValue, ...]]) -> tuple[tuple[tuple[JsonValue, ...], ...], int]:
     """Return as many rows as fit, and the number of cut cells."""
-    fitting = list[tuple[JsonValue, ...]]()
+    fitting_rows = list[tuple[JsonValue, ...]]()
     size = cells = 0
     for row in rows:
         short = tuple(map(_cell, row))
         size += sum(len(str(cell)) + 3 for cell in short)
-        if fitting and size > MOST_CHARACTERS:
+        if fitting_rows and size > MOST_CHARACTERS:
             break
         cells += sum(shortened is not original for shortened, original in zip(short, row, strict=True))
-        fitting.append(short)
-    return tuple(fitting), cells
+        fitting_rows.append(short)
+    return tuple(fitting_rows), cells
 
 
 def _cell(value: JsonValue) -> JsonValue:

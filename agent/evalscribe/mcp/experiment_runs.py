@@ -168,16 +168,16 @@ class ExperimentRunTools:
         with self.server_workspace.experiments() as workspace:
             run = run_named(workspace, run_name)
             trials, total = trial_page(workspace, run, page)
-            tries = first_fitting((_trial_line(workspace, detail, characters) for detail in trials), MOST_CHARACTERS)
+            lines = first_fitting((_trial_line(workspace, detail, characters) for detail in trials), MOST_CHARACTERS)
             report = report_run(workspace, run) if first else None
-        end = page.offset + len(tries)
+        end = page.offset + len(lines)
         details = ExperimentRunDetails(
             summary=None,
             gate=None,
             message=f"Run {run.id} is {run.state}.",
-            tries=tries,
+            tries=lines,
             tries_total=total,
-            next_offset=end if tries and end < total else None,
+            next_offset=end if lines and end < total else None,
         )
         return details if report is None else details.model_copy(update=_report_fields(run, report))
 
@@ -199,12 +199,12 @@ async def _wait_for(server_workspace: ServerWorkspace, run_name: str, seconds: i
 
 def run_status(run: ExperimentRun, report: RunReport) -> str:
     """Describe a run's status and the next step in one sentence."""
-    why = replace_commands(report.summary.reason or "")
+    reason = replace_commands(report.summary.reason or "")
     if report.gate is None:
         waits = "get_experiment_run with `wait_seconds` waits for it, cancel_experiment_run ends it"
-        return f"Run {run.id} is {run.state}: {why or waits}."
+        return f"Run {run.id} is {run.state}: {reason or waits}."
     if run.state != "completed":
-        return f"Run {run.id} is {run.state}{f' ({why})' if why else ''}: resume_experiment_run continues it."
+        return f"Run {run.id} is {run.state}{f' ({reason})' if reason else ''}: resume_experiment_run continues it."
     faults = " analyze with this run's id finds the cause of its failures." if report.summary.failed_items else ""
     return f"Run {run.id}: {headline(report.gate)}.{faults}"
 

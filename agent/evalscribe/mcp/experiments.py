@@ -142,9 +142,9 @@ class ExperimentTools:
             page, _ = page_of(experiments, offset, limit)
             lines = first_fitting((_line(workspace, experiment) for experiment in page), MOST_CHARACTERS)
         end = offset + len(lines)
-        following = end if end < len(experiments) else None
+        next_offset = end if end < len(experiments) else None
         return ExperimentList(
-            experiments=lines, next_offset=following, next=None if experiments or dataset else NO_EXPERIMENT
+            experiments=lines, next_offset=next_offset, next=None if experiments or dataset else NO_EXPERIMENT
         )
 
     def get_experiment(
@@ -158,10 +158,10 @@ class ExperimentTools:
         with self.server_workspace.experiments() as workspace:
             stored_experiment = experiment_named(workspace, experiment)
             runs = workspace.store.experiment_runs.runs(stored_experiment.id)[::-1]
-            page, following = page_of(runs, offset, limit)
+            page, next_offset = page_of(runs, offset, limit)
             lines = tuple(_run_line(listed_run(workspace, run)) for run in page)
             details = _details(workspace, stored_experiment, version_named(workspace, stored_experiment, version))
-        return details.model_copy(update={"runs": lines, "runs_total": len(runs), "next_offset": following})
+        return details.model_copy(update={"runs": lines, "runs_total": len(runs), "next_offset": next_offset})
 
 
 def _line(workspace: Workspace, listed: ListedExperiment) -> ExperimentLine:
@@ -277,18 +277,18 @@ class DeploymentTools:
 
 async def _record(server_workspace: ServerWorkspace, name: str, like: str, *, write: bool) -> RecordedDeployment:
     with server_workspace.experiments() as workspace:
-        before = find_deployment(workspace.store.experiments, like)
+        deployment = find_deployment(workspace.store.experiments, like)
         answer = RecordedDeployment(
             written=False,
             message="Nothing was recorded. Call again with write=true.",
             id=None,
             name=name,
-            components=tuple(f"{component.name}={component.shown}" for component in before.components),
-            folder=before.folder,
+            components=tuple(f"{component.name}={component.shown}" for component in deployment.components),
+            folder=deployment.folder,
         )
         if not write:
             return answer
-        recorded = await create_deployment(workspace, before.components, folder=Path(before.folder), name=name)
+        recorded = await create_deployment(workspace, deployment.components, folder=Path(deployment.folder), name=name)
     fields = {"written": True, "id": recorded.deployment.id, "source": recorded.deployment.build}
     message = f"Recorded; test it in run_experiment with deployment_id `{name}`."
     return answer.model_copy(update={**fields, "message": message if recorded.new else f"It already exists. {message}"})
@@ -384,9 +384,9 @@ class DatasetTools:
             return DatasetList(datasets=(), total=0, next_offset=None, next=NO_EXPERIMENT)
         with self.server_workspace.experiments() as workspace:
             datasets = tuple(list_datasets(workspace.store.datasets, search))
-        page, following = page_of(datasets, offset, limit)
+        page, next_offset = page_of(datasets, offset, limit)
         lines = (DatasetLine(**summary.model_dump(exclude={"created_at"})) for summary in page)
-        return DatasetList(datasets=tuple(lines), total=len(datasets), next_offset=following)
+        return DatasetList(datasets=tuple(lines), total=len(datasets), next_offset=next_offset)
 
     def get_dataset(
         self,

@@ -91,7 +91,7 @@ class ReportTools:
         """List the reports of this workspace: model, run, and the number of failures by label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
         reports = list_reports(self.server_workspace.reports(), model)
-        page, following = page_of(reports, offset, limit)
+        page, next_offset = page_of(reports, offset, limit)
         lines = []
         for report in page:
             analysis = report.analysis
@@ -105,7 +105,7 @@ class ReportTools:
             lines.append(
                 ReportLine(name=report.name, revision=revision, labels=dict(labels), problem=report.problem, **facts)
             )
-        return ReportList(reports=tuple(lines), total=len(reports), next_offset=following)
+        return ReportList(reports=tuple(lines), total=len(reports), next_offset=next_offset)
 
     def get_report(
         self,
@@ -143,9 +143,9 @@ class ReportTools:
                 failures = alike_evals(workspace.reports, store, models or (), minimum)
             else:
                 raise NotFoundError("there are no stored runs to compare: call analyze on several runs first")
-        page, following = page_of(failures.rows, offset, limit)
+        page, next_offset = page_of(failures.rows, offset, limit)
         return RecurringFailures(
-            rows=tuple(page), total=len(failures.rows), next_offset=following, notes=failures.notes
+            rows=tuple(page), total=len(failures.rows), next_offset=next_offset, notes=failures.notes
         )
 
     def list_result_sets(
@@ -174,18 +174,18 @@ class ReportTools:
             results = complete_results(workspace.store.results, result_set, include_incomplete=include_incomplete)
             line = ResultSetSummary.of(result_set, count_results(workspace.store.results, result_set))
         lines = [ResultLine.of(result) for result in results[offset : offset + limit]]
-        fitting = _fitting_lines(lines)
-        end = offset + len(fitting)
+        fitting_lines = _fitting_lines(lines)
+        end = offset + len(fitting_lines)
         return ResultList(
             result_set=line,
-            results=fitting,
+            results=fitting_lines,
             total=len(results),
-            next_offset=end if fitting and end < len(results) else None,
+            next_offset=end if fitting_lines and end < len(results) else None,
         )
 
 
 def _fitting_lines(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
     """Return as many lines as fit into one answer, but at least one line."""
     sizes = [len(line.model_dump_json()) for line in lines]
-    fitting = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
-    return tuple(lines[: next(fitting, 1)])
+    counts = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
+    return tuple(lines[: next(counts, 1)])

@@ -51,12 +51,16 @@ class WorkspaceResources:
             "rubric": ("JSON Schema of a rubric's YAML file", _rubric_schema),
         }
         schema_resources = [
-            FunctionResource(uri=f"schema://{name}", name=f"schema-{name}", description=about, mime_type=JSON, fn=fn)
-            for name, (about, fn) in schemas.items()
+            FunctionResource(
+                uri=f"schema://{name}", name=f"schema-{name}", description=description, mime_type=JSON, fn=fn
+            )
+            for name, (description, fn) in schemas.items()
         ]
         pages = [
-            FunctionResource(uri=f"docs://{name}", name=name, description=about, mime_type=MARKDOWN, fn=_Page(name))
-            for name, about in PAGES.items()
+            FunctionResource(
+                uri=f"docs://{name}", name=name, description=description, mime_type=MARKDOWN, fn=_Page(name)
+            )
+            for name, description in PAGES.items()
             if _Page(name).exists
         ]
         return [*schema_resources, *pages]

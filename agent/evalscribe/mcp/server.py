@@ -119,9 +119,9 @@ def _standard_input() -> BinaryIO:
         wire = os.dup(sys.stdin.fileno())
     except (OSError, ValueError):
         return sys.stdin.buffer
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, sys.stdin.fileno())
-    os.close(nothing)
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_device, sys.stdin.fileno())
+    os.close(null_device)
     # Not closed: a thread may still wait for a line when the server ends.
     return os.fdopen(wire, "rb", closefd=False)
 
@@ -211,25 +211,25 @@ def tools(server_workspace: ServerWorkspace) -> Iterator[Tool]:
     ):
         yield tool(reads, READS)
     investigate = AnalysisTools(server_workspace)
-    for works in (
+    for function in (
         investigate.analyze,
         investigate.explain,
         CompareTools(server_workspace).compare,
         JudgeTools(server_workspace).judge,
         ExploreTools(server_workspace).explore,
     ):
-        yield tool(works, WORKS)
-    trying = RunTools(server_workspace)
+        yield tool(function, WORKS)
+    run_tools = RunTools(server_workspace)
     for starts in (
-        trying.run_experiment,
-        trying.resume_experiment_run,
+        run_tools.run_experiment,
+        run_tools.resume_experiment_run,
         DeploymentTools(server_workspace).create_deployment,
     ):
         yield tool(starts, STARTS)
     for stores in (
         ImportTools(server_workspace).import_file,
         datasets.make_regression_dataset,
-        trying.cancel_experiment_run,
+        run_tools.cancel_experiment_run,
     ):
         yield tool(stores, STORES)
 

@@ -154,8 +154,8 @@ def text_page(text: str, offset: int, characters: int) -> TextPage:
     if end < len(text):
         line = text.rfind("\n", offset + characters * 9 // 10, end)
         end = line + 1 if line >= 0 else end
-    following = end if end < len(text) else None
-    return TextPage(text=text[offset:end], offset=offset, total_characters=len(text), next_offset=following)
+    next_offset = end if end < len(text) else None
+    return TextPage(text=text[offset:end], offset=offset, total_characters=len(text), next_offset=next_offset)
 
 
 def page_of(rows: Sequence[T], offset: int, limit: int) -> tuple[tuple[T, ...], int | None]:
@@ -166,13 +166,13 @@ def page_of(rows: Sequence[T], offset: int, limit: int) -> tuple[tuple[T, ...], 
 
 def first_fitting(lines: Iterable[M], most_characters: int) -> tuple[M, ...]:
     """Return the first lines that fit into one answer, but at least one line."""
-    fitting, size = list[M](), 0
+    fitting_lines, size = list[M](), 0
     for line in lines:
         size += len(line.model_dump_json())
-        if fitting and size > most_characters:
+        if fitting_lines and size > most_characters:
             break
-        fitting.append(line)
-    return tuple(fitting)
+        fitting_lines.append(line)
+    return tuple(fitting_lines)
 
 
 def excerpt(value: JsonValue, most_characters: int) -> str:
@@ -223,10 +223,10 @@ class _Tool(Tool):
             self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
             argument_names = ", ".join(self.parameters["properties"])
-            wrong = UsageError(
+            usage_error = UsageError(
                 f"{describe_validation_error(self.name, error)}\nIts arguments: {argument_names or 'none'}"
             )
-            raise ToolError(describe_error(wrong)) from None
+            raise ToolError(describe_error(usage_error)) from None
         return await super().run(arguments, context, convert_result)
 
 
@@ -270,11 +270,11 @@ def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> st
     argument_names = {field: name for field in error.fields if (name := PARAMETERS.get(field, field)) in arguments}
     text = error.text(lambda field: f"`{argument_names[field]}`" if field in argument_names else flag(field))
     message = replace_commands(visible(redact(text)).encode("utf-8", "replace").decode())
-    others = [flag(field) for field in error.fields if field not in argument_names and f"`{field}`" in str(error)]
-    if not others:
+    flags = [flag(field) for field in error.fields if field not in argument_names and f"`{field}`" in str(error)]
+    if not flags:
         return message
-    phrase = "is an option" if len(others) == 1 else "are options"
-    return f"{message}\n{', '.join(others)} {phrase} of the command line, not of this tool."
+    phrase = "is an option" if len(flags) == 1 else "are options"
+    return f"{message}\n{', '.join(flags)} {phrase} of the command line, not of this tool."
 
 
 def replace_commands(text: str) -> str:
