@@ -175,7 +175,7 @@ class BaseLLMService:
         return self._background.wait(work(self._models))
 
     def spent(self) -> Mapping[str, Usage]:
-        """Return what each stage has used so far."""
+        """Return the usage of each stage so far."""
         return self._models.spent()
 
     async def close(self) -> None:

@@ -251,7 +251,7 @@ _KINDS = {
 MOST_ERRORS = 3
 """Maximum errors that the text of a cause includes."""
 LONGEST_ERROR = 160
-FOREMOST = 5
+MOST_CAUSES = 5
 """Number of causes named in the answer."""
 
 
@@ -345,8 +345,8 @@ def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) ->
     sentence = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return sentence
-    most_common = [f"{words(cluster.name)} ({len(cluster.agent_runs)})" for cluster in clusters[:FOREMOST]]
-    more = f", and {pluralise(len(clusters) - FOREMOST, 'other')}" if len(clusters) > FOREMOST else ""
+    most_common = [f"{words(cluster.name)} ({len(cluster.agent_runs)})" for cluster in clusters[:MOST_CAUSES]]
+    more = f", and {pluralise(len(clusters) - MOST_CAUSES, 'other')}" if len(clusters) > MOST_CAUSES else ""
     return f"{sentence} Causes shared by several: {', '.join(most_common)}{more}."
 
 

@@ -47,7 +47,7 @@ ERROR_LENGTH = 160
 
 @dataclass(frozen=True)
 class RunEvals:
-    """One run with its evals, and what is known about its failures."""
+    """One run with its evals and the verdicts on its failures."""
 
     run: Run
     graded: tuple[GradedEval, ...]
@@ -81,15 +81,15 @@ def bare_path(eval: Eval) -> str:
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
-def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[str, EvalTrials]:
+def trials_by_eval(side: Iterable[RunEvals], all_runs: Sequence[RunEvals]) -> dict[str, EvalTrials]:
     """Group trials by eval path.
 
     Args:
-        among: All compared runs. A run that lists only failures passed all evals that other runs of its suite list.
+        all_runs: All compared runs. A run that lists only failures passed all evals that other runs of its suite list.
     """
     by_path: dict[str, EvalTrials] = {}
     for run_evals in side:
-        names = {} if run_evals.names_all else named_evals(other for other in among if same_suite(run_evals, other))
+        names = {} if run_evals.names_all else named_evals(other for other in all_runs if same_suite(run_evals, other))
         for path, category, trial, graded in _trials(run_evals, names):
             eval_trials = by_path.setdefault(path, EvalTrials(category=category))
             if isinstance(trial, Trial):
@@ -270,7 +270,7 @@ STATES = {
     "running": "is still running",
     "importing": "is incomplete: its import has not ended",
 }
-"""What notes say about incomplete runs, by status."""
+"""Phrases of notes about incomplete runs, by status."""
 
 
 def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:

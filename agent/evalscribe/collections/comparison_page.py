@@ -211,11 +211,11 @@ TITLES = {
     "only-candidate": "Only in the candidate",
 }
 MOST_NAMES = 200
-FOREMOST = 3
+MOST_BEHAVIOURS = 3
 
 
 def comparison_page(comparison: Comparison) -> str:
-    lines = [title(comparison), "", answer(comparison), *_foremost(comparison), "", *_sides(comparison)]
+    lines = [title(comparison), "", answer(comparison), *_summary(comparison), "", *_sides(comparison)]
     parts = (
         _section("What changed", _behaviours(comparison.behaviours)),
         _section("Changes by category", _categories(comparison)),
@@ -235,9 +235,9 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
     return ["", f"## {title}", *content] if content else []
 
 
-def _foremost(comparison: Comparison) -> Iterator[str]:
+def _summary(comparison: Comparison) -> Iterator[str]:
     behaviours = [behaviour for behaviour in comparison.behaviours if behaviour.known]
-    parts = [f"{_behaviour(behaviour)} ({len(behaviour.evals)})" for behaviour in behaviours[:FOREMOST]]
+    parts = [f"{_behaviour(behaviour)} ({len(behaviour.evals)})" for behaviour in behaviours[:MOST_BEHAVIOURS]]
     if parts:
         more = len(behaviours) - len(parts)
         yield f"Behind what got worse: {', '.join(parts)}{f' and {more} more' if more > 0 else ''}."
@@ -253,7 +253,7 @@ def _foremost(comparison: Comparison) -> Iterator[str]:
     unexplained = [side for side in (comparison.base, comparison.candidate) if side.unexplained]
     if unexplained:
         runs = [inline.code(one_line(f"evalscribe analyze {run}")) for side in unexplained for run in side.unexplained]
-        yield f"Some failures have no known cause yet: run {join_first(runs, FOREMOST)}, then compare again."
+        yield f"Some failures have no known cause yet: run {join_first(runs, MOST_BEHAVIOURS)}, then compare again."
 
 
 def _sides(comparison: Comparison) -> Iterator[str]:

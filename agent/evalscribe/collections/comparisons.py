@@ -196,10 +196,10 @@ def put_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[
 
 def find_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]]) -> tuple[str, str] | None:
     """Return name and text of the page that `put_comparison` wrote with these arguments; None if there is none."""
-    wanted = document(run_ids[0], run_ids[1], None, ())
+    requested_page = document(run_ids[0], run_ids[1], None, ())
     for stem in _stems(library, run, run_ids):
         text = library.document(f"{stem}.md")
-        if text is not None and same_runs(wanted, text):
+        if text is not None and same_runs(requested_page, text):
             return f"{stem}.md", text
     return None
 
@@ -242,7 +242,7 @@ class ComparisonCondition(NamedTuple):
 
     text: str
     subject: str
-    """What is compared: `pass_rate`, `regressed`, `fixed`, or the name of a condition without a number."""
+    """Subject of the condition: `pass_rate`, `regressed`, `fixed`, or the name of a condition without a number."""
     operator: str = ""
     number: float = 0.0
     from_base: bool = False
@@ -343,7 +343,7 @@ async def compare(
         names: Runs by id or prefix, files to import, addresses, or `provider/model` of the collection.
         watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
-        conditions: What has to hold of two sides, such as `no-regressions` or `pass_rate>=base-0.02`.
+        conditions: Conditions on the two sides, such as `no-regressions` or `pass_rate>=base-0.02`.
         dry_run: Only estimate: nothing is asked and nothing written.
         writes: Write the page into the reports.
 

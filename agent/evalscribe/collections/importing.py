@@ -99,7 +99,7 @@ class FileImport(Frozen):
     lost: tuple[str, ...] = ()
     """Phrases of `left_out` that stand for whole evals or damaged lines, with counts."""
     table: TableReading | None = None
-    """How the columns of a table of results were read."""
+    """Interpretation of the columns of a table of results."""
     stopped: str | None = None
     """Why reading stopped early; the evals before are stored."""
 
@@ -174,7 +174,7 @@ def _read(run_store: "RunStore | None", records: Records, overridden: Sequence[s
 def _keep_stated_models(
     entries: Iterator[Run | Record], find_run: Callable[[str], Run | None], overridden: Sequence[str]
 ) -> Iterator[Run | Record]:
-    """Replace provider, model and experiment of runs by those already stored, except what the user set."""
+    """Replace provider, model and experiment of runs by those already stored, except those that the user set."""
     agents: dict[str, tuple[Run, Run]] = {}
     for entry in entries:
         if isinstance(entry, Run):
@@ -322,14 +322,14 @@ def characters(record: Record) -> int:
     return message_characters + sum(len(document.text) for document in record.documents)
 
 
-_SELDOM = 200_000
+_RARE_THRESHOLD = 200_000
 """Allocations between garbage collections, which with Python's default take a fifth of an import's time."""
 
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
     thresholds = gc.get_threshold()
-    gc.set_threshold(max(_SELDOM, thresholds[0]), *thresholds[1:])
+    gc.set_threshold(max(_RARE_THRESHOLD, thresholds[0]), *thresholds[1:])
     try:
         yield
     finally:

@@ -345,7 +345,7 @@ def label_text(label: object) -> str:
 
 
 FieldKind = Literal["choice", "number", "tags", "text", "object"]
-WHOLE = "."
+WHOLE_ANSWER = "."
 """Name of the whole answer as a field."""
 
 
@@ -361,7 +361,7 @@ class LabelField:
 
     @property
     def path(self) -> str:
-        return ".".join(self.keys) or WHOLE
+        return ".".join(self.keys) or WHOLE_ANSWER
 
     @property
     def kind(self) -> FieldKind:
@@ -517,7 +517,7 @@ class FieldAgreement(Frozen):
     agreement_over_all: float | None
     """Agreement over all subjects, with unanswered subjects counted as disagreement."""
     balanced: float | None = None
-    """Only for a choice, as are `kappa`, `labels` and `confusion`."""
+    """Present only for a choice, like `kappa`, `labels` and `confusion`."""
     kappa: Kappa | None = None
     labels: tuple[LabelScore, ...] = ()
     confusion: dict[str, dict[str, int]] = Field(default_factory=dict)
@@ -568,8 +568,8 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
     answer_field = LabelField((), rubric.output_schema, tolerance)
     keys = agreement_keys(rubric.output_schema)
     if path is None:
-        path = PREFERRED if PREFERRED in keys else keys[0] if keys else WHOLE
-    field = answer_field if path == WHOLE else _find_field(answer_field, path)
+        path = PREFERRED if PREFERRED in keys else keys[0] if keys else WHOLE_ANSWER
+    field = answer_field if path == WHOLE_ANSWER else _find_field(answer_field, path)
     known_fields = _names(answer_field.leaves)
     if field is None or not field.leaves:
         problem = f"has no field {path!r}" if field is None else f"has nothing in {path!r} that can be compared"
@@ -696,7 +696,7 @@ async def _calibrate(
 
 
 def _row(example: LabelledSubject, judged: JudgedSubjects, field: LabelField) -> CalibrationRow:
-    """Build the row of one subject. Of several results of a cascade, use the first with a valid value."""
+    """Build the row of one subject. If a cascade has several results, use the first with a valid value."""
     values = (
         field.judged_value(result.output) for result in judged.results if result.result_type == ResultType.DIRECT_RESULT
     )

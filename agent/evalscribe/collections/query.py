@@ -70,7 +70,7 @@ def run_query(
     )
 
 
-LOOKED_AT = 1000
+SAMPLED_EVALS = 1000
 """Maximum agent runs whose metadata is examined."""
 LONGEST = 60
 """Maximum characters of a sample value."""
@@ -170,7 +170,7 @@ def _shorten(text: str) -> str:
 def _keys(tables: Tables, collection_id: str, inside: str, timeout_s: float) -> list[MetadataKey]:
     where = "" if inside == "metadata_json" else f"WHERE jsonb_typeof({inside}) = 'object'"
     rows = run_query(
-        tables, collection_id, _KEYS.format(most=LOOKED_AT, inside=inside, where=where), timeout_s=timeout_s
+        tables, collection_id, _KEYS.format(most=SAMPLED_EVALS, inside=inside, where=where), timeout_s=timeout_s
     ).rows
     return [_key(f"{inside}->{_quoted(str(row[0]))}", row) for row in rows]
 

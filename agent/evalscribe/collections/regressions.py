@@ -170,8 +170,8 @@ IN_REPORT = "as its report says"
 def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
     """Group regressed evals by behaviour, the largest group first.
 
-    The behaviour is what the judge named, else the cause in the run's report, else the first tool call that differs,
-    else the located error, else the failed step.
+    The behaviour is the one that the judge named, else the cause in the run's report, else the first tool call that
+    differs, else the located error, else the failed step.
     """
     groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
@@ -249,7 +249,7 @@ class CompareJudges:
     regression: RubricJudge
     """Judge that explains a single regressed eval."""
     behaviours: RubricJudge
-    """Judge that groups explanations by what they have in common."""
+    """Judge that groups explanations with a common behaviour."""
     concurrency: int
     was_cached: Callable[[JudgeResult], bool]
     """Returns True if a result was cached before this command."""

@@ -197,7 +197,7 @@ class _ReadAhead:
                 else:
                     max_characters -= characters(entry)
         except EvalscribeError as error:
-            self._stopped = error  # what is before it is kept
+            self._stopped = error  # the text before it is kept
         return runs, max_characters
 
     def read(self) -> Iterator[Run | Record]:

@@ -61,7 +61,7 @@ Loaded = LoadedComponent | LoadedScorer
 
 
 def load(address: str, kind: str) -> Loaded:
-    """Import the function. Raises `UnusableFunction`, and whatever the module raises."""
+    """Import the function. Raises `UnusableFunction`, and any exception of the module."""
     module_name, _, path = address.partition(":")
     member: Any = import_module(module_name)
     for name in path.split("."):
@@ -217,7 +217,7 @@ def _to_plain(value: object) -> object:
 
 
 LONGEST = 20_000
-"""Maximum characters kept of what one call printed, counted from the end."""
+"""Maximum characters kept of one call's printed output, counted from the end."""
 
 
 class LogTail:

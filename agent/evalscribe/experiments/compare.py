@@ -101,7 +101,7 @@ def build_compared_run(
     run_items: Iterable[RunItem],
     scores: Iterable[Score],
 ) -> ComparedRun:
-    """Reduce a run to what a comparison needs.
+    """Reduce a run to the data that a comparison needs.
 
     Args:
         scores: Current scores. Their explanations are dropped.
@@ -530,7 +530,7 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """Warn about new errors: they are not evidence of a regression, but must not be hidden."""
+    """Warn about new errors, which are reported although they are no evidence of a regression."""
     for verdict, problem in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new_keys = [
             key for key in keys if _has_verdict(candidate, key, verdict) and not _has_verdict(base, key, verdict)

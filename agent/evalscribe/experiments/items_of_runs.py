@@ -300,7 +300,7 @@ def judge_labels(reports: ReportsFolder) -> Iterator[LabelledFailure]:
         try:
             report = read_report(file.text, file.name, file.data)
         except DataError:
-            continue  # `reports check` reports what is wrong with it
+            continue  # `reports check` describes the problem
         groups: set[str] = set()
         for finding in report.findings:
             group = finding.group or finding.eval

@@ -1,4 +1,4 @@
-"""Find experiments, versions, runs, items and trials by what a user calls them."""
+"""Find experiments, versions, runs, items and trials by the name or id that a user gives."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

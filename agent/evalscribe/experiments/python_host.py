@@ -171,7 +171,7 @@ class ChildProcess:
 
     @property
     def output(self) -> str:
-        """Return the end of what the process printed outside of calls, such as a crash report."""
+        """Return the end of the process's output outside of calls, such as a crash report."""
         return self._group.err.text
 
 
@@ -242,7 +242,7 @@ class HostReply(Frozen):
     """The error on one line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
     traceback: str = ""
     log: str = ""
-    """The end of what the function printed."""
+    """The end of the function's printed output."""
     timed_out: bool = False
     duration_ms: float = 0.0
 

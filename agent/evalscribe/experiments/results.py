@@ -263,7 +263,7 @@ decisions of other versions are then ignored.
 
 
 def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
-    """Report on a run, with its gate if it has ended. Everything is computed anew."""
+    """Report on a run, with its gate if it has ended. Nothing comes from a cache."""
     summary = run_summary(workspace, run)
     if not run.terminal:
         return RunReport(summary=summary)
@@ -290,7 +290,7 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
 
 
 def _gate_key(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
-    """Return the content id of what the gate depends on: the state and scores of the run and its baselines."""
+    """Return the content id of the gate's inputs: the state and scores of the run and its baselines."""
     baseline_states = {}
     for name in sorted(version.config.compared):
         with suppress(EvalscribeError):  # A missing baseline affects the gate as well.

@@ -245,7 +245,7 @@ COLUMNS = (
     "model",
     "run_item_id",
 )
-OF_SCORER = ("status", "passed", "value", "label", "explanation")
+SCORER_COLUMNS = ("status", "passed", "value", "label", "explanation")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
@@ -253,7 +253,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 def csv_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
     """Render CSV: a header and a line per trial, with five columns per scorer. Lines end with CR; callers add LF."""
     scorers = [scorer.scorer for scorer in report.summary.scorers]
-    yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in OF_SCORER)])
+    yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in SCORER_COLUMNS)])
     for trial in trials:
         by_name = {score.scorer: score for score in trial.scores}
         yield _line([*_trial_cells(trial), *(cell for name in scorers for cell in _score_cells(by_name.get(name)))])
@@ -281,7 +281,7 @@ def _trial_cells(trial: TrialDetail) -> tuple[object, ...]:
 
 def _score_cells(score: Score | None) -> tuple[object, ...]:
     if score is None:
-        return ("",) * len(OF_SCORER)
+        return ("",) * len(SCORER_COLUMNS)
     passed = None if score.passed is None else str(score.passed).lower()
     return score.error_type or score.status, passed, score.value, score.label, score.explanation
 

@@ -75,7 +75,7 @@ class EnsuredExperiment(NamedTuple):
     deployment_id: str | None
     """The build to run; None for the build of the version."""
     created: tuple[str, ...]
-    """Lines that describe what was created, one line for each thing."""
+    """Descriptions of the created objects, one line for each."""
 
 
 def is_spec_file(text: str) -> bool:

@@ -161,7 +161,7 @@ async def open_scorers(
 
 
 class _ScorerFactory:
-    """Creates scorer runners. What several runners share is opened once, and closed at the end."""
+    """Creates scorer runners. Resources that several runners share are opened once, and closed at the end."""
 
     def __init__(
         self, workspace: Workspace, models: Models, stack: AsyncExitStack, timeout_s: float, concurrency: int

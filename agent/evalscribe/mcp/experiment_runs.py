@@ -215,7 +215,7 @@ def _report_fields(run: ExperimentRun, report: RunReport) -> dict[str, object]:
 
 
 def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
-    """Shorten the report's lists, and say what was omitted."""
+    """Shorten the report's lists, and name the omitted parts."""
     summary, notes = report.summary, []
     updates: dict[str, object] = {"reason": summary.reason and replace_commands(summary.reason)}
     for name, items in (("flaky", summary.flaky), ("splits", summary.splits)):

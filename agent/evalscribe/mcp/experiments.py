@@ -326,7 +326,7 @@ class DatasetItemLine(Frozen):
     expected_output: str | None
     metadata: str | None
     source: str | None
-    """Where the item comes from."""
+    """Origin of the item."""
     events: int
     """Messages of a recorded trace."""
 

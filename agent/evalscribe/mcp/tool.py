@@ -191,7 +191,7 @@ STORES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempoten
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 """May run the user's own code; repeated calls run it again."""
 BUG = "this is a bug in evalscribe and was logged on the server's standard error. Another call may work."
-INSTEAD = {
+TOOL_BY_COMMAND = {
     r"import FILE": "import_file with write=true",
     r"reports list": "list_reports",
     r"experiments runs wait \S+": "get_experiment_run with wait_seconds",
@@ -279,8 +279,8 @@ def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> st
 
 def replace_commands(text: str) -> str:
     """Replace recommended commands by tools."""
-    for command, instead in INSTEAD.items():
-        text = re.sub(f"`(evalscribe )?{command}`", instead, text)
+    for command, tool_text in TOOL_BY_COMMAND.items():
+        text = re.sub(f"`(evalscribe )?{command}`", tool_text, text)
     for option, argument in ARGUMENTS.items():
         text = re.sub(option, argument, text)
     return text

@@ -85,7 +85,7 @@ class RecurrenceSummary(Frozen):
 
 
 class CrossModelSummary(Frozen):
-    """How other models did on the same eval: same experiment, task and grader."""
+    """Results of other models on the same eval: same experiment, task and grader."""
 
     failing: int
     """Number of models that fail in the same way, including the model of this run."""
@@ -133,7 +133,7 @@ class FindingSummary(Frozen):
     uncertain: bool | None = None
     basis: VerdictBasis = "judged"
     replay: ReplayOutcome | None = None
-    """What replays of the failure show; null if nothing was replayed."""
+    """Result of replaying the failure; null if nothing was replayed."""
     contradicted: JudgeOpinion | None = None
     """The judge's verdict, which a proof replaced."""
     judge: JudgeOpinion | None = None
@@ -155,7 +155,7 @@ class FindingSummary(Frozen):
     notes: tuple[str, ...] = ()
     """Paragraphs that people added below the finding."""
     trials: TrialCount | None = None
-    """How the trials of the task ended; null if the task has a single trial."""
+    """Outcomes of the task's trials; null if the task has a single trial."""
     scored: FailedScore | None = None
     """The score of the failed step with the threshold; null if either is unknown."""
     never_passed: bool = False
@@ -269,11 +269,11 @@ class Analysis(Frozen):
     """Text that people added outside the findings."""
     follow_ups: tuple[FollowUpSummary, ...] = ()
     proofs: tuple[ProofSummary, ...] = ()
-    """What replays of the failures show, with commands and logs."""
+    """Results of replaying the failures, with commands and logs."""
     cascade: CascadeSaving | None = None
     """Cost and savings of a cascade; null without a cascade."""
     agreement: tuple[JudgeAgreement, ...] = ()
-    """How often the judges agreed with people's corrections in this workspace; missing without corrections."""
+    """Agreement of the judges with people's corrections in this workspace; missing without corrections."""
     usage: CostSummary | None = None
 
 
@@ -312,7 +312,7 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
 
 
 def finding_summaries(report: Report) -> Iterator[FindingSummary]:
-    """Yield what a report says about each failed eval."""
+    """Yield a report's finding on each failed eval."""
     outcomes = {proof.eval: proof.outcome for proof in report.proofs}
     for n, entry in enumerate(report.entries, 1):
         group = content_id(sorted(entry.paths))

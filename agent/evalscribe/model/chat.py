@@ -62,7 +62,7 @@ class Request(Frozen):
     max_tokens: int = 4096
     """Maximum tokens of the answer, including thinking."""
     effort: Effort | None = None
-    """How hard the model thinks; None for the provider's default."""
+    """Reasoning effort of the model; None for the provider's default."""
     answer_schema: dict[str, Any] | None = None
     """JSON Schema that the provider enforces (structured output); None for free text."""
     rollout: int = 0

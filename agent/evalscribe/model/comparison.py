@@ -10,7 +10,7 @@ from evalscribe.model.finding import CauseKind
 from evalscribe.model.run import EvalStatus
 
 EvalChange = Literal["regressed", "fixed", "both-failed", "both-passed", "unsteady"]
-"""How one eval changed. `unsteady`: the pass rate of several trials is equal on both sides, and neither 0 nor 1."""
+"""Change of one eval. `unsteady`: the pass rate of several trials is equal on both sides, and neither 0 nor 1."""
 ExclusionReason = Literal["only-base", "only-candidate", "changed", "not-judged"]
 """Why an eval is not compared: only one side has it, its task or grader changed, or its output was never judged."""
 
@@ -51,7 +51,7 @@ class RegressionExplanation(Frozen):
     """A judge's explanation of why a regressed eval fails now."""
 
     behaviour: str
-    """A short kebab-case name of what the candidate does differently."""
+    """A short kebab-case name of the candidate's different behaviour."""
     text: str
     kind: CauseKind | None = None
     quotes: tuple[Quote, ...] = ()
@@ -368,13 +368,13 @@ class RunComparison(Frozen):
     regressed: tuple[ItemChange, ...] = ()
     fixed: tuple[ItemChange, ...] = ()
     flaky: tuple[ItemChange, ...] = ()
-    """Items of which some trials pass and some fail on one side, so that a change is not certain."""
+    """Items with both passing and failing trials on one side, so that a change is not certain."""
     several: tuple[PassAtKPair, ...] = ()
     """Empty for single trials."""
     noise: float | None = None
     """Probability that a base and a candidate trial of an item differ; None unless both runs have the same build."""
     mismatches: tuple[str, ...] = ()
-    """Reasons why the runs cannot be compared; with `--allow-mismatch`, what was left out because of them."""
+    """Reasons why the runs cannot be compared; with `--allow-mismatch`, the parts left out because of them."""
     notes: tuple[str, ...] = ()
     """Limitations of the comparison, one sentence each."""
 

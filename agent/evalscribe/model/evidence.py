@@ -101,7 +101,7 @@ class Evidence(Frozen):
 
     @property
     def digest(self) -> str:
-        """Content id of what a judge can see: steps and documents, without ids or urls."""
+        """Content id of the parts that a judge can see: steps and documents, without ids or urls."""
         return content_id([self.eval.path, self.eval.failed_step, self.eval.reason, self.steps, self.documents])
 
 
@@ -281,7 +281,7 @@ class GatheredEvidence(Frozen):
     digest: str
     """Content id of the evidence, or of the reason why the evidence is unreadable."""
     likeness: str
-    """Content id of what a judge reads, after normalisation; failures with equal ids may share a verdict."""
+    """Content id of the text that a judge reads, after normalisation; failures with equal ids may share a verdict."""
     signature: str | None = None
     fingerprint: FailureFingerprint | None = None
     """Fingerprint for the comparison with other runs; None if the eval was read without its run."""
@@ -300,7 +300,7 @@ class GatheredEvidence(Frozen):
 
 
 class EvidenceSnapshot(Frozen):
-    """A copy of what a judge is shown, which stays the same when the run is read or analysed again."""
+    """A frozen copy of the evidence that a judge reads; it stays the same if the run is read or analysed again."""
 
     evidence: Evidence
     """The evidence. Its eval has no URL, because that would depend on where the run was read from."""

@@ -442,7 +442,7 @@ class RunSummary(Frozen):
     failed_items: int = 0
     """Number of items with at least one trial that did not pass."""
     flaky: tuple[str, ...] = ()
-    """Keys of items of which some trials passed and some did not."""
+    """Keys of items that passed in some trials only."""
     observations: int = 0
     """Number of observations for the interval: trials, or items or clusters if they have several trials."""
     at_k: tuple[PassAtK, ...] = ()

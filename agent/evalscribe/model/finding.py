@@ -15,7 +15,7 @@ from evalscribe.model.run import Eval
 Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
 CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
 CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure", "user"]
-"""Where a cause lies; `user` is the simulated user of an agent benchmark."""
+"""Origin of a cause; `user` is the simulated user of an agent benchmark."""
 CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure", "user")
 NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure", "user")
 """Kinds of cause that say nothing about the model's work; such failures are left out of the model's pass rate."""
@@ -68,11 +68,11 @@ class LabelledExample(Frozen):
     reviewer: str
     date: str
     why: str
-    """How the failures are similar, such as `the same error in another eval`."""
+    """Kind of similarity, such as `the same error in another eval`."""
 
 
 class LabelCount(Frozen):
-    """How often people chose a label for similar failures. A group counts as one."""
+    """Number of times that people chose a label for similar failures. A group counts as one."""
 
     label: Classification
     count: int
@@ -83,7 +83,7 @@ MIN_MODELS = 3
 
 
 class CrossModelFailures(Frozen):
-    """How other models did on the same eval: same experiment, task and grader."""
+    """Results of other models on the same eval: same experiment, task and grader."""
 
     alike: tuple[str, ...] = ()
     """Other models that fail in the same way, by name (`provider/model`, the name of their reports folder)."""
@@ -130,7 +130,7 @@ class Failure(Frozen):
     precedents: tuple[Precedent, ...] = ()
     examples: tuple[LabelledExample, ...] = ()
     similar: tuple[LabelCount, ...] = ()
-    """How often people chose which label for similar failures, also for those not in `examples`; most often first."""
+    """Counts of people's labels of similar failures, including those not in `examples`; most frequent first."""
     across: CrossModelFailures | None = None
     """None if no other model is known to fail in the same way."""
     passable: bool | None = None
@@ -254,7 +254,7 @@ ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
 """Names the authors' change to what an eval expects. An output that passes with this change was not at fault."""
 REPLAY_JUDGE = "replay@1"
-"""Judge id of verdicts that a replay proved. Increase the number by hand if replays come to prove something else."""
+"""Judge id of verdicts that a replay proved. Increase the number by hand if the meaning of replays changes."""
 PEOPLE_JUDGE = "people@1"
 """Id of the judge of verdicts that people's corrections of the same failure decide."""
 VerdictBasis = Literal["judged", "corrected", "reproduced", "proved"]
@@ -281,7 +281,7 @@ class Replay(Frozen):
     change: str | None = None
     """The change to the grader that was tried: `CORRECTED`, or the text of a recommendation; None if unchanged."""
     error: str | None = None
-    """How the answer failed, in one line."""
+    """The answer's failure, in one line."""
     tests: tuple[str, ...] = ()
     """Names of the failed tests; empty if the grader names none."""
     exit_code: int | None = None
@@ -289,11 +289,11 @@ class Replay(Frozen):
     command: str = ""
     """The grader's command; empty if the grader is not a command."""
     log: str = ""
-    """What the grader printed."""
+    """Output of the grader."""
     recorded: bool = False
     """Whether the result was read from the run's own files, without running the grader."""
     note: str = ""
-    """How the answer was reconstructed; empty if the answer was stored."""
+    """Description of the answer's reconstruction; empty if the answer was stored."""
     broken: str = ""
     """Why the replay is not conclusive, such as `stopped at the time limit`; empty if it is conclusive."""
 
@@ -303,7 +303,7 @@ REPEAT = 3
 
 
 class ReplayOptions(Frozen):
-    """How failures are replayed."""
+    """Options for replaying failures."""
 
     repeat: int = REPEAT
     """Number of replays of an answer whose result may depend on chance."""
@@ -314,7 +314,7 @@ class ReplayOptions(Frozen):
 
 
 class Proof(Frozen):
-    """What the replays of one failure show."""
+    """Result of replaying one failure."""
 
     eval: str
     """Path."""
@@ -366,7 +366,7 @@ class Correction(Frozen):
 
 
 class Recurrence(Frozen):
-    """How a failure relates to earlier reports of this model and experiment."""
+    """Relation of a failure to earlier reports of this model and experiment."""
 
     kind: RecurrenceKind = "new"
     reports: tuple[str, ...] = ()
@@ -404,7 +404,7 @@ class FailureGroup(Frozen):
     """Failures that may share one verdict."""
 
     id: str
-    """Content id of what the members have in common."""
+    """Content id of the members' common properties."""
     eval_ids: tuple[str, ...]
     """Eval ids in the order of the run. A judge sees the first failure, and its verdict applies to all."""
     signature: str | None = None
@@ -433,7 +433,7 @@ class Finding(Frozen):
     """The verdict on one failed eval, or on a group of evals with the same failure, and facts about the failure."""
 
     group: str
-    """Content id of what the members have in common; a single eval is a group of one."""
+    """Content id of the members' common properties; a single eval is a group of one."""
     evals: tuple[Eval, ...]
     signature: str | None = None
     verdict: Verdict | Unclassified
@@ -448,7 +448,7 @@ class Finding(Frozen):
     never_passed: bool = False
     """Whether an agent failed this task in each of several known trials, of any model, and no reference passes it."""
     proof: Proof | None = None
-    """What replays of the failure show; None if nothing was replayed."""
+    """Result of replaying the failure; None if nothing was replayed."""
     contradicted: Verdict | None = None
     """The judge's verdict, which the proof replaced."""
     joined: tuple["Finding", ...] = ()

@@ -190,7 +190,7 @@ def _check_node(node: object, path: str) -> None:
 def _schema_error(error: "ValidationError", node: object, path: str) -> RubricError:
     """Render a validator's error. The validator's own message may contain whole schemas."""
     place = reduce(join_path, error.absolute_path, path)
-    render = _SAYINGS.get(str(error.validator))
+    render = _MESSAGES.get(str(error.validator))
     if isinstance(node, dict) and error.validator in ("additionalProperties", "required"):
         unknown = _unknown_key(node, path)
         if unknown:
@@ -240,7 +240,7 @@ _TYPE_NAMES = {
     "integer": "an integer",
     "number": "a number",
 }
-_SAYINGS: dict[str, Callable[["ValidationError"], str]] = {
+_MESSAGES: dict[str, Callable[["ValidationError"], str]] = {
     "type": _wrong_type,
     "enum": _not_in_enum,
     "required": _missing,

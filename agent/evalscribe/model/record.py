@@ -18,7 +18,7 @@ SCORES_LOG = "scores.log"
 """Document of a trial of an evalscribe experiment. It has one line per scorer: the result and the reason."""
 
 FILTERS_LOG = "filters"
-"""Document with what each filter extracted from an answer, and its score: `strict (acc 0) extracted: B`."""
+"""Document with the text that each filter extracted from an answer, and its score: `strict (acc 0) extracted: B`."""
 CHOICES_LOG = "choices"
 """Document with the choices of a question, each with its likelihood or letter: `A yes  <- chosen, target`."""
 
@@ -70,7 +70,7 @@ class GradedEval(Frozen):
 
 
 class AgentRunPlace(Frozen):
-    """Where an imported agent run is stored."""
+    """Location of an imported agent run in the store."""
 
     collection_id: str
     run_id: str
@@ -81,7 +81,7 @@ class AgentRunPlace(Frozen):
 
 
 class TableReading(Frozen):
-    """How a table of results was read."""
+    """Interpretation of a table of results."""
 
     columns: dict[str, str]
     """The column of each field: `{"input": "question"}`."""
@@ -121,7 +121,7 @@ class Records(Protocol):
 
     @property
     def table(self) -> TableReading | None:
-        """How the columns of a table of results are read; complete after reading, None for other formats."""
+        """Interpretation of the columns of a table of results; complete after reading, None for other formats."""
 
     @property
     def lost(self) -> Sequence[str]:

@@ -38,7 +38,7 @@ class GradedTrial(Frozen):
     failed_at: tuple[str, ...] = ()
     """Parts of the grading that failed, as `failed_parts` names them; empty if the trial passed."""
     output: str = ""
-    """What the verifier printed."""
+    """Output of the verifier."""
 
 
 class GradedAnswer(Frozen):

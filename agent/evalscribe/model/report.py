@@ -139,7 +139,7 @@ class JudgeLabel(Frozen):
 
 
 class JudgeAgreement(Frozen):
-    """How often a judge agreed with the corrections of people in this workspace."""
+    """Agreement of a judge with people's corrections in this workspace."""
 
     judge: prose.Name
     """Judge id with its version, or `cascade` for all stages of cascades."""
@@ -325,7 +325,7 @@ class ReplaySummary(Frozen):
     exit_code: int | None = None
     command: str = ""
     note: str = ""
-    """How the answer was reconstructed if it was not stored, or why the replays are not conclusive."""
+    """Description of the answer's reconstruction, or the reason why the replays are not conclusive."""
     document: str = ""
     """Document name that citations use for the log of the first replay."""
     first: int = 1
@@ -335,7 +335,7 @@ class ReplaySummary(Frozen):
 
 
 class ProofSummary(Frozen):
-    """What the replays of one failure show."""
+    """Result of replaying one failure."""
 
     eval: prose.EvalPath
     outcome: ReplayOutcome
@@ -351,7 +351,7 @@ class ProofSummary(Frozen):
             numbered = [(number, replay) for number, replay in enumerate(self.replays) if replay.answer == answer]
             for change in dict.fromkeys(replay.change for _, replay in numbered):
                 same_change = [(number, replay) for number, replay in numbered if replay.change == change]
-                # A failure tells more than a pass, and what was run more than what was recorded.
+                # Failures are more informative than passes, and executed replays more than recorded ones.
                 shown_number = min(same_change, key=lambda pair: (not pair[1].log, pair[1].passed, pair[1].recorded))[0]
                 notes = dict.fromkeys(replay.note for _, replay in same_change if replay.note and not replay.recorded)
                 yield ReplayCount(
@@ -376,16 +376,16 @@ class ProofSummary(Frozen):
 
 
 class ReplayCount(NamedTuple):
-    """How often one answer passed."""
+    """Passes of one answer."""
 
     answer: ReplayedAnswer
     change: str | None
-    """As in `ReplaySummary`."""
+    """Same as in `ReplaySummary`."""
     passed: int
     total: int
     recorded: int
     notes: tuple[str, ...]
-    """Notes on what was run."""
+    """Notes on the executed replays."""
     shown: int
     """Index among the proof's replays of the one whose log tells most."""
 
@@ -486,7 +486,7 @@ class Report(Frozen):
     follow_ups: tuple[FollowUp, ...] = ()
     """Actions taken after earlier reports on any model, and whether the fixes held in this run."""
     proofs: tuple[ProofSummary, ...] = ()
-    """What replays of the failures show, in the order of the entries."""
+    """Results of replaying the failures, in the order of the entries."""
     incomplete_evals: tuple[prose.EvalPath, ...] = ()
     """Paths of the evals that never completed, if the source names them."""
     recommendations: tuple[Recommendation, ...] = ()

@@ -126,7 +126,7 @@ class PushedBranch(Frozen):
     branch: str
     commit: str
     said: str = ""
-    """What the remote's server printed during the push. Some servers print the address for opening a merge request."""
+    """Output of the remote's server during the push. Some servers print the address for opening a merge request."""
 
 
 class PullRequest(Frozen):
@@ -154,7 +154,7 @@ class Edit(Frozen):
 
 
 class Proposal(Frozen):
-    """The edits that a model proposes. Of the repository's text, they contain only the replaced parts."""
+    """The edits that a model proposes. They contain only the replaced parts of the repository's text."""
 
     edits: tuple[Edit, ...]
     summary: str

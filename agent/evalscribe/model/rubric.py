@@ -239,7 +239,7 @@ class Rubric(ValidatedModel):
     """The whole configuration of a judge. Raises `RubricError` if it is invalid."""
 
     rubric_text: NonEmptyText
-    """What to decide, and how."""
+    """Instructions: the decision to make, and its criteria."""
     output_schema: Annotated[dict[str, Any], BeforeValidator(_copied_schema("output_schema"))] = DEFAULT_SCHEMA
     """JSON Schema of the answer, within the meta-schema (`evalscribe schema rubric`)."""
     judge_model: Annotated[ModelOption, BeforeValidator(_model_option, json_schema_input_type=ModelOption | str)] = (

@@ -96,7 +96,7 @@ class ScoreResult(Frozen):
     error_type: ScoreErrorType | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     evidence: JsonValue = None
-    """What the explanation is based on: differing places, tool calls, or a judge's citations with their status."""
+    """Basis of the explanation: differing places, tool calls, or a judge's citations with their status."""
     output: JsonValue = None
     """The scorer's raw answer, if it has one: a model's reply or a function's return value."""
     usage: Usage = Usage()

@@ -161,7 +161,7 @@ TargetFailureKind = Literal["error", "timeout", "cancelled"]
 
 
 class TargetCall(Frozen):
-    """What a target gets for one trial of an item. Targets never get the expected output."""
+    """Input of a target for one trial of an item. Targets never get the expected output."""
 
     run_id: str
     item_key: str
@@ -216,7 +216,7 @@ class ToolUse(Frozen):
 
 
 class Trace(Frozen):
-    """What a target did in a trial, for scorers that check traces. Fields that the target does not report are None."""
+    """Trace of a target's actions in a trial, for scorers. Fields that the target does not report are None."""
 
     recorded: bool = True
     """Whether the target returned its messages. Without messages, it is unknown whether it called tools."""

@@ -286,7 +286,7 @@ class AgentRun(_NormalisedModel):
 
     @property
     def digest(self) -> str:
-        """Content id of what a judge can see, without ids."""
+        """Content id of the parts that a judge can see, without ids."""
         messages: Any = {"__all__": {"id": True}}
         unseen: Any = {"id": True, "transcripts": {"__all__": {"id": True, "messages": messages}}}
         return content_id(self.model_dump(mode="json", exclude=unseen))
@@ -378,15 +378,15 @@ def _kind(value: object) -> str:
 
 
 TurnKind = Literal["says", "thinks", "calls", "fails"]
-SAID, ARGUMENT, BLOCK = " " * 2, " " * 4, " " * 6
+TEXT, ARGUMENT, BLOCK = " " * 2, " " * 4, " " * 6
 """Indentation of a message's text, of a call's argument, and of the lines of an argument with several lines."""
 MAX_LINE = 200
 """Maximum length of a line with a JSON value; a longer value is rendered with one member per line."""
 _PLAIN = re.compile(r"[\w.:/@-]+")
-_OURS = ("thinks", "calls", "fails")
+_TURN_KINDS = ("thinks", "calls", "fails")
 _NAME = r'(?P<name>[\w.:/@-]+|".*")'
 _HEADER = re.compile(
-    rf"(?P<number>\d{{1,9}}) (?P<role>system|user|assistant|tool)(?: (?P<kind>{'|'.join(_OURS)}))?(?: {_NAME})?"
+    rf"(?P<number>\d{{1,9}}) (?P<role>system|user|assistant|tool)(?: (?P<kind>{'|'.join(_TURN_KINDS)}))?(?: {_NAME})?"
 )
 _CALL = re.compile(f"(?P<kind>calls) {_NAME}")
 _ARGUMENT = re.compile(r' {4}(?P<key>[\w.:/@-]+|"(?:\\.|[^"\\])*"):(?: (?P<value>.*))?')
@@ -426,12 +426,12 @@ def render_calls(calls: Iterable[TranscriptToolCall]) -> str:
 
 
 def parse_transcript(text: str) -> tuple[TranscriptTurn, ...]:
-    """Parse a text from `render_transcript`. Of any other text, parse the lines that look like turns."""
+    """Parse a text from `render_transcript`. In any other text, parse the lines that look like turns."""
     return tuple(_turns(text.split("\n"), _HEADER))
 
 
 def parse_calls(text: str) -> tuple[TranscriptTurn, ...]:
-    """Parse a text from `render_calls`. Of any other text, parse the lines that look like calls."""
+    """Parse a text from `render_calls`. In any other text, parse the lines that look like calls."""
     return tuple(_turns(text.split("\n"), _CALL))
 
 
@@ -453,7 +453,7 @@ def _turn(number: int, message: ChatMessage) -> Iterator[str]:
 def _message_lines(head: str, text: str) -> Iterator[str]:
     yield head
     if text:
-        yield from (SAID + line if line.strip() else "" for part in text.split("\n") for line in _members(part))
+        yield from (TEXT + line if line.strip() else "" for part in text.split("\n") for line in _members(part))
 
 
 def _argument_lines(arguments: Mapping[str, JsonValue]) -> Iterator[str]:
@@ -466,7 +466,7 @@ def _argument_lines(arguments: Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) and name not in _OURS else json.dumps(name, ensure_ascii=False)
+    return name if _PLAIN.fullmatch(name) and name not in _TURN_KINDS else json.dumps(name, ensure_ascii=False)
 
 
 def _members(line: str) -> Iterator[str]:
@@ -501,7 +501,7 @@ def _parse_turn(head: Mapping[str, str | None], index: int, below: list[str]) ->
             "name": _unquoted(head["name"]),
             "first": index + 1,
             "last": index + 1 + len(below),
-            "text": "\n".join(line.removeprefix(SAID) for line in below),
+            "text": "\n".join(line.removeprefix(TEXT) for line in below),
             "arguments": arguments,
             "places": places,
         }

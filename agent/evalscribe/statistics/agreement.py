@@ -166,7 +166,7 @@ class LabelScore(Frozen):
 
 
 class NumberAgreement(Frozen):
-    """How close a judge's numbers are to people's."""
+    """Agreement of a judge's numbers with people's."""
 
     mean_absolute_error: float
     rank_correlation: float | None
@@ -174,7 +174,7 @@ class NumberAgreement(Frozen):
 
 
 class TagAgreement(Frozen):
-    """How well a judge's sets of tags match people's."""
+    """Agreement of a judge's sets of tags with people's."""
 
     jaccard: float
     """Mean Jaccard index (size of the intersection divided by that of the union), 1 if both sets are empty."""

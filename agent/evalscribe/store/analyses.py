@@ -467,7 +467,7 @@ class AnalysisStore:
         return self._get(tables.replays, _REPLAY, key=key, attempt=attempt)
 
     def put_proof(self, run_id: str, proof: Proof) -> None:
-        """Store what replays prove about a failure, replacing any earlier proof."""
+        """Store the proof from replays of a failure, replacing any earlier proof."""
         self._put(tables.proofs, run_id=run_id, eval_id=proof.eval_id, body=pack(proof))
 
     def proofs(self, run_id: str) -> tuple[Proof, ...]:
@@ -499,7 +499,7 @@ class AnalysisStore:
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
-        """Store how far an analysis is, with new findings; `first` is the number of the first one, from 1."""
+        """Store the progress of an analysis, with new findings; `first` is the number of the first one, from 1."""
         row = {"run_id": analysis.run_id, "body": pack(analysis)}
         rows = [
             {"run_id": analysis.run_id, "number": n, "body": pack(finding)} for n, finding in enumerate(findings, first)
@@ -510,7 +510,7 @@ class AnalysisStore:
                 connection.execute(insert(tables.judged_groups), rows)
 
     def end_running(self, run_id: str) -> None:
-        """Delete what is stored about a running analysis: it has written its report, or another one begins."""
+        """Delete the stored progress of an analysis, after it has written its report or before another one begins."""
         with self._database.writing() as connection:
             for statement in _END_RUNNING:
                 connection.execute(statement, {"run_id": run_id})
@@ -524,14 +524,14 @@ class AnalysisStore:
         )
 
     def judged(self, run_id: str, after: int, most: int) -> tuple[Finding, ...]:
-        """Return what a running analysis has judged, in the order of the verdicts, after the first `after` ones."""
+        """Return the findings of a running analysis in the order of the verdicts, without the first `after` ones."""
         values = {"run_id": run_id, "after": after, "most": most}
         with self._database.reading() as connection:
             rows = connection.execute(_JUDGED_GROUPS, values).all()
         return tuple(self._database.unpacked(row.body, _FINDING, f"judged_groups {run_id}") for row in rows)
 
     def holder(self, run_id: str) -> str | None:
-        """Describe the process that has locked a run; None if nobody has. Never keeps anybody from locking it."""
+        """Describe the process that has locked a run; None if it is not locked. Does not block other processes."""
         return self._database.run_holder(run_id)
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:

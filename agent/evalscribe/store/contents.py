@@ -1,4 +1,4 @@
-"""Store texts by their content id, with documents that refer to them; delete what nothing refers to."""
+"""Store texts by their content id, with documents that refer to them; delete unreferenced rows."""
 
 import json
 import zlib
@@ -210,7 +210,7 @@ def _unneeded_rows(*, dry_run: bool) -> tuple[_UnneededRows, ...]:
         has_eval = exists().where(evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id)
         return or_(without_run(table), ~has_eval)
 
-    # Unneeded documents are deleted before, so every remaining document protects its text, even a new one.
+    # Unneeded documents are deleted before texts, so every remaining document protects its text, even a new one.
     conditions = (documents.c.digest == texts.c.digest, *([~without_eval(documents)] if dry_run else []))
     is_referenced = exists().where(*conditions)
     return (
@@ -242,7 +242,7 @@ _UNUSED = and_(
     *(~_of_run(table) for table in (collection_runs, reports, findings, labels, evidence)),
     ~_JUDGED,
 )
-"""Imported runs that no collection contains and that nothing refers to."""
+"""Imported runs that are in no collection and that no other row refers to."""
 
 
 def _sweep_rows(database: Database, unneeded_rows: _UnneededRows, *, dry_run: bool) -> SweptRows:

@@ -18,7 +18,7 @@ from evalscribe.store.statements import by_key
 from evalscribe.store.tables import HEAD, revisions, verdicts
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-_OURS = frozenset((revisions.name, verdicts.name))
+_STORE_TABLES = frozenset((revisions.name, verdicts.name))
 """Tables that a store has in every revision; alembic's table alone may belong to another program."""
 
 
@@ -56,7 +56,7 @@ class DatabasePlace(Protocol):
         """Lock a run; the lock ends with the process. Raises `UnavailableError` naming the holder."""
 
     def run_holder(self, engine: Engine, run_id: str) -> str | None:
-        """Describe the process that has locked a run; None if nobody has. Takes no lock itself."""
+        """Describe the process that has locked a run; None if it is not locked. Takes no lock itself."""
 
     def claimed(self, name: str) -> AbstractContextManager[bool]:
         """Try to claim a name; false if another process has it. The claim ends with the process."""
@@ -69,7 +69,10 @@ class DatabasePlace(Protocol):
 
 
 def upgrade(place: DatabasePlace, engine: Engine) -> None:
-    """Upgrade a database. Raises `DataError`, and changes nothing, if another program or a newer evalscribe made it."""
+    """Upgrade a database.
+
+    Raises `DataError`, and changes nothing, if another program or a newer evalscribe created it.
+    """
     if revision(engine) == HEAD:
         return
     with engine.connect() as connection:
@@ -89,12 +92,12 @@ def revision(engine: Engine) -> str | None:
 
 def _refuse_foreign(place: DatabasePlace, connection: Connection) -> None:
     tables = inspect(connection).get_table_names()
-    if tables and not _OURS.issubset(tables):
+    if tables and not _STORE_TABLES.issubset(tables):
         raise place.foreign()
 
 
 def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
-    """Refuse a store whose revision is unknown: alembic would create all tables again beside the existing ones."""
+    """Refuse a store whose revision is unknown: alembic would run every migration again over the existing tables."""
     if not inspect(connection).has_table(revisions.name):
         return
     numbers = connection.scalars(select(revisions.c.version_num)).all()
@@ -241,7 +244,7 @@ class Database:
             yield
 
     def run_holder(self, run_id: str) -> str | None:
-        """Describe the process that has locked a run; None if nobody has."""
+        """Describe the process that has locked a run; None if it is not locked."""
         with self.place.explained():
             return self.place.run_holder(self._engine, run_id)
 

@@ -11,14 +11,14 @@ from sqlalchemy.exc import DBAPIError
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, write_error
 
 NO_PERMISSION = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
-FOR_NOW = (
+TEMPORARY_ERRORS = (
     *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
     "SQLITE_CONSTRAINT",
 )
 """Temporary errors. SQLITE_CONSTRAINT means that another process wrote the same row first."""
-NEVER = "SQLITE_CONSTRAINT_TRIGGER"
+TRIGGER_ERROR = "SQLITE_CONSTRAINT_TRIGGER"
 """Error of a trigger that protects rows that never change."""
-ROOM = 1 << 20
+FULL_DISK_BYTES = 1 << 20
 """Bytes of free space below which a disk counts as full."""
 
 
@@ -58,9 +58,9 @@ def unstorable() -> DataError:
 
 def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name == NEVER:
+    if name == TRIGGER_ERROR:
         return write_refused(str(path), str(error))
-    if name.startswith(FOR_NOW):
+    if name.startswith(TEMPORARY_ERRORS):
         return UnavailableError(f"the store {path} did not respond: {error}.\nNothing is lost: {_next(path)}.")
     if name.startswith(NO_PERMISSION):
         return AccessError(f"the store {path} cannot be used: {error}.\n{_ADVICE}")
@@ -70,7 +70,7 @@ def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
 def _next(path: Path) -> str:
     """Suggest what to do. SQLite reports a full disk as a disk error like any other."""
     try:
-        full = disk_usage(path.parent).free < ROOM
+        full = disk_usage(path.parent).free < FULL_DISK_BYTES
     except OSError:
         full = False
     return "make room on its disk and try again" if full else "try again"

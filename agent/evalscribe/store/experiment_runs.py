@@ -295,8 +295,8 @@ class ExperimentRunStore:
     def begin(self, run_id: str, worker: str, now: str, *, resumed: bool = False) -> ExperimentRun:
         """Mark a run as running by this worker.
 
-        A request to cancel it is withdrawn only if a person has `resumed` the run: otherwise the request may have come
-        while the worker started.
+        A request to cancel it is withdrawn only if a person has `resumed` the run. Otherwise the request may have
+        come while the worker started.
         """
         state_values = {
             "state": "running",

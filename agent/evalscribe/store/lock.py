@@ -20,7 +20,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
         while not _try_lock(descriptor, fcntl.LOCK_EX):
             if not _try_lock(descriptor, fcntl.LOCK_SH):
                 raise UnavailableError(busy(run_id, _holder(descriptor)))
-            # Another process only looks who holds the lock, and is done in a moment.
+            # Another process is reading the holder's name and releases its shared lock at once.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         _write_holder(descriptor)
         yield
@@ -29,7 +29,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 
 
 def run_holder(folder: Path, run_id: str) -> str | None:
-    """Describe the process that has locked a run; None if nobody has. Never keeps anybody from locking the run."""
+    """Describe the process that has locked a run; None if it is not locked. Does not block other processes."""
     try:
         descriptor = os.open(folder / _run_file(run_id), os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def _run_file(run_id: str) -> str:
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
-    """Try to lock a file for this process: exclusively, or together with others that only look."""
+    """Try to lock a file: exclusively, or shared with other readers of the holder's name."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Find stored objects by what users call them: an id, the beginning of an id, or a name.
+"""Find stored objects by an id, the beginning of an id, or a name.
 
 The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. If several
 objects match, the error lists their ids; if none matches, the error lists the nearest names.

@@ -25,15 +25,15 @@ from evalscribe.store.errors import unstorable, write_refused
 from evalscribe.store.lock import busy
 from evalscribe.store.statements import json_text, load_sorted
 
-FORBIDDEN = ("28", "42501", "25006")
+ACCESS_ERRORS = ("28", "42501", "25006")
 """SQLSTATE prefixes of denied access: authentication, permissions, read-only."""
-FOR_NOW = ("08", "23", "40", "53", "55", "57", "58")
+TEMPORARY_ERRORS = ("08", "23", "40", "53", "55", "57", "58")
 """SQLSTATE prefixes of temporary errors: connections, conflicts, other transactions, space, locks, stops, I/O."""
-NEVER = "P0001"
+TRIGGER_ERROR = "P0001"
 """SQLSTATE of a trigger that protects rows that never change."""
-TOO_MUCH = ("22", "54")
+UNSTORABLE_VALUES = ("22", "54")
 """SQLSTATE prefixes of values that cannot be stored."""
-REFUSED = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
+REFUSAL_WORDS = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
 """Words in the error of a refused connection, which has no SQLSTATE."""
 
 
@@ -55,13 +55,13 @@ def _explain(store_name: str, error: BaseException | None) -> EvalscribeError:
     message = _error_text(error)
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return _without_state(store_name, error, message)
-    if state == NEVER:
+    if state == TRIGGER_ERROR:
         return write_refused(store_name, message)
-    if state.startswith(FORBIDDEN):
+    if state.startswith(ACCESS_ERRORS):
         return _refused(store_name, message)
-    if state.startswith(FOR_NOW):
+    if state.startswith(TEMPORARY_ERRORS):
         return _unreachable(store_name, message)
-    if state.startswith(TOO_MUCH):
+    if state.startswith(UNSTORABLE_VALUES):
         return DataError(f"this cannot be stored: {message}")
     return DataError(
         f"the store {store_name} is damaged: {message}.\nRestore it, or start again with a new database: createdb NAME."
@@ -73,7 +73,7 @@ def _without_state(store_name: str, error: BaseException | None, message: str) -
     connection = getattr(error, "pgconn", None)
     if "database" in message and "does not exist" in message:
         return NotFoundError(f"database {store_name} does not exist.\nCreate it on that server: createdb NAME.")
-    if any(word in message for word in REFUSED) or (connection and connection.needs_password):
+    if any(word in message for word in REFUSAL_WORDS) or (connection and connection.needs_password):
         return _refused(store_name, message)
     return _unreachable(store_name, message)
 
@@ -106,9 +106,9 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND (classid::bigint << 32) | objid::bigint = %s
 """
 _TERMINATE = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
-"""Ends a broken connection of our own if the server has not noticed yet that it is broken."""
-NOTICED_S = 5
-"""Maximum seconds until a server ends the session of a dead process; takes milliseconds unless the server is busy."""
+"""Ends our own broken connection if the server still considers it open."""
+SESSION_END_S = 5
+"""Maximum seconds to wait until the server ends the session of a dead process; usually this takes milliseconds."""
 LOCK_PAUSE_S = 0.01
 
 
@@ -151,7 +151,7 @@ class ServerLock:
         self._connection.close()
 
     def _acquire(self) -> bool:
-        deadline = time.monotonic() + NOTICED_S
+        deadline = time.monotonic() + SESSION_END_S
         while not self._try_lock():
             if time.monotonic() > deadline or not self._is_abandoned():
                 return False
@@ -167,7 +167,7 @@ class ServerLock:
         return str(row[0]) if row else None
 
     def _is_abandoned(self) -> bool:
-        """Return True if nobody holds the lock, or a dead process of this machine holds it."""
+        """Return True if the lock is free, or a dead process of this machine holds it."""
         name = self._holder_session()
         match = _HOLDER.fullmatch(name or "")
         return name is None or (match is not None and match[2] == _host() and not _is_alive(int(match[1])))
@@ -208,7 +208,7 @@ def key(name: str) -> int:
 
 
 def _session_name() -> str:
-    """Return a name of at most 63 letters that tells other processes who holds the lock."""
+    """Return a name of at most 63 letters that identifies this process as the holder of a lock."""
     return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
 
 
@@ -228,9 +228,14 @@ BUSY_S = 120
 """Seconds that an operation waits for other writers, which may be on many machines."""
 OLDEST = 14
 """Oldest supported server version."""
-GONE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
+SERVER_KEEPALIVES = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
 """Keepalive settings in seconds, with which the server drops a silent machine and releases its locks."""
-GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+CLIENT_KEEPALIVES = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 """The same settings for the client, to notice a silent server; `tcp_user_timeout` is in milliseconds."""
 PAUSE_S = 0.25
 PATIENCE_S = 30
@@ -242,7 +247,7 @@ FROM information_schema.columns
 WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
 GROUP BY table_name
 """
-"""Makes text columns compare and sort as in SQLite, whatever the server's language."""
+"""Makes text columns compare and sort as in SQLite, independent of the server's language."""
 
 
 def server_at(url: str) -> "DatabaseServer":
@@ -358,7 +363,7 @@ class DatabaseServer:
             _check(connection)
             set_json_dumps(json_text, connection)
             set_json_loads(load_sorted, connection)
-            settings = {"lock_timeout": f"{BUSY_S}s", **GONE}
+            settings = {"lock_timeout": f"{BUSY_S}s", **SERVER_KEEPALIVES}
             connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()).encode())
             connection.commit()
         except BaseException:
@@ -369,7 +374,7 @@ class DatabaseServer:
 
 def options(url: str) -> dict[str, Any]:
     """Return connection options, with those in the address first. Raises `psycopg.Error` for an invalid address."""
-    defaults = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **GONE_HERE}
+    defaults = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **CLIENT_KEEPALIVES}
     return {**defaults, **conninfo_to_dict(url)}
 
 

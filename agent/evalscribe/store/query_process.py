@@ -1,6 +1,6 @@
 """Run one query of a user on SQLite in this process, with functions of Postgres that SQLite lacks.
 
-Imports only the standard library, because every query starts a new process. Numbers and texts are as in Python.
+Imports only the standard library, because every query starts a new process. Numbers and texts follow Python's rules.
 """
 
 import json
@@ -101,7 +101,7 @@ def _type(text: str) -> str:
 
 
 def _element(kind: str | None, value: Any) -> str | None:
-    """Return a row of `json_each` as JSON; `kind` is None beside a LEFT JOIN without rows."""
+    """Return a row of `json_each` as JSON; `kind` is None for the empty row of a LEFT JOIN."""
     if kind in ("true", "false", "null"):
         return kind
     return value if kind in ("object", "array", None) else _render_json(value)
@@ -346,7 +346,7 @@ TABLES = _words(
     "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
-"""Names that our statement defines by WITH, which SQLite reports as read if rows are only counted."""
+"""Names that our WITH clauses define; SQLite reports them as tables if a query only counts rows."""
 HIDDEN = frozenset({"body"})
 """Columns that queries must not read."""
 ALLOWED_FUNCTIONS = NAMES | _words(
@@ -414,7 +414,7 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA {pragma}").close()
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
-    # SQLite declares a table-valued function when it is first used; later, the authorizer would refuse that.
+    # SQLite declares a table-valued function at its first use, which the authorizer would refuse.
     connection.execute("SELECT key FROM json_each('[]')").close()
     return connection
 

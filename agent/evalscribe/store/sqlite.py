@@ -76,7 +76,7 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-_FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_NOMEM")
+_TEMPORARY_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_NOMEM")
 
 
 def find_damage(path: Path) -> str | None:
@@ -90,7 +90,7 @@ def find_damage(path: Path) -> str | None:
                 (problem for table in tables.metadata.sorted_tables for problem in _problems(connection, table)), None
             )
     except sqlite3.Error as error:
-        return None if (getattr(error, "sqlite_errorname", None) or "").startswith(_FOR_NOW) else str(error)
+        return None if (getattr(error, "sqlite_errorname", None) or "").startswith(_TEMPORARY_ERRORS) else str(error)
 
 
 def _problems(connection: sqlite3.Connection, table: Table) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from evalscribe.model.transcript import ARGUMENT, SAID, TranscriptTurn, TurnKind, parse_transcript
+from evalscribe.model.transcript import ARGUMENT, TEXT, TranscriptTurn, TurnKind, parse_transcript
 from evalscribe.text import cut, one_line
 from evalscribe.web.documents import LineBlock, LineSpan, PagedDocument, ShownLine
 
@@ -165,7 +165,7 @@ class RecordedConversation:
         document = self._document
         header: ShownLine | None = None
         texts: list[LineBlock] = []
-        indent = ARGUMENT if turn.kind == "calls" else SAID
+        indent = ARGUMENT if turn.kind == "calls" else TEXT
         after = turn.first + 1
         for span in spans:
             if span.first == (turn.first, 0):

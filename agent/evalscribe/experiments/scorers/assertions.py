@@ -164,7 +164,7 @@ def _hashable(value: JsonValue) -> object:
 #   booleans (`output.ok > false` is true) and takes a number for an answer, where we report an error.
 # - cel-python 0.5 agrees with 18 conditions. It has the same limits, cannot compare 3 with 3.0, and calls true equal to
 #   1.
-# Both also accept what is refused here when the scorer is made, such as arithmetic and `output[0]`.
+# Both also accept expressions that are refused here when the scorer is created, such as arithmetic and `output[0]`.
 
 
 LONGEST = 4096

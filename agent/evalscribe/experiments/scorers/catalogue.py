@@ -41,7 +41,7 @@ class Trajectory(ScorerConfig):
     tools: tuple[ToolName, ...]
     """Names of the tools, in order."""
     mode: Literal["exact", "in_order", "any_order"] | None = None
-    """How the calls must match; `exact` by default."""
+    """Mode of matching the calls; `exact` by default."""
     pattern: Literal["exact", "in_order", "any_order"] | None = None
     """The same as `mode`."""
 
@@ -158,9 +158,9 @@ class ScorerInfo(Frozen):
 
     name: str
     line: str
-    """What the scorer checks."""
+    """Description of the check."""
     of: str | None = None
-    """Name of the scorer of which this one is a preset; None if it is not a preset."""
+    """Name of the scorer that this preset configures; None if this is not a preset."""
     aliases: tuple[str, ...] = ()
     needs_model: bool = False
     required: tuple[str, ...] = ()

@@ -125,7 +125,7 @@ def _result_json(return_value: object, declaration: ScorerDeclaration) -> object
 
 
 def _call(function: Callable[..., object], declaration: ScorerDeclaration, payload: object) -> object:
-    """Call the function and return its result or awaitable. Raises whatever it raises."""
+    """Call the function and return its result or awaitable. Exceptions of the function are passed on."""
     request = BoundRequest.model_validate(payload)
     if _argument_count(function) == 1:
         return function(request)
@@ -133,7 +133,7 @@ def _call(function: Callable[..., object], declaration: ScorerDeclaration, paylo
 
 
 def parse_result(return_value: object, threshold: float = THRESHOLD) -> ScoreResult:
-    """Convert what a function returned into a checked result; an invalid one is an error, never a score."""
+    """Convert a function's return value into a checked result; an invalid one is an error, never a score."""
     try:
         return _storable(_to_result(return_value, threshold))
     except (ValueError, RecursionError) as error:  # a ValidationError is a ValueError

@@ -125,7 +125,7 @@ class ModelConfig(ScorerConfig):
 
 class LlmJudgeConfig(ModelConfig):
     criteria: NonEmptyText | None = None
-    """What must hold, in plain words."""
+    """The criteria, in plain words."""
     prompt_template: NonEmptyText | None = None
     """The whole question; `{{output}}` and `{{input.question}}` name the parts shown beside it."""
     rubric: NonEmptyText | None = None
@@ -175,7 +175,7 @@ class LlmJudgeConfig(ModelConfig):
         for name in names:
             check_name(name)
         if not any(root_of(name) == "output" for name in names):
-            raise ValueError("prompt_template must contain {{output}}, which is what it judges")
+            raise ValueError("prompt_template must contain {{output}}, the text to judge")
 
 
 class CorrectnessConfig(ModelConfig):
