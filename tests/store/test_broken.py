@@ -15,7 +15,7 @@ from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Run
 from evalscribe.store import errors, sqlite
 from evalscribe.store.analyses import open_store
-from evalscribe.store.errors import ROOM, translate_errors
+from evalscribe.store.errors import FULL_DISK_BYTES, translate_errors
 from support.example_analyses import LABEL, SIGHTING
 
 RUN = Run(id="r", provider="example", model="m")
@@ -137,7 +137,7 @@ def test_a_disk_error_on_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPat
     """SQLite says `disk I/O error` for it, and nothing more."""
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_WRITE"
-    for room, advice in ((0, "make room"), (ROOM, "lost: try again")):
+    for room, advice in ((0, "make room"), (FULL_DISK_BYTES, "lost: try again")):
         monkeypatch.setattr(errors, "disk_usage", lambda _, room=room: SimpleNamespace(free=room))
         with pytest.raises(UnavailableError, match=advice), translate_errors(folder / "store.db"):
             raise error

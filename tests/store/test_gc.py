@@ -164,12 +164,12 @@ KILLED = """
 import os, sys
 from evalscribe.store import contents as sweeping
 from evalscribe.store.records import open_collection_records
-sweeping.AT_ONCE, forget = 2, sweeping._forget
+sweeping.AT_ONCE, forget = 2, sweeping._delete_round
 def dying(database, table, unneeded):
     if table is sweeping.transcripts:
         os.kill(os.getpid(), 9)
     return forget(database, table, unneeded)
-sweeping._forget = dying
+sweeping._delete_round = dying
 open_collection_records(__import__("pathlib").Path(sys.argv[1])).sweep(dry_run=False)
 """
 

@@ -193,7 +193,7 @@ def test_a_lock_that_the_server_still_has_for_a_connection_of_ours_is_ours(serve
     with closing(open_store(server_url)) as store, store.lock("r"):
         place = store._database.place
         assert isinstance(place, DatabaseServer)
-        (lock,) = place._held
+        (lock,) = place._locks
         with socket.socket(fileno=os.dup(lock._connection.fileno())) as wire, socket.socket() as nowhere:
             os.dup2(nowhere.fileno(), lock._connection.fileno())
             assert store.get_verdict("k") is None
