@@ -57,7 +57,7 @@ def test_a_thread_streams_its_verdicts_and_goes_on_where_it_was_stopped(tmp_path
         verdicts = [data for event, data in told if event == "custom"]
         assert [row["n"] for row in verdicts] == list(range(1, COUNT + 1))
         assert {row["classification"] for row in verdicts} == {"MODEL_FAULT"}
-        assert sum(row["known"] for row in verdicts) == 3
+        assert sum(row["cached"] for row in verdicts) == 3
         last = get(f"{url}/threads/{thread}/state")["values"]
     assert last["status"] == "done"
     assert (tmp_path / "reports" / last["report"]).is_file()

@@ -68,7 +68,7 @@ def test_requests_come_back_as_a_data_frame(
         collection_id=collection, requests=requests[:2], model_string=MODEL, result_set_name="failures/causes/v1"
     )
     assert (done["name"], done["collection_id"]) == ("failures/causes/v1", "shop")
-    assert done["counts"] == {"requests": 2, "results": 2, "errors": 0, "pending": 0, "asked": 2}
+    assert done["counts"] == {"requests": 2, "results": 2, "errors": 0, "pending": 0, "sent": 2}
     assert done["citations"] == {"verified": 2, "relocated": 0, "unverified": 2}
     assert done["spent"]["calls"] == 2
     frame = client.get_result_set_dataframe(collection, "failures/causes/v1")
@@ -244,7 +244,7 @@ def test_interrupted_and_killed_it_goes_on_where_it_was(
         server._script = answer
         exec(SCRIPT, {})
         assert len(server.calls) == asked + 6 - done
-    told = f"{{'requests': 6, 'results': 6, 'errors': 0, 'pending': 0, 'asked': {6 - done}}}\n"
+    told = f"{{'requests': 6, 'results': 6, 'errors': 0, 'pending': 0, 'sent': {6 - done}}}\n"
     assert capsys.readouterr() == (told, ""), "nothing is shown where no person looks"
 
 

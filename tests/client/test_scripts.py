@@ -52,7 +52,7 @@ def test_every_failed_run_is_compared_with_one_that_succeeded(
 
     providers.fixed = "Both forget [A0:<RANGE>never asked</RANGE>] [A28] [A29]."
     again = runpy.run_path(str(HERE / "failed_beside_passed.py"))["done"]
-    assert (again["counts"]["asked"], len(providers.calls)) == (0, 29)
+    assert (again["counts"]["sent"], len(providers.calls)) == (0, 29)
     summary = runpy.run_path(str(HERE / "failures_by_model.py"))["done"]
     assert summary["citations"] == {"verified": 2, "relocated": 0, "unverified": 1}
     text = providers.calls[-1].body["messages"][1]["content"]

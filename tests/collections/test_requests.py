@@ -145,7 +145,7 @@ THREE = [about("a"), about("b"), about("a", "c")]
 
 async def test_every_request_has_its_result_in_order(bench: Bench) -> None:
     done = await bench.ask(Oracle(), THREE)
-    assert (done.counts.requests, done.counts.results, done.asked) == (3, 3, 3)
+    assert (done.counts.requests, done.counts.results, done.sent) == (3, 3, 3)
     assert done.citations.verified == 3
     assert done.spent == USAGE + USAGE + USAGE
     rows = bench.rows()
@@ -166,7 +166,7 @@ async def test_the_same_call_asks_nothing_again(bench: Bench) -> None:
     first = await bench.ask(Oracle(), THREE)
     silent = Oracle(AssertionError)
     again = await bench.ask(silent, THREE)
-    assert (again.asked, again.spent, silent.asked) == (0, Usage(), [])
+    assert (again.sent, again.spent, silent.asked) == (0, Usage(), [])
     assert (again.result_set, again.counts, again.citations) == (first.result_set, first.counts, first.citations)
     assert bench.heard.begins[-1] == ("why/v1", 3, 3)
 
@@ -186,7 +186,7 @@ async def test_a_question_is_paid_for_once_wherever_it_is_asked(bench: Bench) ->
     other = [LLMRequest(prompt=Prompt(["Why?\n", AgentRunRef(id="a", collection_id="c2")]))]
     done = await bench.ask(silent, other, name="another", collection=OTHER)
     (row,) = bench.rows("another", OTHER)
-    assert (done.asked, row.cost_usd, row.input_tokens) == (0, 0.0, 100)
+    assert (done.sent, row.cost_usd, row.input_tokens) == (0, 0.0, 100)
     assert row.output == bench.rows()[0].output
     assert bench.heard.known == [False, False, False, True]
 
@@ -227,7 +227,7 @@ async def test_what_is_new_is_added_where_that_is_wanted(bench: Bench) -> None:
     done = await bench.ask(oracle, THREE, exists_ok=True)
     assert (len(oracle.asked), done.counts.requests) == (1, 3)
     again = await bench.ask(Oracle(AssertionError), THREE[1:], exists_ok=True)
-    assert (again.asked, again.counts.requests) == (0, 2)
+    assert (again.sent, again.counts.requests) == (0, 2)
     assert [one.number for one in bench.rows()] == [0, 1, 2]
 
 
@@ -382,4 +382,4 @@ async def test_answers_of_a_shape(bench: Bench) -> None:
     assert done.citations.verified == 1
     assert done.result_set.output_schema == schema
     again = await bench.ask(Oracle(AssertionError), THREE[:1], name="copy", output_schema=schema)
-    assert (again.asked, bench.rows("copy")[0].output) == (0, bench.rows()[0].output)
+    assert (again.sent, bench.rows("copy")[0].output) == (0, bench.rows()[0].output)

@@ -204,7 +204,7 @@ def test_a_run_of_an_experiment_comes_in_pages_with_what_scorers_saw(session: Se
     assert (failed["item"], failed["verdict"], found["tries_total"], found["next_offset"]) == ("two", "failed", 2, 1)
     assert failed["output"] == failed["input"] == HOSTILE
     assert failed["expected_output"].endswith("… [cut: 4,500 more characters]")
-    assert [(score["scorer"], score["said"]) for score in failed["scores"]] == [
+    assert [(score["scorer"], score["result"]) for score in failed["scores"]] == [
         ("exact_match", "failed"),
         ("json_valid", "passed"),
     ]

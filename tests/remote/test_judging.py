@@ -152,7 +152,7 @@ def test_subjects_are_judged_there_too(workspace: Workspace) -> None:
     results = spread["results"] if isinstance(spread, dict) else spread
     assert {result["result_type"] for result in results} == {"direct_result"}
     assert spread == alone
-    assert json.dumps(known) == json.dumps(spread).replace('"known": false', '"known": true')
+    assert json.dumps(known) == json.dumps(spread).replace('"cached": false', '"cached": true')
 
 
 def test_kill_9_of_the_command_asks_nothing_twice_but_what_was_in_flight(

@@ -136,7 +136,7 @@ def test_a_judge_says_why_with_quotations_that_were_verified_and_is_asked_once(
     assert "- hands-over, It hands over where the base refunds. (5): " in page
     assert "Spent: judge" in first.err
     assert "regressed evals: about" in first.err
-    assert "(known)" in again.err
+    assert "(cached)" in again.err
     told = regressed(page)
     good = next(part for name, part in told.items() if "task-0" in name)
     assert "- Why (model): It hands over instead." in good
@@ -165,7 +165,7 @@ def test_what_was_judged_before_the_key_was_refused_is_kept(workspace: Workspace
     assert workspace.reports == []
     with MessagesServer(explains) as server:
         ended = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
-    assert ended.err.count("(known)") == 2
+    assert ended.err.count("(cached)") == 2
 
 
 def test_json_and_no_report(workspace: Workspace, sides: tuple[str, str]) -> None:
@@ -269,7 +269,7 @@ def test_where_the_budget_ends_the_rules_go_on_and_more_of_it_asks_the_rest(
         assert sum("- Why (model)" in part for part in told.values()) == asked
         assert sum("- First difference" in part for part in told.values()) == 6 - asked
         again = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
-        assert again.err.count("(known)") == asked
+        assert again.err.count("(cached)") == asked
 
 
 def test_killed_at_any_time_it_goes_on_and_nothing_is_asked_twice(workspace: Workspace, sides: tuple[str, str]) -> None:
@@ -281,7 +281,7 @@ def test_killed_at_any_time_it_goes_on_and_nothing_is_asked_twice(workspace: Wor
     assert workspace.reports == []
     with MessagesServer(explains) as server:
         ended = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
-        assert ended.err.count("(known)") == 2
+        assert ended.err.count("(cached)") == 2
     assert "- Why (model)" in workspace.report.read_text()
 
 
@@ -344,7 +344,7 @@ def test_an_attempt_that_explains_nothing_leaves_the_page(
     assert workspace.report.read_bytes() == before
     with MessagesServer(explains) as server:
         again = workspace.run("compare", *sides, **access(server))
-    assert again.err.count("(known)") == 5, "stored answers stay too; one of six never has a quotation"
+    assert again.err.count("(cached)") == 5, "stored answers stay too; one of six never has a quotation"
     assert "(unchanged)" in again.out
 
 

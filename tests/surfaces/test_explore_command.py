@@ -138,7 +138,7 @@ def test_the_same_again_is_free_and_changes_nothing(orders: Workspace) -> None:
         ended = orders.run("explore", QUESTION, **access(server))
         assert len(server.calls) == asked
     assert "(unchanged)" in ended.out
-    assert "(known)" in ended.err
+    assert "(cached)" in ended.err
     assert orders.report.read_bytes() == before
 
 
@@ -236,7 +236,7 @@ def test_what_was_read_before_the_key_was_refused_is_kept(orders: Workspace) -> 
     assert orders.reports == []
     with MessagesServer(reads) as server:
         ended = orders.run("explore", QUESTION, "--concurrency", "1", **access(server))
-        assert ended.err.count("(known)") == 2
+        assert ended.err.count("(cached)") == 2
         assert [step(call) for call in server.calls] == ["observe", "cluster", "answer"]
 
 
@@ -269,7 +269,7 @@ def test_killed_at_any_time_it_goes_on_and_nothing_is_paid_twice(orders: Workspa
     assert orders.reports == []
     with MessagesServer(reads) as server:
         ended = orders.run("explore", QUESTION, "--concurrency", "1", **access(server))
-        assert ended.err.count("(known)") == 1
+        assert ended.err.count("(cached)") == 1
         assert [step(call) for call in server.calls] == ["observe", "observe", "cluster", "answer"]
 
 

@@ -98,7 +98,7 @@ def test_a_cascade_over_a_collection_asks_the_rubric_of_a_tag(workspace: Workspa
         ended = workspace.run(*asked, **access(server))
         models = Counter(call.body["model"] for call in server.calls)
         assert models == {"claude-haiku-5-5": 6, "claude-opus-5-5": 3}
-        assert workspace.run(*asked, **access(server)).err.count("(known)") == 6
+        assert workspace.run(*asked, **access(server)).err.count("(cached)") == 6
         assert len(server.calls) == 9
     assert ended.out.count("with closer@1") == 3
     by_rubric = "SELECT rubric_id, count(*) FROM judge_results GROUP BY 1 ORDER BY 1"

@@ -53,7 +53,7 @@ def test_what_is_known_is_not_asked_again_unless_fresh(judging: InProcessCommand
         judging.run("judge", "polite", "one.json", **access(server))
         again = judging.run("judge", "polite", "one.json", **access(server))
         assert len(server.calls) == 1
-        assert "alone: polite (known)" in again.err
+        assert "alone: polite (cached)" in again.err
         assert again.out.endswith("Spent: nothing\n")
         judging.run("judge", "polite@1", "one.json", "--fresh", **access(server))
         assert len(server.calls) == 2
@@ -64,7 +64,7 @@ def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: InProce
         judging.run("judge", "polite", "one.json", **access(server))
         again = judging.run("judge", "polite", "one.json", "--fresh", code=65, **access(server))
     assert "alone: not judged" in again.out
-    assert "(known)" not in again.err
+    assert "(cached)" not in again.err
 
 
 def test_another_model_is_another_question(judging: InProcessCommand) -> None:
@@ -80,7 +80,7 @@ def test_json_is_one_array_with_resolved_citations(judging: InProcessCommand) ->
     (result,) = json.loads(ended.out)
     (citation,) = result["output"]["because"]["citations"]
     assert result["agent_run_id"] == "alone"
-    assert (result["result_type"], result["label"], result["known"]) == ("direct_result", {"label": "polite"}, False)
+    assert (result["result_type"], result["label"], result["cached"]) == ("direct_result", {"label": "polite"}, False)
     assert (citation["status"], citation["target"]["item"]) == ("verified", "T0B1")
     assert "1 result, 0 could not be judged" in ended.err
 
@@ -124,7 +124,7 @@ def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, jud
         assert "Traceback" not in ended.err
     with MessagesServer(says_json(POLITE)) as server:
         again = judging.run("judge", "polite", "runs.jsonl", **access(server))
-        assert again.err.count("(known)") == 4
+        assert again.err.count("(cached)") == 4
         assert len(server.calls) == 4
 
 
@@ -289,7 +289,7 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
     assert results[3]["citations"] == {"verified": 2, "relocated": 0, "unverified": 0}
     assert [c["status"] for c in results[3]["output"]["because"]["citations"]] == ["verified", "verified"]
     assert re.search(r"Spent: tag 8 calls under \$0\.01, judge 1 call \$", ended.err)
-    assert again.err.count("(known)") == 8
+    assert again.err.count("(cached)") == 8
     assert again.out.count("\n  tag: anthropic/claude-haiku-5-5 with polite@1\n") == 7
     assert again.out.count("\n  judge: anthropic/claude-opus-5-5 with polite@1\n") == 1
 
@@ -302,5 +302,5 @@ def test_an_attempt_that_judges_nothing_leaves_the_results(cause: str, judging: 
     with MessagesServer(script) as server:
         judging.run("judge", "polite", "one.json", "--fresh", *more, code=code, **access(server))
     with MessagesServer(failure(401, "authentication_error")) as server:
-        assert "alone: polite (known)" in judging.run("judge", "polite", "one.json", **access(server)).err
+        assert "alone: polite (cached)" in judging.run("judge", "polite", "one.json", **access(server)).err
         assert server.calls == []

@@ -99,7 +99,7 @@ def test_json_holds_every_figure_and_every_row(judging: InProcessCommand) -> Non
     value, (low, high) = judge["kappa"]
     assert low <= value <= high
     assert [row["line"] for row in judge["rows"]] == [1, 2, 3, 4, 5]
-    assert [row["said"] == row["label"] for row in judge["rows"]] == [True, True, True, True, False]
+    assert [row["predicted"] == row["label"] for row in judge["rows"]] == [True, True, True, True, False]
 
 
 def test_judges_stand_side_by_side_and_what_was_not_judged_is_no_disagreement(judging: InProcessCommand) -> None:
@@ -252,7 +252,7 @@ def test_numbers_agree_exactly_or_within_a_tolerance(judging: InProcessCommand) 
     assert (judge["judged"], judge["right"], judge["kappa"], judge["confusion"]) == (3, 1, None, {})
     assert judge["numbers"]["mean_absolute_error"] == pytest.approx(5 / 3)
     assert judge["numbers"]["rank_correlation"] == pytest.approx(0.866, abs=1e-3)
-    assert [(row["label"], row["said"], row["agrees"]) for row in judge["rows"]] == [
+    assert [(row["label"], row["predicted"], row["agrees"]) for row in judge["rows"]] == [
         (7, 9, False),
         (3, 3, True),
         (12, 9, False),

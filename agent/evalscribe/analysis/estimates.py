@@ -51,7 +51,7 @@ class AnalysisPlan(Frozen):
     run: Run
     judge: str
     groups: int
-    known: int
+    cached: int
     """Number of groups whose verdict is in the store, proved, or decided by people's corrections."""
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
@@ -121,7 +121,7 @@ def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
         run=prepared.run,
         judge=prepared.analyst.judge.id,
         groups=len(prepared.groups),
-        known=cached,
+        cached=cached,
         estimate=sum((*(estimate for stages in stage_estimates for estimate in stages.values()), *again), Estimate()),
         again=len(again),
         stages=_planned(prepared.analyst.cascade, stage_estimates) if prepared.analyst.cascade else (),
@@ -195,7 +195,7 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
     if not prepared.analyst.models:
         return prepared
     plan = plan_analysis(prepared)
-    uncached = plan.groups - plan.known
+    uncached = plan.groups - plan.cached
     for line in stage_lines(plan):
         watcher.say(line)
     if not prepared.analyst.cascade:

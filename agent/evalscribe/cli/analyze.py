@@ -235,9 +235,9 @@ def _how_to_go_on(result: AnalysisResult, commands: str) -> str:
 
 
 def _print_plan(plan: AnalysisPlan) -> None:
-    to_judge = plan.groups - plan.known
+    to_judge = plan.groups - plan.cached
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
-    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are stored")
+    say(f"Verdicts needed: {plan.groups}, of which {plan.cached} are stored")
     for line in stage_lines(plan) or [f"Judge: {plan.judge} for {to_judge}: {plan.cost}"]:
         say(line)
     if plan.stages and plan.again:

@@ -108,9 +108,9 @@ def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool,
     """Print the page or the JSON or CSV document, then the location of the written page."""
     programs = as_json or as_csv
     if as_json:
-        print_json(result.found)
-    elif as_csv and isinstance(result.found, Matrix):
-        print(csv_of(result.found), end="")
+        print_json(result.comparison)
+    elif as_csv and isinstance(result.comparison, Matrix):
+        print(csv_of(result.comparison), end="")
     else:
         page(result.text)
         say()

@@ -125,8 +125,8 @@ def _json(text: str) -> JsonValue:
 
 
 def _smoke_lines(result: CreatedDeployment) -> Iterator[str]:
-    for item in result.seen:
-        yield f"{item.component}: {item.said}"
+    for item in result.checks:
+        yield f"{item.component}: {item.message}"
         if item.reply:
             reply = cut(canonical_json(item.reply.output), LONGEST_REPLY)
             yield f"  replies in {item.reply.duration_ms:,.0f} ms: {reply}"

@@ -65,7 +65,7 @@ def explore(
 def print_exploration(result: ExplorationResult, *, as_json: bool) -> int:
     """Print the page, or only the document, and its location."""
     tell = aside if as_json else say
-    if result.found is None:
+    if result.exploration is None:
         if as_json:
             print_json(result.estimate or Estimate())
         estimate = (
@@ -74,7 +74,7 @@ def print_exploration(result: ExplorationResult, *, as_json: bool) -> int:
         tell(f"Estimate: {estimate}.")
         return 0
     if as_json:
-        print_json(result.found)
+        print_json(result.exploration)
     else:
         page(result.text)
         say()

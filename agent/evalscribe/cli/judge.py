@@ -252,7 +252,7 @@ def _show(result: JudgeEval) -> None:
         for line in render_confusion(item.calibration, "") if choice and item.judged else ():
             say(line)
         for row in item.rows:
-            if row.said is None:
+            if row.predicted is None:
                 say(f"line {row.line}, {row.subject}: not judged: {row.reason}")
     say(f"\nSpent now: {spent_text(result.spent)}")
 

@@ -16,7 +16,7 @@ from evalscribe.model.score import Score, ScoreQuery, ScoreStatus
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 
-HEADS = ("id", "item", "trial", "scorer", "said", "value", "label", "explanation")
+HEADS = ("id", "item", "trial", "scorer", "result", "value", "label", "explanation")
 
 
 def list_all(

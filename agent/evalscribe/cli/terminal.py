@@ -302,7 +302,7 @@ class Display(Bar):
         tenths = 10 * event.n // event.total
         is_due = event.n == event.total or event.total > FEW or money
         if not self._console.is_terminal and tenths > self._tenths and is_due:
-            cached = f" ({self._cached} known)" if self._cached else ""
+            cached = f" ({self._cached} cached)" if self._cached else ""
             elapsed = timedelta(seconds=int(self._bar.tasks[0].elapsed or 0))
             cost = f", {money}" if money else ""
             self._console.print(Text(f"{event.n} of {event.total} judged{cached}, {elapsed}{cost}"))
@@ -325,7 +325,7 @@ class Display(Bar):
         line = Text(
             f"{event.n:>{width}}/{event.total}  {one_line(name)}  {one_line(members[0].failed_step or 'no step')}  "
         )
-        return line.append_text(_verdict(event.verdict)).append("  (known)" if event.cached else "")
+        return line.append_text(_verdict(event.verdict)).append("  (cached)" if event.cached else "")
 
 
 def _verdict(verdict: Verdict | Unclassified) -> Text:

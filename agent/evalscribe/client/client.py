@@ -49,7 +49,7 @@ def submission_dict(submitted: SubmittedRequests) -> dict[str, Any]:
         "result_set_id": submitted.result_set.id,
         "name": submitted.result_set.name,
         "collection_id": submitted.result_set.collection_id,
-        "counts": {**submitted.counts.model_dump(), "pending": submitted.counts.pending, "asked": submitted.asked},
+        "counts": {**submitted.counts.model_dump(), "pending": submitted.counts.pending, "sent": submitted.sent},
         "citations": submitted.citations.model_dump(mode="json"),
         "spent": submitted.spent.model_dump(mode="json"),
     }
@@ -159,7 +159,7 @@ def _summary_line(submitted: SubmittedRequests, last_error: str) -> str:
     line += f", {pluralise(counts.errors, 'error')} (such as: {one_line(last_error)})" if counts.errors else ""
     total = citations.verified + citations.relocated + citations.unverified
     line += f"; {citations.unverified} of {total} citations unverified"
-    return f"{line}; {pluralise(submitted.asked, 'request')} sent, spent {_price(submitted.spent)}"
+    return f"{line}; {pluralise(submitted.sent, 'request')} sent, spent {_price(submitted.spent)}"
 
 
 def _price(usage: Usage) -> str:

@@ -236,7 +236,7 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:
-    behaviours = [behaviour for behaviour in comparison.behaviours if behaviour.known]
+    behaviours = [behaviour for behaviour in comparison.behaviours if behaviour.explained]
     parts = [f"{_behaviour(behaviour)} ({len(behaviour.evals)})" for behaviour in behaviours[:MOST_BEHAVIOURS]]
     if parts:
         more = len(behaviours) - len(parts)
@@ -307,10 +307,10 @@ def _scores(comparison: Comparison) -> Iterator[str]:
         return
     yield from ("| Score | Base | Candidate | Difference | 95 % interval | By chance |", "|---|--:|--:|--:|---|---|")
     for score in comparison.scores:
-        figures = (f"{score.base:.3f}", f"{score.candidate:.3f}", f"{score.found.difference:+.3f}")
-        interval = f"{score.found.low:+.3f} to {score.found.high:+.3f}"
+        figures = (f"{score.base:.3f}", f"{score.candidate:.3f}", f"{score.difference.difference:+.3f}")
+        interval = f"{score.difference.low:+.3f} to {score.difference.high:+.3f}"
         name = inline.cell(inline.name(one_line(score.name)))
-        yield f"| {name} | {' | '.join(figures)} | {interval} | {times(score.found.p)} |"
+        yield f"| {name} | {' | '.join(figures)} | {interval} | {times(score.difference.p)} |"
 
 
 def _causes(comparison: Comparison) -> Iterator[str]:

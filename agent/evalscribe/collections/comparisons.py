@@ -226,7 +226,7 @@ Compared = Comparison | WithinRunComparison | Matrix
 class WrittenComparison(Frozen):
     """Result of a comparison."""
 
-    found: Compared
+    comparison: Compared
     text: str
     """The page, with the sides named after their files; in the written page, sides are named after their runs."""
     put: PlacedDocument | None = None
@@ -380,7 +380,7 @@ async def compare(
             estimate = explanation.estimate
     broken = broken_conditions(comparison, parsed) if isinstance(comparison, Comparison) else ()
     renamed = _name_after_files(comparison, names)
-    written = WrittenComparison(found=renamed, text=_page(renamed), estimate=estimate, broken=broken)
+    written = WrittenComparison(comparison=renamed, text=_page(renamed), estimate=estimate, broken=broken)
     if dry_run or not writes:
         return written
     main_side = sides[1] if len(sides) == 2 else sides[0]  # of two sides the candidate, else the first side

@@ -195,7 +195,7 @@ async def _observe(
         if isinstance(outcome, str):
             causes.append(result.failure_cause if result else "evidence")
         text = f"not read: {outcome}" if isinstance(outcome, str) else pluralise(len(outcome), "observation")
-        cached_note = "  (known)" if result and judges.was_cached(result) else ""
+        cached_note = "  (cached)" if result and judges.was_cached(result) else ""
         n = f"{len(outcomes):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
         watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {text}{cached_note}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
@@ -408,7 +408,7 @@ LONGEST_QUESTION = 4000
 class ExplorationResult(Frozen):
     """Result of an exploration."""
 
-    found: Exploration | None
+    exploration: Exploration | None
     """The exploration; None for a dry run."""
     text: str = ""
     """The page."""
@@ -469,7 +469,7 @@ async def explore(
 
     if name == RULES:
         if dry_run:
-            return ExplorationResult(found=None)
+            return ExplorationResult(exploration=None)
         judge, estimate = RULES_ID, None
         result = await explore_by_rules(workspace.tables, chosen_collection.id, members, read, watcher)
     else:
@@ -478,7 +478,7 @@ async def explore(
         judge, estimate = judges.name, plan.estimate
         watcher.say(f"{judge} in about {pluralise(plan.calls, 'call')}: {estimate.summary}, less cached answers")
         if dry_run:
-            return ExplorationResult(found=None, estimate=estimate)
+            return ExplorationResult(exploration=None, estimate=estimate)
         workspace.consent.require(name, estimate=estimate)
         result = await explore_by_model(judges, plan, members, read, watcher)
     unread = [run for gap in result.gaps for run in gap.agent_runs]
@@ -503,7 +503,7 @@ async def explore(
     )
     text = exploration_page(exploration)
     placed = put_exploration(workspace.reports, exploration, text) if writes else None
-    return ExplorationResult(found=exploration, text=text, put=placed, estimate=estimate)
+    return ExplorationResult(exploration=exploration, text=text, put=placed, estimate=estimate)
 
 
 def _question(text: str) -> str:

@@ -43,7 +43,7 @@ class Judgement(JudgeResultWithCitations):
     """Stage of a cascade that produced the result."""
     label: dict[str, Any] = Field(default_factory=dict)
     """The fields of the output by which trials are compared."""
-    known: bool = False
+    cached: bool = False
     """True if the result was cached, so that no model was called."""
 
 
@@ -206,7 +206,7 @@ async def judge_all(
         results[number] = (await judge_subjects(judge, subject, was_cached)).results
         n = f"{len(results):>{len(str(len(subjects)))}}/{len(subjects)}"
         for result in results[number]:
-            watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
+            watcher.say(f"{n}  {headline(result, result.label)}{'  (cached)' if result.cached else ''}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(subjects), judge_one, min(concurrency, len(subjects) or 1))
@@ -249,7 +249,7 @@ def estimate_judging(judge: LoadedJudge, subjects: Sequence[PendingSubject]) -> 
 
 def _judged_subjects(output: JudgeOutput, was_cached: Callable[[JudgeResult], bool]) -> JudgedSubjects:
     results = (
-        _judgement(result, rubric, output).model_copy(update={"known": was_cached(result)})
+        _judgement(result, rubric, output).model_copy(update={"cached": was_cached(result)})
         for result, rubric in zip(output.results, output.rubrics, strict=True)
     )
     return JudgedSubjects(results=tuple(results), usage=output.usage)

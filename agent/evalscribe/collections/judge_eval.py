@@ -490,12 +490,12 @@ class CalibrationRow(Frozen):
     line: int
     subject: str
     label: JsonValue
-    said: JsonValue
+    predicted: JsonValue
     """The judge's value of the field; null if it gave none."""
     agrees: bool = False
     task: str | None = None
     """The eval of the subject, without run and trial. Subjects of one eval are not independent observations."""
-    known: bool = False
+    cached: bool = False
     reason: str | None = None
     """Why the judge gave no usable answer; None if it did."""
 
@@ -534,7 +534,7 @@ class CalibratedJudge(FieldAgreement):
     name: str
     """Short name: `rules@1`, `cascade`, `provider/model`."""
     judge: str
-    known: int
+    cached: int
     fields: tuple[FieldAgreement, ...] = ()
     """The fields of an object, each with the subjects whose label has it; empty if another field is compared."""
     usage: Usage
@@ -544,7 +544,7 @@ class CalibratedJudge(FieldAgreement):
     @property
     def calibration(self) -> Calibration:
         """The figures of a choice, for printing."""
-        pairs = (_pair(row.label, row.said, row.task) for row in self.rows)
+        pairs = (_pair(row.label, row.predicted, row.task) for row in self.rows)
         return Calibration(pairs, [row.label for row in self.labels])
 
 
@@ -677,18 +677,18 @@ async def _calibrate(
         judged[example.line] = await judge_subjects(judge, example.pending, builder.results.knew)
         row = _row(example, judged[example.line], field)
         comparison = "agrees" if row.agrees else f"people say {label_text(row.label)}"
-        text = f"not judged: {row.reason}" if row.said is None else f"{label_text(row.said)}, {comparison}"
+        text = f"not judged: {row.reason}" if row.predicted is None else f"{label_text(row.predicted)}, {comparison}"
         watcher.say(f"{judge.name}: {len(judged)}/{len(examples)}  {example.pending.name}: {text}")
         await asyncio.sleep(0)
 
     await run_concurrently(examples, judge_example, min(concurrency(workspace), len(examples)))
     rows = tuple(_row(example, judged[example.line], field) for example in examples)
-    overall = _field_agreement(field, [(row.label, row.said, row.task) for row in rows])
+    overall = _field_agreement(field, [(row.label, row.predicted, row.task) for row in rows])
     return CalibratedJudge(
         **dict(overall),
         name=judge.name,
         judge=judge.id,
-        known=sum(row.known for row in rows),
+        cached=sum(row.cached for row in rows),
         fields=tuple(_fields(field, rows)) if field.kind == "object" else (),
         usage=sum((judged_subjects.usage for judged_subjects in judged.values()), Usage()),
         rows=rows,
@@ -706,10 +706,10 @@ def _row(example: LabelledSubject, judged: JudgedSubjects, field: LabelField) ->
         line=example.line,
         subject=example.pending.name,
         label=example.label,
-        said=judged_value,
+        predicted=judged_value,
         agrees=judged_value is not None and field.agree(example.label, judged_value),
         task=example.pending.task,
-        known=all(result.known for result in judged.results),
+        cached=all(result.cached for result in judged.results),
         reason=(reason or f"the answer has no valid {field.path}") if judged_value is None else None,
     )
 
@@ -721,7 +721,9 @@ Compared = tuple[JsonValue, JsonValue, str | None]
 def _fields(parent: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[FieldAgreement]:
     """Yield the agreement in each field of an object that some label has."""
     for leaf in parent.leaves:
-        values = ((_leaf_value(parent, leaf, row.label), _leaf_value(parent, leaf, row.said), row.task) for row in rows)
+        values = (
+            (_leaf_value(parent, leaf, row.label), _leaf_value(parent, leaf, row.predicted), row.task) for row in rows
+        )
         pairs = [
             (label, value if leaf.valid(value) else None, task) for label, value, task in values if label is not None
         ]

@@ -184,7 +184,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
             text=text,
             evals=tuple(pair.eval for pair in group),
             by=by,
-            known=name != UNKNOWN,
+            explained=name != UNKNOWN,
         )
         for (name, text, by), group in ranked
     )
@@ -336,7 +336,7 @@ async def explain_by_judge(
                 text = f"not judged: {result.reason}"
             else:
                 answers[number] = result, explanation
-                text = f"{explanation.behaviour}{'  (known)' if judges.was_cached(result) else ''}"
+                text = f"{explanation.behaviour}{'  (cached)' if judges.was_cached(result) else ''}"
         done += 1
         watcher.say(f"{done:>{len(str(len(numbers)))}}/{len(numbers)}  {pairs[number].eval}  {text}")
         await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers

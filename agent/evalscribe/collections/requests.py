@@ -348,7 +348,7 @@ class SubmittedRequests(Frozen):
 
     result_set: ResultSet
     counts: ResultCounts
-    asked: int
+    sent: int
     """Number of requests sent by this call; the others were cached."""
     citations: CitationCounts
     spent: Usage
@@ -447,7 +447,7 @@ class _Work:
         )
         citations = sum((result.citations for result in results), CitationCounts())
         return SubmittedRequests(
-            result_set=result_set, counts=counts, asked=self._sent, citations=citations, spent=self._spent
+            result_set=result_set, counts=counts, sent=self._sent, citations=citations, spent=self._spent
         )
 
     def _count(self, answer: RequestAnswer) -> None:

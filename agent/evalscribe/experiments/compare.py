@@ -406,7 +406,7 @@ def _scorer_movement(comparison: _ScorerComparison, p: float) -> ScorerMovement:
         kind=comparison.kind,
         base=base,
         candidate=candidate,
-        found=mean_difference(comparison.paired, p),
+        difference=mean_difference(comparison.paired, p),
         fell=sum(task.difference < 0 for task in comparison.tasks),
         rose=sum(task.difference > 0 for task in comparison.tasks),
         broken=comparison.broken,
@@ -576,8 +576,8 @@ def _warn_missing_verdicts(
 def _warn_fallen_scores(outcome: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
     """Warn about scorers whose scores fell significantly although the pass rate did not."""
     for scorer in scorers:
-        if outcome.verdict != "regressed" and scorer.found.significant and scorer.found.difference < 0:
-            p_value_text = format_p_value(scorer.found.p, exact=scorer.found.exact)
+        if outcome.verdict != "regressed" and scorer.difference.significant and scorer.difference.difference < 0:
+            p_value_text = format_p_value(scorer.difference.p, exact=scorer.difference.exact)
             correction = f", corrected for {pluralise(len(scorers), 'scorer')}" if len(scorers) > 1 else ""
             values = f"{scorer.base:.3g} to {scorer.candidate:.3g}"
             yield f"Scorer {scorer.name} fell from {values} ({p_value_text}{correction})."
@@ -655,7 +655,7 @@ def _not_comparable(
         message += " They share no items." if not shared.keys else " They share no required scorer."
     sides = [run_side(side, ()) for side in (base, candidate)]
     return RunComparison(
-        base=sides[0], candidate=sides[1], verdict="not-comparable", said=message, mismatches=shared.differences
+        base=sides[0], candidate=sides[1], verdict="not-comparable", summary=message, mismatches=shared.differences
     )
 
 
@@ -669,7 +669,7 @@ def _compare(base: ComparedRun, candidate: ComparedRun, shared: SharedItems) -> 
         base=sides[0],
         candidate=sides[1],
         verdict=outcome.verdict,
-        said=outcome.message,
+        summary=outcome.message,
         warnings=comparison_warnings(base, candidate, shared.keys, outcome, scorers),
         items=len(shared.keys),
         judged=len(item_test.keys),
@@ -790,7 +790,7 @@ def _explained_side(
     )
     output = None if stored is None else short_value(stored.output, OUTPUT_LENGTH)
     return item_side.model_copy(
-        update={"said": cut(one_line(explanation), EXPLANATION_LENGTH) or None, "output": output}
+        update={"explanation": cut(one_line(explanation), EXPLANATION_LENGTH) or None, "output": output}
     )
 
 

@@ -45,7 +45,7 @@ class ComponentCheck(Frozen):
     """Result of checking a component."""
 
     component: str
-    said: str
+    message: str
     reply: TargetReply | None = None
     """Output for the smoke input, if one was given."""
 
@@ -54,7 +54,7 @@ class CreatedDeployment(Frozen):
     deployment: Deployment
     new: bool
     """False if the same build of the same components already exists."""
-    seen: tuple[ComponentCheck, ...]
+    checks: tuple[ComponentCheck, ...]
 
 
 async def create_deployment(
@@ -95,7 +95,7 @@ async def create_deployment(
     new = workspace.store.experiments.deployment(deployment.id) is None
     if new:
         workspace.store.experiments.add_deployment(deployment)
-    return CreatedDeployment(deployment=deployment, new=new, seen=checks)
+    return CreatedDeployment(deployment=deployment, new=new, checks=checks)
 
 
 def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:
@@ -258,12 +258,12 @@ async def _check_component(
 ) -> ComponentCheck:
     description = await _describe_component(component, folder)
     if not smoke:
-        return ComponentCheck(component=component.name, said=description)
+        return ComponentCheck(component=component.name, message=description)
     reply = await _call_component(component, folder, smoke_input)
     if isinstance(reply, TargetFailure):
         log = f"\n{reply.log[-_LOG_SHOWN:].strip()}" if reply.log.strip() else ""
         raise DataError(f"{component.name} fails on the smoke input: {reply.reason}{log}")
-    return ComponentCheck(component=component.name, said=description, reply=reply)
+    return ComponentCheck(component=component.name, message=description, reply=reply)
 
 
 async def _describe_component(component: Component, folder: Path) -> str:

@@ -55,7 +55,7 @@ def _from_base(text: str, summary: RunSummary, base_name: str | None, baseline: 
     threshold = round(baseline.pass_rate + bound.number, 9)
     clause = _pass_rate("min_pass_rate", summary, threshold)
     required = f"at least {percent(threshold)} required ({one_line(text)}: {_baseline_label(base_name, baseline)} has "
-    message = f"pass rate {summary.pass_rate.said}, {required}{percent(baseline.pass_rate)})"
+    message = f"pass rate {summary.pass_rate.text}, {required}{percent(baseline.pass_rate)})"
     return clause.model_copy(update={"said": message})
 
 
@@ -185,7 +185,7 @@ def _share_clause(name: ClauseName, share: PassRate, threshold: float, holds: bo
 
 def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    message = f"pass rate {share.said}, at least {_bound(threshold)} required"
+    message = f"pass rate {share.text}, at least {_bound(threshold)} required"
     clause = _share_clause(name, share, threshold, _at_least(share.value, threshold), message)
     return clause.model_copy(update={"luck": _chance_note(summary, threshold)})
 
@@ -226,7 +226,7 @@ def _failed_items(summary: RunSummary, maximum: int) -> Clause:
 
 def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    message = f"pass rate {share.said}: the lower bound must be at least {_bound(threshold)}"
+    message = f"pass rate {share.text}: the lower bound must be at least {_bound(threshold)}"
     return _share_clause("min_pass_rate_lower_bound", share, threshold, _at_least(share.low, threshold), message)
 
 
@@ -236,13 +236,13 @@ def _errors(summary: RunSummary, maximum: float) -> Clause:
     share = _share(number, summary.tries)
     parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"
     holds = share.value is not None and share.value <= maximum + SLACK
-    message = f"errors {share.said} of all trials ({parts}), at most {_bound(maximum)} allowed"
+    message = f"errors {share.text} of all trials ({parts}), at most {_bound(maximum)} allowed"
     return _share_clause("max_error_rate", share, maximum, holds, message)
 
 
 def _scored(summary: RunSummary, minimum: float) -> Clause:
     share = _share(summary.counts.passed + summary.counts.failed, summary.tries)
-    message = f"trials with a verdict {share.said}, at least {_bound(minimum)} required"
+    message = f"trials with a verdict {share.text}, at least {_bound(minimum)} required"
     return _share_clause("min_scored_fraction", share, minimum, _at_least(share.value, minimum), message)
 
 

@@ -78,7 +78,7 @@ def _head(report: RunReport) -> Iterator[str]:
     summary = report.summary
     yield f"## {_gate_mark(report)}{prose(summary.experiment)}: {prose(summary.name or summary.run_id)}"
     yield ""
-    yield f"**Pass rate {summary.pass_rate.said}**; {counts_line(summary.counts)}. {RULE.capitalize()}."
+    yield f"**Pass rate {summary.pass_rate.text}**; {counts_line(summary.counts)}. {RULE.capitalize()}."
     yield ""
     for line in error_lines(summary):
         yield f"- {prose(line)}"
@@ -126,7 +126,7 @@ def _scorers(summary: RunSummary) -> Iterator[str]:
 
 
 def _scorer(scorer: ScorerSummary) -> str:
-    cells = f"{_cell(_scorer_name(scorer))} | {scorer.pass_rate.said} | {_decimal(scorer.mean)}"
+    cells = f"{_cell(_scorer_name(scorer))} | {scorer.pass_rate.text} | {_decimal(scorer.mean)}"
     return f"| {cells} | {sum(scorer.errors.values()):,} | {scorer.unscored:,} |"
 
 
@@ -361,7 +361,7 @@ def _run_properties(report: RunReport) -> Iterator[tuple[str, object]]:
     yield "run_id", summary.run_id
     yield "experiment_version_id", summary.experiment_version_id
     yield "dataset_version_id", summary.dataset_version_id
-    yield "pass_rate", summary.pass_rate.said
+    yield "pass_rate", summary.pass_rate.text
     if report.gate is not None:
         yield "gate", "passed" if report.gate.passed else "failed"
 

@@ -42,7 +42,7 @@ def summary_lines(report: RunReport) -> Iterator[str]:
     summary = report.summary
     yield f"{summary.experiment}, version {summary.version}: run {summary.label}"
     yield from origin_lines(summary)
-    yield f"pass rate  {summary.pass_rate.said}{_of_scored(summary)}"
+    yield f"pass rate  {summary.pass_rate.text}{_of_scored(summary)}"
     yield f"trials     {counts_line(summary.counts)}"
     yield from _errors(summary)
     yield from item_lines(summary)
@@ -62,7 +62,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
     yield f"{summary.experiment}, version {summary.version}, on {summary.dataset}: run {summary.label}"
     if summary.state != "completed":
         yield _state(summary)
-    yield f"pass rate  {summary.pass_rate.said}{_of_scored(summary)}"
+    yield f"pass rate  {summary.pass_rate.text}{_of_scored(summary)}"
     yield f"trials     {counts_line(summary.counts)}"
     yield from _errors(summary)
     yield from scorer_lines(summary)
@@ -125,7 +125,7 @@ def item_lines(summary: RunSummary) -> Iterator[str]:
 def detail_lines(summary: RunSummary) -> Iterator[str]:
     """Render results by split and by label, and the cost."""
     yield from (
-        f"split      {split.split}: {split.pass_rate.said}; {counts_line(split.counts)}" for split in summary.splits
+        f"split      {split.split}: {split.pass_rate.text}; {counts_line(split.counts)}" for split in summary.splits
     )
     yield from _labels(summary)
     yield f"cost       {_cost(summary)}"
@@ -158,7 +158,7 @@ def scorer_line(scorer: ScorerSummary) -> str:
     parts += [f"{scorer.unscored:,} unscored"] if scorer.unscored else []
     suffix = f"; {', '.join(parts)}" if parts else ""
     name = f"{one_line(scorer.scorer)}{'' if scorer.required else ' (not required)'}"
-    return f"{name}: {scorer.pass_rate.said}{mean}{suffix}"
+    return f"{name}: {scorer.pass_rate.text}{mean}{suffix}"
 
 
 def counts_line(counts: TrialCounts) -> str:
@@ -319,7 +319,7 @@ HEADINGS = (
 
 
 def comparison_lines(comparison: RunComparison) -> Iterator[str]:
-    yield one_line(comparison.said)
+    yield one_line(comparison.summary)
     yield from (f"! {one_line(warning)}" for warning in comparison.warnings)
     if comparison.passes is None:
         yield from _not_compared(comparison)
@@ -373,8 +373,8 @@ def _scorer(scorer: ScorerMovement) -> str:
     )
     name = f"{one_line(scorer.name)}{'' if scorer.required else ' (not required)'}"
     broken = f"; {scorer.broken[0]:,} and {scorer.broken[1]:,} broke or abstained" if any(scorer.broken) else ""
-    movement = f"{scorer.fell:,} fell, {scorer.rose:,} rose of {pluralise(scorer.found.tasks, 'item')}"
-    p_value = format_p_value(scorer.found.p, exact=scorer.found.exact)
+    movement = f"{scorer.fell:,} fell, {scorer.rose:,} rose of {pluralise(scorer.difference.tasks, 'item')}"
+    p_value = format_p_value(scorer.difference.p, exact=scorer.difference.exact)
     return f"{name}: {values[0]} to {values[1]}, {p_value}; {movement}{broken}"
 
 
@@ -402,7 +402,7 @@ def _sides(change: ItemChange) -> tuple[tuple[str, ItemSide], ...]:
 
 
 def _change_line(side: ItemSide) -> str:
-    return " | ".join(one_line(part) for part in (side.output, side.said) if part)
+    return " | ".join(one_line(part) for part in (side.output, side.explanation) if part)
 
 
 def _pass_at_k_lines(pairs: Sequence[PassAtKPair]) -> Iterator[str]:

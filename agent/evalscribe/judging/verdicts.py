@@ -74,7 +74,7 @@ class JudgedGroup(Frozen):
         if isinstance(self.verdict, Unclassified):
             return row | {"unclassified": self.verdict.reason}
         verdict = self.verdict
-        return row | {"classification": verdict.classification, "cause": verdict.cause, "known": self.cached}
+        return row | {"classification": verdict.classification, "cause": verdict.cause, "cached": self.cached}
 
 
 class Counts(Frozen):

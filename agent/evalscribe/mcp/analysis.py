@@ -183,7 +183,7 @@ async def _workspace(options: Options) -> AsyncIterator[Workspace]:
 
 
 def _plan(plan: AnalysisPlan, progress: ProgressReporter) -> AnalysisAnswer:
-    to_judge = plan.groups - plan.known
+    to_judge = plan.groups - plan.cached
     retries = f", and up to {pluralise(plan.again, 'trial')} once more" if plan.again else ""
     return AnalysisAnswer(
         outcome="plan",

@@ -46,7 +46,7 @@ class JudgedSubject(Frozen):
     problem: str | None
     """Why the subject could not be judged; null if it was."""
     citations: CitationCounts
-    known: bool
+    cached: bool
     """Whether the result was cached, so that no model was asked."""
 
 
@@ -154,7 +154,7 @@ def _judge_answer(outcome: JudgeOutcome) -> JudgeAnswer:
             output=judgement.output,
             problem=judgement.reason,
             citations=judgement.citations,
-            known=judgement.known,
+            cached=judgement.cached,
         )
         for judgement in judgements.results
     ]
@@ -269,8 +269,8 @@ async def _compare(
 
 
 def _comparison_answer(written: WrittenComparison) -> ComparedRuns:
-    kind, sides = _sides(written.found)
-    pairwise = written.found if isinstance(written.found, Comparison) else None
+    kind, sides = _sides(written.comparison)
+    pairwise = written.comparison if isinstance(written.comparison, Comparison) else None
     return ComparedRuns(
         kind=kind,
         sides=sides,
@@ -279,8 +279,8 @@ def _comparison_answer(written: WrittenComparison) -> ComparedRuns:
         fixed=tuple(pair.eval for pair in pairwise.of("fixed"))[:COMPARED_NAMES] if pairwise else (),
         apart=pairwise.apart[:COMPARED_NAMES] if pairwise else (),
         categories=pairwise.categories if pairwise else (),
-        behaviours=() if isinstance(written.found, Matrix) else written.found.behaviours,
-        notes=written.found.notes,
+        behaviours=() if isinstance(written.comparison, Matrix) else written.comparison.behaviours,
+        notes=written.comparison.notes,
         text=written.text[:COMPARED_CHARACTERS],
         text_left_out=max(0, len(written.text) - COMPARED_CHARACTERS),
         estimate=written.estimate,
@@ -378,7 +378,7 @@ class ExploreTools:
 
 
 def _exploration_answer(result: ExplorationResult, request: JudgeOptions) -> ExploredCollection:
-    exploration = result.found
+    exploration = result.exploration
     if exploration is None:
         message = (
             f"No model was asked: call again with budget_usd to ask {request.judge}, or with judge `rules` (free)."

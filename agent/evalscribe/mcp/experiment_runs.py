@@ -62,7 +62,7 @@ class ScoreLine(Frozen):
     id: str
     scorer: str
     required: bool
-    said: str
+    result: str
     """`passed`, `failed`, `broke` or `abstained`."""
     value: float | None
     label: str | None
@@ -264,7 +264,7 @@ def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
         id=score.id,
         scorer=score.scorer,
         required=score.required,
-        said=word(score),
+        result=word(score),
         value=score.value,
         label=score.label,
         explanation=excerpt(score.explanation, characters),

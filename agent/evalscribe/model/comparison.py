@@ -125,7 +125,7 @@ class ScoreDifference(Frozen):
     base: float
     candidate: float
     """Means over the tasks that both sides have."""
-    found: MeanDifference
+    difference: MeanDifference
     """`p` is corrected for the number of scores."""
 
 
@@ -152,7 +152,7 @@ class Behaviour(Frozen):
     evals: tuple[str, ...]
     by: str
     """Id of the judge, or `rules`."""
-    known: bool = True
+    explained: bool = True
     """False for the entry with the evals whose reason is unknown."""
 
 
@@ -305,7 +305,7 @@ class ItemSide(Frozen):
     passed: int
     scored: int
     """Number of trials that passed or failed."""
-    said: str | None = None
+    explanation: str | None = None
     """The scorers' explanation of a trial that shows the change, in one line."""
     output: str | None = None
     """The beginning of that trial's output, in one line."""
@@ -326,7 +326,7 @@ class ScorerMovement(Frozen):
     base: float
     candidate: float
     """Mean score over the items that have a score on both sides."""
-    found: MeanDifference
+    difference: MeanDifference
     """`p` is corrected for the number of scorers."""
     fell: int
     rose: int
@@ -350,7 +350,7 @@ class RunComparison(Frozen):
     base: RunSide
     candidate: RunSide
     verdict: RunVerdict
-    said: str
+    summary: str
     """The verdict in one sentence, with its basis."""
     warnings: tuple[str, ...] = ()
     """Important caveats about the verdict, one sentence each."""

@@ -317,7 +317,7 @@ class PassRate(Frozen):
     high: float = 1.0
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Format the rate: `18/20 = 90.0 % (95 %: 69.9 to 97.2 %)`."""
         if self.value is None:
             return "0/0"

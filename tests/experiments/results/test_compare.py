@@ -16,7 +16,7 @@ def tries(passed: int = 0, failed: int = 0, **more: str) -> dict[str, str]:
 def test_a_drop_beyond_luck_has_regressed_and_names_its_items() -> None:
     found = compare_experiment_runs(make_values(tries(20)), make_values(tries(12, 8), of="candidate"))
     assert found.verdict == "regressed"
-    assert found.said == (
+    assert found.summary == (
         "Regressed: the pass rate fell from 100.0 % to 60.0 % "
         "(-40.0 points, 95 %: -65.8 to -14.2, p 0.0078) over 20 items."
     )
@@ -36,7 +36,7 @@ def test_a_rise_beyond_luck_has_improved() -> None:
 def test_one_to_five_flips_one_way_are_too_few_to_tell(flips: int) -> None:
     found = compare_experiment_runs(make_values(tries(50)), make_values(tries(50 - flips, flips), of="candidate"))
     assert found.verdict == "inconclusive"
-    assert "fewer than 6 are never significant" in found.said
+    assert "fewer than 6 are never significant" in found.summary
     assert len(found.regressed) == flips
 
 
@@ -54,13 +54,13 @@ def test_flips_both_ways_say_what_could_have_been_seen() -> None:
     assert found.verdict == "no-detectable-change"
     assert found.passes is not None
     assert found.passes.detectable is not None
-    assert f"{found.passes.detectable * 100:.1f} points would have been detected" in found.said
+    assert f"{found.passes.detectable * 100:.1f} points would have been detected" in found.summary
 
 
 def test_so_few_items_can_show_nothing() -> None:
     found = compare_experiment_runs(make_values(tries(5)), make_values(tries(0, 5), of="candidate"))
     assert found.verdict == "inconclusive"
-    assert "too few items" in found.said
+    assert "too few items" in found.summary
 
 
 def test_other_items_or_scorers_are_not_comparable_and_nothing_is_computed() -> None:
@@ -111,10 +111,10 @@ def test_runs_that_share_nothing_are_not_comparable_even_then() -> None:
     candidate = make_values({"b": "p"}, of="candidate", dataset="dsv-2")
     found = compare_experiment_runs(make_values({"a": "p"}), candidate, allow_mismatch=True)
     assert found.verdict == "not-comparable"
-    assert found.said.endswith("They share no items.")
+    assert found.summary.endswith("They share no items.")
     other = make_values({"a": "p"}, of="candidate", bindings=[binding("limits")])
     found = compare_experiment_runs(make_values({"a": "p"}), other, allow_mismatch=True)
-    assert found.said.endswith("They share no required scorer.")
+    assert found.summary.endswith("They share no required scorer.")
 
 
 def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
@@ -134,11 +134,11 @@ def test_too_much_that_is_unknown_is_inconclusive_whatever_the_rest_says() -> No
     letters = {**tries(12, 18), **{f"i{n:02}": "u" for n in range(23, 30)}}
     found = compare_experiment_runs(make_values(tries(30)), make_values(letters, of="candidate"))
     assert found.verdict == "inconclusive"
-    assert "only 76.7 % of the trials" in found.said
+    assert "only 76.7 % of the trials" in found.summary
     nothing = compare_experiment_runs(
         make_values(tries(10)), make_values(dict.fromkeys(tries(10), "e"), of="candidate")
     )
-    assert nothing.said == "Inconclusive: no item has a verdict in both runs."
+    assert nothing.summary == "Inconclusive: no item has a verdict in both runs."
     assert nothing.passes is None
 
 
@@ -196,7 +196,7 @@ def test_clusters_are_the_observations() -> None:
     found = compare_experiment_runs(make_values(base, clusters=clusters), make_values(now, of="b", clusters=clusters))
     assert found.clusters == 4
     assert found.verdict == "inconclusive"
-    assert "too few clusters" in found.said
+    assert "too few clusters" in found.summary
 
 
 def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean() -> None:
@@ -216,10 +216,10 @@ def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean
 
     found = compare_experiment_runs(made("base", 0.8), made("b", 0.6))  # type: ignore[arg-type]
     contains, levenshtein = found.scorers
-    assert (contains.kind, contains.base, contains.found.p) == ("passed", 1.0, 1.0)
+    assert (contains.kind, contains.base, contains.difference.p) == ("passed", 1.0, 1.0)
     assert levenshtein.kind == "graded"
-    assert levenshtein.found.difference == pytest.approx(-0.2)
-    assert levenshtein.found.p == pytest.approx(2 * 2 / 2**12)
+    assert levenshtein.difference.difference == pytest.approx(-0.2)
+    assert levenshtein.difference.p == pytest.approx(2 * 2 / 2**12)
     assert levenshtein.fell == 12
     assert found.warnings == ("Scorer levenshtein fell from 0.855 to 0.655 (p 0.00098, corrected for 2 scorers).",)
 

@@ -216,7 +216,7 @@ def test_a_share_is_not_shown_as_more_or_less_than_it_is(share: float, shown: st
 
 
 def test_a_share_of_nothing_says_so() -> None:
-    assert PassRate(passed=0, of=0, value=None).said == "0/0"
+    assert PassRate(passed=0, of=0, value=None).text == "0/0"
 
 
 def pairs(*given: tuple[str, str | None]) -> list[LabelPair]:

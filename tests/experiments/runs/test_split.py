@@ -115,11 +115,13 @@ async def test_runs_over_different_splits_are_not_comparable_but_in_what_they_sh
     await ran(dealt, '{"split": "dev"}', answer_key, "dev")
     found = compare_runs(dealt.workspace, "whole", "test")
     assert found.verdict == "not-comparable"
-    assert "the base covered all items and the candidate covered split test; 3 items are only in the base" in found.said
+    assert (
+        "the base covered all items and the candidate covered split test; 3 items are only in the base" in found.summary
+    )
     both = compare_runs(dealt.workspace, "whole", "test", allow_mismatch=True)
     assert (both.items, both.coverage, both.base.tries) == (3, 1.0, 3)
     assert {one.item for one in both.regressed} == {"k1", "k3", "k5"}
-    assert "They share no items." in compare_runs(dealt.workspace, "dev", "test", allow_mismatch=True).said
+    assert "They share no items." in compare_runs(dealt.workspace, "dev", "test", allow_mismatch=True).summary
     again = await ran(dealt, TEST, answer_key, "again")
     fixed = compare_runs(dealt.workspace, "test", again.id)
     assert (fixed.items, len(fixed.fixed), fixed.mismatches) == (3, 3, ())
