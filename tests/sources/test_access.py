@@ -32,7 +32,7 @@ from support.convex_answers import (
 from support.convex_server import EVAL_IDS, KEY, RUN_ID, Answer, Deployment, debug, failure, refusal, success, summary
 from support.npx_program import Npx, NpxOutput, package
 
-QUICK = ConvexRetryPolicy(attempts=2, first_pause=0.01, longest_pause=0.1, connect=5, read=20, whole=30)
+QUICK = ConvexRetryPolicy(attempts=2, first_pause=0.01, longest_pause=0.1, connect=5, read=20, total=30)
 FOREIGN_ID = "jh705pbcj6xg7g3mc7xg61js9mw0zzga"
 WITHHELD = failure("")
 

@@ -31,7 +31,7 @@ from support.convex_server import (
 )
 from support.waiting import PATIENCE_S
 
-QUICK = ConvexRetryPolicy(attempts=3, first_pause=0.01, longest_pause=0.1, connect=60, read=60, whole=60)
+QUICK = ConvexRetryPolicy(attempts=3, first_pause=0.01, longest_pause=0.1, connect=60, read=60, total=60)
 NO_FUNCTION = "\nCould not find public function for 'debugQueries:getFailedEvalsForRun'.\n"
 
 

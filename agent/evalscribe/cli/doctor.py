@@ -175,7 +175,7 @@ async def _convex_answers(settings: Settings) -> str | NotConfigured:
         if settings.names_convex:
             raise
         return NotConfigured(detail=error.text(flag))
-    functions = ConvexHttp(access.url, access.key, ConvexRetryPolicy(attempts=1, whole=20))
+    functions = ConvexHttp(access.url, access.key, ConvexRetryPolicy(attempts=1, total=20))
     try:
         in_doubt = await check_deployment(functions)
     finally:

@@ -37,7 +37,7 @@ from evalscribe.reports.review import sync_labels as use_case
 from evalscribe.settings import Options
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
-from evalscribe.sources.snapshot import held_run
+from evalscribe.sources.snapshot import snapshot_run_id
 from evalscribe.text import dollars, pluralise
 from evalscribe.workspace import Workspace
 
@@ -113,7 +113,7 @@ def run_in_path(path: Path) -> str | None:
     try:
         if is_report(path.name) or not path.name or not path.exists():
             return None
-        if path.is_dir() and (run_id := held_run(path)):
+        if path.is_dir() and (run_id := snapshot_run_id(path)):
             return run_id
         runs = {record.id for record in open_records(path, RunOverrides()).read() if isinstance(record, Run)}
     except (EvalscribeError, OSError, ValueError):

@@ -74,8 +74,8 @@ def open_file(
         recognised = recognise(path, overrides, in_folder=in_folder)
     records = recognised.format.open(path, overrides)
     if run_store and isinstance(records, EvalReader):
-        records.known = run_store.run
-    return OpenedFile(name or path.name, records, recognised.why, overrides)
+        records.find_stored_run = run_store.run
+    return OpenedFile(name or path.name, records, recognised.feature, overrides)
 
 
 def _may_be_table(path: Path) -> bool:

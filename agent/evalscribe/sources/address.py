@@ -101,10 +101,10 @@ def _nearest(path: Path, cwd: Path) -> str:
     try:
         if not path.parent.resolve().is_relative_to(cwd.resolve()):
             return ""
-        there = [one.name for one in islice(path.parent.iterdir(), MOST_ENTRIES)]
+        names = [entry.name for entry in islice(path.parent.iterdir(), MOST_ENTRIES)]
     except (OSError, ValueError):
         return ""
-    near = [str((path.parent / name).relative_to(cwd)) for name in get_close_matches(path.name, there)]
+    near = [str((path.parent / name).relative_to(cwd)) for name in get_close_matches(path.name, names)]
     return f" Nearest: {', '.join(near)}." if near else ""
 
 
@@ -165,8 +165,8 @@ def _page(url: str) -> RunAddress:
 
 
 def _experiment(names: list[str]) -> str | None:
-    named = len(names) > 1 and names[-2] == "experiment" and names[-1].isprintable()
-    return names[-1] if named else None
+    has_name = len(names) > 1 and names[-2] == "experiment" and names[-1].isprintable()
+    return names[-1] if has_name else None
 
 
 def _position_of_run(names: list[str]) -> int:
@@ -229,10 +229,10 @@ def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(CO
     """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
     columns: dict[str, str] = {}
     next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # the name of a column may contain a comma
-    for one in (part for text in assignments for part in next_field.split(text)):
-        field, equals, name = (part.strip() for part in one.partition("="))
+    for assignment in (part for text in assignments for part in next_field.split(text)):
+        field, equals, name = (part.strip() for part in assignment.partition("="))
         if not equals or not name:
-            raise wrong_columns(f"{one.strip()!r} is not FIELD=COLUMN, such as input=question")
+            raise wrong_columns(f"{assignment.strip()!r} is not FIELD=COLUMN, such as input=question")
         if field not in fields:
             near = get_close_matches(field, fields, 1)
             raise wrong_columns(
@@ -263,21 +263,21 @@ class RunOverrides(Frozen):
     reference_run: Path | None = None
     """A run whose answers are the reference answers, in the same format as the imported run."""
 
-    def require_used(self, used: Collection[str], why: str) -> None:
+    def require_used(self, used: Collection[str], reason: str) -> None:
         """Raise `UsageError` if the user set an option that does not apply.
 
         Args:
             used: The options that apply: any of `map`, `threshold`, `tasks` and `reference_run`.
-            why: The reason that the message gives, such as `x.json is read as inspect`.
+            reason: The reason that the message gives, such as `x.json is read as inspect`.
         """
-        given = {
+        set_options = {
             "map": bool(self.columns),
             "threshold": self.threshold is not None,
             "tasks": self.tasks is not None,
             "reference_run": self.reference_run is not None,
         }
-        if fields := tuple(name for name, is_given in given.items() if is_given and name not in used):
-            raise UsageError(f"`{fields[0]}` is for {_USED_BY[fields[0]]}; {why}", fields=fields)
+        if fields := tuple(name for name, is_set in set_options.items() if is_set and name not in used):
+            raise UsageError(f"`{fields[0]}` is for {_USED_BY[fields[0]]}; {reason}", fields=fields)
 
     @property
     def names_set(self) -> tuple[str, ...]:
@@ -293,9 +293,9 @@ def agent_metadata(run: Run) -> dict[str, JsonValue]:
 
 def provider_and_model(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
     """Return a run's provider and model, from the overrides or else the file. `openai/gpt-4o` sets both."""
-    whole = overrides.model or model or UNKNOWN
-    given = overrides.provider or (None if overrides.model else provider)
-    if given:
-        return given, whole
-    before, slash, after = whole.partition("/")
-    return (before, after) if slash and before and after else (provider or UNKNOWN, whole)
+    name = overrides.model or model or UNKNOWN
+    stated_provider = overrides.provider or (None if overrides.model else provider)
+    if stated_provider:
+        return stated_provider, name
+    before, slash, after = name.partition("/")
+    return (before, after) if slash and before and after else (provider or UNKNOWN, name)

@@ -105,16 +105,16 @@ def _with_known_role(message: object) -> object:
 
 
 def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Record:
-    given = parse_agent_run(value, IT)
+    agent_run = parse_agent_run(value, IT)
     name = records.safe_name(_name(value))
-    eval_id = given.id if _is_unique(value.get("id")) else records.eval_id(run.id, name, trial)
-    status, steps = _graded(given)
+    eval_id = agent_run.id if _is_unique(value.get("id")) else records.eval_id(run.id, name, trial)
+    status, steps = _graded(agent_run)
     failed = next((step for step in steps if step.status == "failed"), None)
-    metadata: dict[str, JsonValue] = dict(given.metadata)
-    if "id" in value and eval_id != given.id:
-        metadata.setdefault("id", given.id)
-    if given.name and given.name != name:
-        metadata.setdefault("name", given.name)
+    metadata: dict[str, JsonValue] = dict(agent_run.metadata)
+    if "id" in value and eval_id != agent_run.id:
+        metadata.setdefault("id", agent_run.id)
+    if agent_run.name and agent_run.name != name:
+        metadata.setdefault("name", agent_run.name)
     metadata.setdefault("task", name)
     metadata.setdefault("scores", {})
     metadata.setdefault("agent", agent_metadata(run))
@@ -131,7 +131,9 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
             reason=failed.error if failed else None,
         ),
         metadata=metadata,
-        transcripts=tuple(_named(one, eval_id, n, value) for n, one in enumerate(given.transcripts)),
+        transcripts=tuple(
+            _with_stable_id(transcript, eval_id, n, value) for n, transcript in enumerate(agent_run.transcripts)
+        ),
         steps=steps,
     )
 
@@ -140,7 +142,14 @@ def _name(value: Mapping[str, object]) -> str:
     """Return the redacted task of the agent run, else its name, else its id."""
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
-    name = next((one for one in (task, value.get("name"), value.get("id")) if isinstance(one, str | int) and one), None)
+    name = next(
+        (
+            candidate
+            for candidate in (task, value.get("name"), value.get("id"))
+            if isinstance(candidate, str | int) and candidate
+        ),
+        None,
+    )
     return records.safe_text(str(name if name is not None else "unnamed"))
 
 
@@ -169,8 +178,8 @@ def _is_unique(id: object) -> bool:
         return False
 
 
-def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
-    scores = given.metadata.get("scores")
+def _graded(agent_run: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
+    scores = agent_run.metadata.get("scores")
     numbers = (
         {name: number for name, value in scores.items() if (number := records.score_number(value)) is not None}
         if isinstance(scores, dict)
@@ -186,12 +195,16 @@ def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
     )
 
 
-def _named(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
+def _with_stable_id(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
     """Replace a randomly generated transcript id, which would differ each time the file is read."""
-    given = value.get("transcripts")
-    own = given[number] if isinstance(given, list) and number < len(given) else None
-    kept = isinstance(own, dict) and isinstance(own.get("id"), str) and bool(own["id"])
-    return transcript if kept else transcript.model_copy(update={"id": f"{eval_id}-{number}"})
+    transcripts = value.get("transcripts")
+    source_transcript = transcripts[number] if isinstance(transcripts, list) and number < len(transcripts) else None
+    has_id = (
+        isinstance(source_transcript, dict)
+        and isinstance(source_transcript.get("id"), str)
+        and bool(source_transcript["id"])
+    )
+    return transcript if has_id else transcript.model_copy(update={"id": f"{eval_id}-{number}"})
 
 
 def _open(path: Path, overrides: RunOverrides) -> Records:

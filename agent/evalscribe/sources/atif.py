@@ -65,37 +65,37 @@ def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
     metrics: Mapping[str, object] = {}
     measured: list[Mapping[str, object]] = []
     times: list[str] = []
-    seen: set[Path] = set()
-    left = MAX_SESSION_CHARACTERS
+    read_paths: set[Path] = set()
+    remaining_characters = MAX_SESSION_CHARACTERS
     part: Path | None = path
 
     def load_next(file: Path) -> Mapping[str, object]:
-        nonlocal left
-        if len(seen) >= MAX_PARTS or (seen and left <= 0):
+        nonlocal remaining_characters
+        if len(read_paths) >= MAX_PARTS or (read_paths and remaining_characters <= 0):
             raise DataError("the trajectory has too many parts, or its parts are too long")
-        seen.add(file)
-        whole, characters = load(file)
-        left -= characters
-        return whole
+        read_paths.add(file)
+        trajectory, characters = load(file)
+        remaining_characters -= characters
+        return trajectory
 
     while part is not None:
         try:
-            whole = load_next(part)
+            trajectory = load_next(part)
         except EvalscribeError as error:
             if part == path:
                 raise
             metadata["continuation"] = str(error)
             break
-        agent = agent or object_of(whole.get("agent"))
-        metrics = object_of(whole.get("final_metrics")) or metrics
+        agent = agent or object_of(trajectory.get("agent"))
+        metrics = object_of(trajectory.get("final_metrics")) or metrics
         fields = ("schema_version", "session_id", "trajectory_id", "notes", "extra")
-        metadata |= {name: whole[name] for name in fields if whole.get(name) and name not in metadata}
-        steps = [one for one in dicts(whole.get("steps")) if part == path or not one.get("is_copied_context")]
+        metadata |= {name: trajectory[name] for name in fields if trajectory.get(name) and name not in metadata}
+        steps = [step for step in dicts(trajectory.get("steps")) if part == path or not step.get("is_copied_context")]
         measured += [object_of(step.get("metrics")) for step in steps]
         times += [time for step in steps if (time := text_of(step.get("timestamp")))]
         messages += _messages(steps)
-        conversations += _sub_agents(whole, part, load_next, seen)
-        part = _beside(part, whole.get("continued_trajectory_ref"), seen)
+        conversations += _sub_agents(trajectory, part, load_next, read_paths)
+        part = _beside(part, trajectory.get("continued_trajectory_ref"), read_paths)
     if agent.get("extra") or agent.get("tool_definitions"):
         metadata["agent_settings"] = {name: agent[name] for name in ("extra", "tool_definitions") if agent.get(name)}
     return AtifTrajectory(
@@ -111,12 +111,12 @@ def _sums(measured: Sequence[Mapping[str, object]]) -> dict[str, object]:
     names = {"prompt_tokens": "total_prompt_tokens", "completion_tokens": "total_completion_tokens"}
     totals: dict[str, object] = {}
     for name, total in {**names, "cost_usd": "total_cost_usd"}.items():
-        numbers = [number for one in measured if (number := figure(one.get(name))) is not None]
+        numbers = [number for metrics in measured if (number := figure(metrics.get(name))) is not None]
         totals |= {total: sum(numbers)} if numbers else {}
     return totals
 
 
-def _beside(path: Path, reference: object, seen: set[Path]) -> Path | None:
+def _beside(path: Path, reference: object, read_paths: set[Path]) -> Path | None:
     """Return a file that a trajectory refers to, if it is in the trajectory's folder or a subfolder.
 
     A copied trajectory may have a prefix that its references lack: `a.trajectory.json` names `trajectory.cont-1.json`.
@@ -127,37 +127,37 @@ def _beside(path: Path, reference: object, seen: set[Path]) -> Path | None:
     names = [name]
     if continues := _CONTINUATION.search(name):
         names.append(_CONTINUATION.sub("", path.name).removesuffix(".json") + continues[0])
-    files = (file_below(path.parent, *Path(one).parts) for one in names)
-    return next((one for one in files if one is not None and one not in seen), None)
+    files = (file_below(path.parent, *Path(candidate).parts) for candidate in names)
+    return next((file for file in files if file is not None and file not in read_paths), None)
 
 
 def _sub_agents(
-    whole: Mapping[str, object], path: Path, load: Callable[[Path], Mapping[str, object]], seen: set[Path]
+    trajectory: Mapping[str, object], path: Path, load: Callable[[Path], Mapping[str, object]], read_paths: set[Path]
 ) -> Iterator[tuple[str | None, list[object]]]:
-    embedded = dicts(whole.get("subagent_trajectories"))
-    named: dict[str, None] = {}
-    for step in dicts(whole.get("steps")):
+    embedded = dicts(trajectory.get("subagent_trajectories"))
+    paths: dict[str, None] = {}
+    for step in dicts(trajectory.get("steps")):
         for result in dicts(object_of(step.get("observation")).get("results")):
             references = result.get("subagent_trajectory_ref")
-            for one in dicts(references if isinstance(references, list) else [references]):
-                if name := text_of(one.get("trajectory_path")):
-                    named[name] = None
-    for name in list(named)[:MAX_PARTS]:
-        if (file := _beside(path, name, seen)) is not None:
+            for reference in dicts(references if isinstance(references, list) else [references]):
+                if name := text_of(reference.get("trajectory_path")):
+                    paths[name] = None
+    for name in list(paths)[:MAX_PARTS]:
+        if (file := _beside(path, name, read_paths)) is not None:
             try:
                 embedded.append(dict(load(file)))
             except EvalscribeError:
                 continue
-    for n, one in enumerate(embedded[:MAX_PARTS], 1):
-        agent = object_of(one.get("agent"))
-        yield text_of(agent.get("name")) or f"sub-agent {n}", list(_messages(dicts(one.get("steps"))))
+    for n, sub_agent in enumerate(embedded[:MAX_PARTS], 1):
+        agent = object_of(sub_agent.get("agent"))
+        yield text_of(agent.get("name")) or f"sub-agent {n}", list(_messages(dicts(sub_agent.get("steps"))))
 
 
 def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
     """Yield messages. A step contains the results of its tool calls; each result becomes a message of its own."""
     for step in steps:
         role = _ROLES.get(text_of(step.get("source")), "user")
-        calls = [_call(one) for one in dicts(step.get("tool_calls"))]
+        calls = [_call(call) for call in dicts(step.get("tool_calls"))]
         message: dict[str, object] = {"role": role, "content": _content(step.get("message"))}
         if role == "assistant":
             message |= {"reasoning": text_of(step.get("reasoning_content")), "model": _model(step)}
@@ -166,13 +166,13 @@ def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
             yield message
         for result in dicts(object_of(step.get("observation")).get("results")):
             id = text_of(result.get("source_call_id"))
-            called = next((call["function"] for call in calls if call["id"] == id), None)
+            function = next((call["function"] for call in calls if call["id"] == id), None)
             content = _content(result.get("content"))
-            if called is None and not calls:  # the command stands in the message; nothing called a tool
+            if function is None and not calls:  # the command stands in the message; nothing called a tool
                 if content:
                     yield {"role": "user" if role == "assistant" else role, "content": content}
             else:
-                yield {"role": "tool", "content": content, "tool_call_id": id or None, "function": called}
+                yield {"role": "tool", "content": content, "tool_call_id": id or None, "function": function}
 
 
 def _model(step: Mapping[str, object]) -> object:
@@ -194,11 +194,11 @@ def _content(value: object) -> object:
 
 def first_request(trajectory: AtifTrajectory) -> str:
     """Return the text of the first user message."""
-    messages = (object_of(one) for one in trajectory.conversations[0][1])
-    first = next((one for one in messages if one.get("role") == "user" and one.get("content")), {})
+    messages = (object_of(message) for message in trajectory.conversations[0][1])
+    first = next((message for message in messages if message.get("role") == "user" and message.get("content")), {})
     content = first.get("content")
     parts = content if isinstance(content, list) else [content]
-    return "\n".join(text_of(one) or text_of(object_of(one).get("text")) for one in parts).strip("\n")
+    return "\n".join(text_of(part) or text_of(object_of(part).get("text")) for part in parts).strip("\n")
 
 
 class AtifReader(EvalReader):
@@ -262,8 +262,8 @@ def _is_trajectory(path: Path) -> bool:
     return False
 
 
-def _recognise_object(given: Mapping[str, object]) -> str | None:
-    version = given.get("schema_version")
+def _recognise_object(fields: Mapping[str, object]) -> str | None:
+    version = fields.get("schema_version")
     return f"its `schema_version` is {version}" if isinstance(version, str) and _VERSION.match(version) else None
 
 

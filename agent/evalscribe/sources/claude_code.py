@@ -97,22 +97,28 @@ class ClaudeCodeReader(EvalReader):
                 self._index = self._indexed(files, only=only)
         for path in self._index.cleared:
             with self._uncounted():  # the first conversation is read and counted again with its piece of work
-                first, *others = self._conversations(path, only=only) or [_Conversation()]
+                first, *later_conversations = self._conversations(path, only=only) or [_Conversation()]
             name = _name(first, path)
-            for n, other in enumerate(others, 2):
-                yield self._eval(f"{name}-{first.first('sessionId')[:8]}-{n}", [other], [], path.name)
+            for n, conversation in enumerate(later_conversations, 2):
+                yield self._eval(f"{name}-{first.first('sessionId')[:8]}-{n}", [conversation], [], path.name)
         for name, paths in self._index.works.items():
             parts: list[_Conversation] = []
             for path in paths:
                 parts += self._conversations(path, parts, only=only)[:1]
             parts.sort(key=lambda part: part.times[:1])
             ids = {part.first("sessionId") for part in parts} - {""}
-            mine: list[tuple[str, _Conversation]] = []
+            sub_agent_conversations: list[tuple[str, _Conversation]] = []
             for path in dict.fromkeys(path for id, path in self._index.sub_agents if id in ids):
-                held = [*parts, *(one for _, one in mine)]
-                conversations = self._conversations(path, held, only=False)
-                mine += [(path.stem, one) for one in conversations if one.first("sessionId") in ids]
-            yield self._eval(name, parts, [(stem, one.messages) for stem, one in mine], name)
+                loaded = [*parts, *(conversation for _, conversation in sub_agent_conversations)]
+                conversations = self._conversations(path, loaded, only=False)
+                sub_agent_conversations += [
+                    (path.stem, conversation)
+                    for conversation in conversations
+                    if conversation.first("sessionId") in ids
+                ]
+            yield self._eval(
+                name, parts, [(stem, conversation.messages) for stem, conversation in sub_agent_conversations], name
+            )
 
     @contextmanager
     def _uncounted(self) -> Iterator[None]:
@@ -134,20 +140,20 @@ class ClaudeCodeReader(EvalReader):
         folder = self._path if self._path.is_dir() else self._path.parent
         for path in sorted(folder.glob(f"{_AGENT}*.jsonl")):
             if path not in files and path.is_file() and not path.is_symlink():
-                for one in self._conversations(path, only=False):
-                    index.sub_agents.append((one.first("sessionId"), path))
+                for conversation in self._conversations(path, only=False):
+                    index.sub_agents.append((conversation.first("sessionId"), path))
         return index
 
-    def _conversations(self, path: Path, held: Sequence[_Conversation] = (), *, only: bool) -> list[_Conversation]:
+    def _conversations(self, path: Path, loaded: Sequence[_Conversation] = (), *, only: bool) -> list[_Conversation]:
         """Read a file. Raises `DataError` if it is the only one and cannot be read.
 
         Args:
             path: The file.
-            held: Conversations that are already in memory and count towards the maximum size.
+            loaded: Conversations that are already in memory and count towards the maximum size.
             only: True if this is the only file.
         """
         conversations = [_Conversation()]
-        size = sum(one.characters for one in held)
+        size = sum(conversation.characters for conversation in loaded)
         try:
             with self._open(path) as reading:
                 for read in json_lines(reading):
@@ -164,9 +170,9 @@ class ClaudeCodeReader(EvalReader):
             if only and not conversations[0].lines:
                 raise
             self._omit(f"the rest of a session: {error}", path.name, lost=True)
-        for one in conversations:
-            one.lines = self._without_abandoned(one.lines, path.name)
-        return [one for one in conversations if one.lines]
+        for conversation in conversations:
+            conversation.lines = self._without_abandoned(conversation.lines, path.name)
+        return [conversation for conversation in conversations if conversation.lines]
 
     def _line(self, read: JsonLine, place: str, size: int) -> _Line | None:
         line = read.value
@@ -186,7 +192,7 @@ class ClaudeCodeReader(EvalReader):
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
         """Return the lines of the last branch: after a rewind, a line has children in several branches."""
-        known = {id: line for line in lines if (id := text_of(line.get("uuid")))}
+        lines_by_id = {id: line for line in lines if (id := text_of(line.get("uuid")))}
         children: dict[str, int] = {}
         for line in lines:
             parent = text_of(line.get("parentUuid"))
@@ -194,11 +200,11 @@ class ClaudeCodeReader(EvalReader):
         if all(number < 2 for parent, number in children.items() if parent):
             return lines
         chain: set[str] = set()
-        here = text_of(lines[-1].get("uuid"))
-        while here in known and here not in chain:
-            chain.add(here)
-            here = text_of(known[here].get("parentUuid"))
-        kept: list[_Line] = []
+        current_id = text_of(lines[-1].get("uuid"))
+        while current_id in lines_by_id and current_id not in chain:
+            chain.add(current_id)
+            current_id = text_of(lines_by_id[current_id].get("parentUuid"))
+        branch_lines: list[_Line] = []
         calls: set[str] = set()
         dropped: set[str] = set()
         for line in lines:
@@ -210,10 +216,10 @@ class ClaudeCodeReader(EvalReader):
                 dropped.add(id)
                 continue
             calls |= {text_of(part.get("id")) for part in dicts(message.get("content"))} - {""}
-            kept.append(line)
+            branch_lines.append(line)
         if dropped:
             self._omit("a message that was taken back by a rewind", place, len(dropped))
-        return kept
+        return branch_lines
 
     def _eval(
         self,
@@ -258,19 +264,19 @@ class ClaudeCodeReader(EvalReader):
 def _messages(lines: Sequence[_Line]) -> Iterator[object]:
     """Yield messages. The lines of one answer form one message; each tool result becomes a message of its own."""
     for _, group in groupby(lines, key=lambda line: _answer(line) or id(line)):
-        same = list(group)
-        kind, message = same[0].get("type"), object_of(same[0].get("message"))
+        answer_lines = list(group)
+        kind, message = answer_lines[0].get("type"), object_of(answer_lines[0].get("message"))
         if kind == "system":
-            text = text_of(same[0].get("content"))
-            if same[0].get("subtype") == "compact_boundary":
+            text = text_of(answer_lines[0].get("content"))
+            if answer_lines[0].get("subtype") == "compact_boundary":
                 text = text or "The conversation was compacted."
             if text:
                 yield {"role": "system", "content": text}
         elif kind == "assistant":
-            parts = [part for one in same for part in _parts(object_of(one.get("message")).get("content"))]
+            parts = [part for line in answer_lines for part in _parts(object_of(line.get("message")).get("content"))]
             yield {"role": "assistant", "content": parts, "model": message.get("model")}
         else:
-            rest = []
+            other_parts = []
             for part in _parts(message.get("content")):
                 if isinstance(part, dict) and part.get("type") == "tool_result":
                     yield {
@@ -280,9 +286,9 @@ def _messages(lines: Sequence[_Line]) -> Iterator[object]:
                         "error": "the tool reported an error" if part.get("is_error") else None,
                     }
                 else:
-                    rest.append(part)
-            if rest:
-                yield {"role": "user", "content": rest}
+                    other_parts.append(part)
+            if other_parts:
+                yield {"role": "user", "content": other_parts}
 
 
 def _name(first: _Conversation, path: Path) -> str:

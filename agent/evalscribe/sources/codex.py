@@ -48,10 +48,10 @@ class CodexReader(EvalReader):
         if stopped:
             raise stopped
 
-    def _line(self, session: "_Session", one: JsonLine, size: int) -> None:
-        line, place = one.value, f"line {one.number}"
+    def _line(self, session: "_Session", json_line: JsonLine, size: int) -> None:
+        line, place = json_line.value, f"line {json_line.number}"
         if line is None:
-            self._omit_line(one, place)
+            self._omit_line(json_line, place)
         elif line.get("type") not in _KNOWN:
             self._omit(f"a line of type `{text_of(line.get('type'))[:40] or 'unknown'}`", place)
         elif size > MAX_SESSION_CHARACTERS and line.get("type") == "response_item":
@@ -71,7 +71,7 @@ class _Session:
         self.usage: Mapping[str, object] = {}
         self.began: str | None = None
         self.ended: str | None = None
-        self._called: dict[str, str] = {}
+        self._function_names: dict[str, str] = {}
         self._thought: list[str] = []
 
     def at(self, time: str | None) -> None:
@@ -102,19 +102,19 @@ class _Session:
         elif item == "reasoning":
             self._thought += [text for part in dicts(payload.get("summary")) if (text := text_of(part.get("text")))]
         elif item in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
-            given = payload.get("arguments", payload.get("input", payload.get("action")))
+            raw_arguments = payload.get("arguments", payload.get("input", payload.get("action")))
             name = text_of(payload.get("name")) or item.removesuffix("_call")
-            self._called[call] = name
-            arguments = given if isinstance(given, dict | str) else {}
-            if item == "custom_tool_call" and isinstance(given, str):
-                arguments = {"input": given}
+            self._function_names[call] = name
+            arguments = raw_arguments if isinstance(raw_arguments, dict | str) else {}
+            if item == "custom_tool_call" and isinstance(raw_arguments, str):
+                arguments = {"input": raw_arguments}
             self._call({"id": call, "function": name, "arguments": arguments})
         elif item in ("function_call_output", "custom_tool_call_output"):
             self.messages.append(
                 {
                     "role": "tool",
                     "tool_call_id": call,
-                    "function": self._called.get(call),
+                    "function": self._function_names.get(call),
                     "content": _output(payload.get("output")),
                 }
             )

@@ -140,7 +140,7 @@ class DeploymentPayloads:
         try:
             value = await self._functions.call("action", DEBUG, {"evalId": eval_id})
         except FunctionUnavailable as failure:
-            raise self._one_more_unanswered(str(failure)) from None
+            raise self._count_unanswered(str(failure)) from None
         except FunctionFailed as failure:
             if _NO_FUNCTION.search(str(failure)):
                 raise self._no_function(DEBUG) from None
@@ -193,7 +193,7 @@ class DeploymentPayloads:
         except (FunctionFailed, FunctionUnavailable):
             return False
 
-    def _one_more_unanswered(self, reason: str) -> Exception:
+    def _count_unanswered(self, reason: str) -> Exception:
         self._unanswered += 1
         if self._unanswered < _IN_A_ROW:
             return EvalPayloadError(reason)
@@ -245,7 +245,7 @@ class ConvexRetryPolicy(Frozen):
     connect: float = 10.0
     read: float = 60.0
     """Maximum seconds without receiving a byte."""
-    whole: float = 180.0
+    total: float = 180.0
     """Maximum seconds for a call with all its attempts and pauses."""
 
 
@@ -279,7 +279,7 @@ class ConvexHttp:
         self.where = url
         self.has_key = key is not None
         self._secret = key.get_secret_value() if key else ""
-        self._ours = [part for part in (self._secret, self._secret.partition("|")[2]) if len(part) >= SHORTEST_KEY]
+        self._key_parts = [part for part in (self._secret, self._secret.partition("|")[2]) if len(part) >= SHORTEST_KEY]
         self._patience = patience
         self._slots = asyncio.Semaphore(concurrency)
         with explain_connection_errors():
@@ -298,10 +298,10 @@ class ConvexHttp:
         body: dict[str, object] = {"path": path, "args": args, "format": "json"}
         async with self._slots:
             try:
-                async with asyncio.timeout(self._patience.whole):
+                async with asyncio.timeout(self._patience.total):
                     return await self._persist(f"{self.where}/api/{kind}", body)
             except TimeoutError:
-                raise FunctionUnavailable(f"no complete response within {self._patience.whole:g} s") from None
+                raise FunctionUnavailable(f"no complete response within {self._patience.total:g} s") from None
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -313,11 +313,11 @@ class ConvexHttp:
                 return self._value(status, content)
             except _TryAgain as failure:
                 if attempt == self._patience.attempts:
-                    raise self._given_up(failure) from None
+                    raise self._final_error(failure) from None
                 await asyncio.sleep(self._pause(attempt, failure))
         raise AssertionError("no attempt was allowed")
 
-    def _given_up(self, failure: _TryAgain) -> Exception:
+    def _final_error(self, failure: _TryAgain) -> Exception:
         if not failure.unreachable:
             return FunctionUnavailable(str(failure))
         return UnavailableError(
@@ -352,7 +352,7 @@ class ConvexHttp:
 
     def _without_key(self, content: bytes) -> bytes:
         """Remove our own key from an answer, so that it cannot reach a snapshot or report."""
-        for part in self._ours:
+        for part in self._key_parts:
             content = content.replace(part.encode(), b"[redacted:key]")
         return content
 

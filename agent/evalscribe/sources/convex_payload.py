@@ -146,17 +146,17 @@ def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -
     """
     if any(row.name not in STEPS for row in rows):
         return tuple(rows)
-    known: dict[str, Step] = {}
+    steps_by_name: dict[str, Step] = {}
     for row in rows:
-        known[row.name] = min(known.get(row.name, row), row, key=_rank)
+        steps_by_name[row.name] = min(steps_by_name.get(row.name, row), row, key=_rank)
     logged = {step.name: step for step in parse_steps(log or "")}
-    named = step_of(reason)
-    if named and named not in logged:
-        logged[named] = Step(name=named, status="failed")
+    reason_step = step_of(reason)
+    if reason_step and reason_step not in logged:
+        logged[reason_step] = Step(name=reason_step, status="failed")
     for name, step in logged.items():
-        if name not in known or known[name].status == "running":
-            known[name] = _with_rate(step, reason)
-    return tuple(known[name] for name in STEPS if name in known)
+        if name not in steps_by_name or steps_by_name[name].status == "running":
+            steps_by_name[name] = _with_rate(step, reason)
+    return tuple(steps_by_name[name] for name in STEPS if name in steps_by_name)
 
 
 def _rank(row: Step) -> tuple[int, bool]:
@@ -268,13 +268,16 @@ def _evidence(payload: JsonObject, eval: Eval) -> Evidence | UnreadableEvidence:
     if refused := refusal(payload, eval):
         return refused
     info = require_object(payload["eval"], "`eval`")
-    outputs, lost = _outputs(payload, info, eval)
-    sources, gone = _sources(payload, info)
+    outputs, missing_outputs = _outputs(payload, info, eval)
+    sources, missing_sources = _sources(payload, info)
     log = next((document.text for document in outputs if document.role == "log"), None)
     _, recorded = _status(info)
     steps = reconcile_steps(_steps(payload), log, recorded or eval.reason)
     return Evidence(
-        eval=_with_step(eval, steps, recorded), steps=steps, documents=sources + outputs, missing=gone + lost
+        eval=_with_step(eval, steps, recorded),
+        steps=steps,
+        documents=sources + outputs,
+        missing=missing_sources + missing_outputs,
     )
 
 
@@ -306,7 +309,7 @@ def _failures(summary: JsonObject, run_id: str, experiment: str, links: Links) -
     names = {eval_id: _category_and_name(entry) for eval_id, entry in listed.items()}
     trials = Counter(_printed(*name) for name in names.values())
     last: Counter[str] = Counter()
-    taken: set[str] = set()
+    printed_paths: set[str] = set()
     failures = []
     for eval_id, entry in listed.items():
         category, name = names[eval_id]
@@ -322,7 +325,7 @@ def _failures(summary: JsonObject, run_id: str, experiment: str, links: Links) -
             reason=reason,
             url=links.eval(run_id, experiment, category, eval_id),
         )
-        failures.append(_apart(eval, taken))
+        failures.append(_with_free_path(eval, printed_paths))
         last[printed] = failures[-1].trial
     return tuple(failures)
 
@@ -335,18 +338,18 @@ def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
     """
     row = require_object(entry.get("failedStep") or {}, "`failedStep`")
     name, recorded = _optional_name(row, "name"), optional_text_field(entry, "failureReason")
-    named = step_of(recorded)
-    if named and named != name:
-        return named, recorded
+    reason_step = step_of(recorded)
+    if reason_step and reason_step != name:
+        return reason_step, recorded
     reason = optional_text_field(row, "failureReason") or recorded
     return name, strip_colours(reason) if reason else None
 
 
-def _apart(eval: Eval, taken: set[str]) -> Eval:
-    """Renumber the eval as the next trial whose printed path is free, and add that path to `taken`."""
-    while (printed := prose.path(eval.path)) in taken:
+def _with_free_path(eval: Eval, printed_paths: set[str]) -> Eval:
+    """Renumber the eval as the next trial whose printed path is free, and add that path to `printed_paths`."""
+    while (printed := prose.path(eval.path)) in printed_paths:
         eval = eval.model_copy(update={"trial": eval.trial + 1, "trials": max(2, eval.trials)})
-    taken.add(printed)
+    printed_paths.add(printed)
     return eval
 
 
@@ -436,7 +439,7 @@ def _source(path: str, content: str) -> Document:
     return _document(roles.get(path, "grader"), path, content)
 
 
-def _texts(payload: JsonObject, key: str, what: str) -> tuple[dict[str, str], tuple[str, ...]]:
+def _texts(payload: JsonObject, key: str, kind: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the text files under `key`, sorted by path, and phrases for the files that are not text.
 
     Snapshot and deployment may order files differently but must produce equal evidence.
@@ -444,16 +447,16 @@ def _texts(payload: JsonObject, key: str, what: str) -> tuple[dict[str, str], tu
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
     binary = [path for path, content in files.items() if content == BINARY and not path.startswith(_LOCAL_STATE)]
-    other = [path for path, content in files.items() if not isinstance(content, str)]
+    not_text = [path for path, content in files.items() if not isinstance(content, str)]
     missing = (
-        *([f"{_counted(binary, what)} not stored as text: {_names(binary)}"] if binary else []),
-        *([f"{_counted(other, what)} not text: {_names(other)}"] if other else []),
+        *([f"{_counted(binary, kind)} not stored as text: {_names(binary)}"] if binary else []),
+        *([f"{_counted(not_text, kind)} not text: {_names(not_text)}"] if not_text else []),
     )
     return texts, missing
 
 
-def _counted(paths: Sequence[str], what: str) -> str:
-    return f"1 {what} file is" if len(paths) == 1 else f"{len(paths)} {what} files are"
+def _counted(paths: Sequence[str], kind: str) -> str:
+    return f"1 {kind} file is" if len(paths) == 1 else f"{len(paths)} {kind} files are"
 
 
 def _names(paths: Iterable[str]) -> str:

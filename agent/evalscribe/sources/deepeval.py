@@ -67,17 +67,17 @@ def _snake_case(value: Mapping[str, object]) -> dict[str, object]:
 
 
 def _eval(case: Mapping[str, object], place: str) -> SourceEval:
-    metrics = [_snake_case(one) for one in dicts(case.get("metrics_data"))]
-    names = distinct_names(text_of(one.get("name")) or "metric" for one in metrics)
-    steps = [_step(name, one) for name, one in zip(names, metrics, strict=True)]
+    metrics = [_snake_case(metric) for metric in dicts(case.get("metrics_data"))]
+    names = distinct_names(text_of(metric.get("name")) or "metric" for metric in metrics)
+    steps = [_step(name, metric) for name, metric in zip(names, metrics, strict=True)]
     scores = {
         name: score
-        for name, one in zip(names, metrics, strict=True)
-        if (score := figure(one.get("score"))) is not None and not one.get("error")
+        for name, metric in zip(names, metrics, strict=True)
+        if (score := figure(metric.get("score"))) is not None and not metric.get("error")
     }
     status, reason = _status(case, steps)
     raised = [step for step in steps if step.status == "skipped"]
-    logs = {name: as_text(one.get("verbose_logs")) for name, one in zip(names, metrics, strict=True)}
+    logs = {name: as_text(metric.get("verbose_logs")) for name, metric in zip(names, metrics, strict=True)}
     return SourceEval(
         run=SourceRun(),
         name=text_of(case.get("name")) or as_text(case.get("input")) or place,
@@ -96,8 +96,8 @@ def _eval(case: Mapping[str, object], place: str) -> SourceEval:
         metadata={name: value for name, value in case.items() if name not in _USED and value not in (None, {}, [])}
         | {
             "metrics": [
-                {name: one[name] for name in ("name", "threshold", "evaluation_model") if one.get(name)}
-                for one in metrics
+                {name: metric[name] for name in ("name", "threshold", "evaluation_model") if metric.get(name)}
+                for metric in metrics
             ]
         },
         missing=[f"the grader `{step.name}` raised an error" for step in raised if status == "failed"],

@@ -91,17 +91,17 @@ def _key(line: Line) -> str:
 
 
 def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
-    id, given = text_of(line.get("evaluation_id")), object_of(aggregate.get("model_info"))
-    model = text_of(line.get("model_id")) or text_of(given.get("id")) or text_of(given.get("name"))
-    provider, slash, rest = model.partition("/")
-    if slash and rest.startswith(f"{provider}/"):  # the converter of Inspect logs writes the provider twice
-        model = rest
-    begun = aggregate.get("evaluation_timestamp")
+    id, model_info = text_of(line.get("evaluation_id")), object_of(aggregate.get("model_info"))
+    model = text_of(line.get("model_id")) or text_of(model_info.get("id")) or text_of(model_info.get("name"))
+    provider, slash, model_name = model.partition("/")
+    if slash and model_name.startswith(f"{provider}/"):  # the converter of Inspect logs writes the provider twice
+        model = model_name
+    timestamp = aggregate.get("evaluation_timestamp")
     return SourceRun(
         key=f"{id}\0{model}",
         model=model or None,
         experiment=id.partition("/")[0] or "default",
-        started_at=unix_time(begun) or begun,
+        started_at=unix_time(timestamp) or timestamp,
     )
 
 
@@ -118,7 +118,7 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
         if score is not None:
             scores[name] = score
         if isinstance(correct, bool):
-            reason = None if correct else _why(line, instance_input, score)
+            reason = None if correct else _failure_reason(line, instance_input, score)
             steps.append(Step(name=name, status="passed" if correct else "failed", error=reason))
     status: EvalStatus = "incomplete" if not steps else "passed" if steps[0].status == "passed" else "failed"
     if error is not None:  # the converter of Inspect logs writes a score of 1 for a sample that never began
@@ -176,54 +176,58 @@ def _task(instance_input: Mapping[str, object]) -> str:
     return "\n".join([question, "", *lettered])
 
 
-def _conversations(line: Line, given: Mapping[str, object]) -> Iterator[tuple[str | None, list[object]]]:
+def _conversations(line: Line, instance_input: Mapping[str, object]) -> Iterator[tuple[str | None, list[object]]]:
     if messages := dicts(line.get("messages")):
-        yield None, [_message(one) for one in messages]
+        yield None, [_message(message) for message in messages]
         return
     output = object_of(line.get("output"))
     thoughts = _list(output.get("reasoning_trace"))
     for n, text in enumerate(_list(output.get("raw"))[:MAX_ANSWERS]):
         thought = text_of(thoughts[n]) if n < len(thoughts) else ""
         answer = {"role": "assistant", "content": str(text), "reasoning": thought or None}
-        yield None if n == 0 else f"answer {n + 1}", [{"role": "user", "content": _task(given)}, answer]
+        yield None if n == 0 else f"answer {n + 1}", [{"role": "user", "content": _task(instance_input)}, answer]
 
 
-def _message(one: Mapping[str, object]) -> dict[str, object]:
-    thought = "\n".join(text_of(part) for part in _list(one.get("reasoning_trace")))
-    message: dict[str, object] = {"role": one.get("role"), "content": one.get("content") or ""}
-    if one.get("role") == "assistant":
+def _message(source: Mapping[str, object]) -> dict[str, object]:
+    thought = "\n".join(text_of(part) for part in _list(source.get("reasoning_trace")))
+    message: dict[str, object] = {"role": source.get("role"), "content": source.get("content") or ""}
+    if source.get("role") == "assistant":
         calls = (
-            {"id": call.get("id"), "function": call.get("name") or "unnamed"} | _called(call)
-            for call in dicts(one.get("tool_calls"))
+            {"id": call.get("id"), "function": call.get("name") or "unnamed"} | _call_arguments(call)
+            for call in dicts(source.get("tool_calls"))
         )
         message |= {"reasoning": thought or None, "tool_calls": list(calls)}
-    elif one.get("role") == "tool":
-        ids = [text_of(id) for id in _list(one.get("tool_call_id"))]
+    elif source.get("role") == "tool":
+        ids = [text_of(id) for id in _list(source.get("tool_call_id"))]
         message["tool_call_id"] = ids[0] if ids else None
     return message
 
 
-def _called(call: Mapping[str, object]) -> dict[str, object]:
+def _call_arguments(call: Mapping[str, object]) -> dict[str, object]:
     return {"arguments": call.get("arguments") if isinstance(call.get("arguments"), dict) else {}}
 
 
 def _final(line: Line) -> str | None:
     """Return the extracted final answer; None if the source does not record it."""
-    attributions = [one for one in dicts(line.get("answer_attribution")) if one.get("is_terminal") is not False]
+    attributions = [
+        attribution
+        for attribution in dicts(line.get("answer_attribution"))
+        if attribution.get("is_terminal") is not False
+    ]
     return text_of(attributions[-1].get("extracted_value")) if attributions else None
 
 
-def _why(line: Line, given: Mapping[str, object], score: float | None) -> str:
+def _failure_reason(line: Line, instance_input: Mapping[str, object], score: float | None) -> str:
     final = _final(line)
-    raw = [str(one) for one in _list(object_of(line.get("output")).get("raw"))]
-    if not line.get("messages") and not any(one.strip() for one in raw):
+    raw = [str(text) for text in _list(object_of(line.get("output")).get("raw"))]
+    if not line.get("messages") and not any(text.strip() for text in raw):
         return "the answer is empty"
     if final is not None and final.strip() in _INVALID:
         return "no answer was extracted"
     answer = final if final is not None else raw[0] if raw and "\n" not in raw[0].strip() else ""
-    right = [str(one) for one in _list(given.get("reference"))]
-    if right and right[0].strip():
-        target = cut(one_line(right[0]), 100)
+    references = [str(text) for text in _list(instance_input.get("reference"))]
+    if references and references[0].strip():
+        target = cut(one_line(references[0]), 100)
         short = answer and len(answer) <= LONGEST_QUOTED
         return f"answered {one_line(answer)!r}, the target is {target!r}" if short else f"the answer is not {target!r}"
     return f"scored {score:g}" if score is not None else "not correct"
@@ -239,8 +243,8 @@ def _extracted(lines: Sequence[Line], metadata: Mapping[str, object]) -> Iterato
 
 
 def _recognise(start: FileStart, _: RunOverrides) -> str | None:
-    if start.line is not None and (why := has(start.line, *_FIELDS)):
-        return why
+    if start.line is not None and (feature := has(start.line, *_FIELDS)):
+        return feature
     return has(start.top, *_AGGREGATE)
 
 

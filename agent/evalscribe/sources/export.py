@@ -15,7 +15,7 @@ from evalscribe.sources.recognition import Format
 from evalscribe.sources.records import RecordFile, safe_json
 from evalscribe.sources.streams import JsonLine, json_lines
 
-_UNTOLD = {"failures"}
+_OMITTED = {"failures"}
 """Fields omitted from a run's line, because its failures are written as records."""
 _FIGURES = (
     "started_at",
@@ -29,24 +29,24 @@ _FIGURES = (
 """Fields that most sources lack; omitted if unknown."""
 
 
-def render_line(one: Run | Record) -> str:
+def render_line(item: Run | Record) -> str:
     """Render one line without its line end; `parse_line` restores an equal value."""
-    if isinstance(one, Run):
-        unknown = {name for name in _FIGURES if getattr(one, name) in (None, ())}
-        return _json({"run": one.model_dump(mode="json", exclude=_UNTOLD | unknown)})
-    value = one.model_dump(mode="json")
+    if isinstance(item, Run):
+        unknown = {name for name in _FIGURES if getattr(item, name) in (None, ())}
+        return _json({"run": item.model_dump(mode="json", exclude=_OMITTED | unknown)})
+    value = item.model_dump(mode="json")
     return _json({"eval": value.pop("eval"), **value})
 
 
 def parse_line(value: object, run_id: str | None) -> Run | Record:
     """Parse and redact a decoded line; a record without a `run_id` belongs to the run before it. Raises `DataError`."""
-    kept = safe_json(value)
-    if not isinstance(kept, dict):
+    fields = safe_json(value)
+    if not isinstance(fields, dict):
         raise DataError("a line that is not an object")
     try:
-        if set(kept) == {"run"}:
-            return Run.model_validate(_run(kept["run"]))
-        return Record.model_validate({"run_id": run_id, **kept})
+        if set(fields) == {"run"}:
+            return Run.model_validate(_run(fields["run"]))
+        return Record.model_validate({"run_id": run_id, **fields})
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"] if not isinstance(part, int))
@@ -57,13 +57,13 @@ def is_export_line(value: object) -> bool:
     """Return True if this is the first line of an export file."""
     if not isinstance(value, Mapping) or not ("run" in value or "eval" in value):
         return False
-    held = value.get("run", value.get("eval"))
-    return isinstance(held, Mapping) and "id" in held and ("model" in held or "name" in held)
+    content = value.get("run", value.get("eval"))
+    return isinstance(content, Mapping) and "id" in content and ("model" in content or "name" in content)
 
 
 def _run(value: object) -> object:
     """Remove the fields that records already contain."""
-    return {key: part for key, part in value.items() if key not in _UNTOLD} if isinstance(value, dict) else value
+    return {key: part for key, part in value.items() if key not in _OMITTED} if isinstance(value, dict) else value
 
 
 def _json(value: object) -> str:
@@ -81,21 +81,21 @@ class ExportFile(RecordFile):
         run_id: str | None = None
         with FileReader(self._path) as self._reader:
             for line in json_lines(self._reader):
-                one = self._read(line, run_id)
-                if isinstance(one, Run):
-                    run_id = one.id
+                item = self._read(line, run_id)
+                if isinstance(item, Run):
+                    run_id = item.id
                     self._runs.add(run_id)
-                if one is not None:
-                    yield one
+                if item is not None:
+                    yield item
 
     def _read(self, line: JsonLine, run_id: str | None) -> Run | Record | None:
         try:
             if line.value is None:
                 raise DataError(f"a line that cannot be read: {line.problem}")
-            one = parse_line(line.value, run_id)
-            if isinstance(one, Record) and one.run_id not in self._runs:
+            item = parse_line(line.value, run_id)
+            if isinstance(item, Record) and item.run_id not in self._runs:
                 raise DataError("an eval before its run")
-            return self._with_overrides(one) if isinstance(one, Run) else one
+            return self._with_overrides(item) if isinstance(item, Run) else item
         except DataError as error:
             self._left_out.add(str(error), f"line {line.number}", lost=True)
             return None

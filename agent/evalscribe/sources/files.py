@@ -44,7 +44,7 @@ class FileReader:
         self._raw.seek(0)
         self._stream: BinaryIO = gzip.GzipFile(fileobj=self._raw) if packed else self._raw  # type: ignore[assignment]
         self._hash = hashlib.sha256()
-        self._left = limit
+        self._remaining = limit
         self.bytes = 0
         """Bytes read so far, after decompression."""
 
@@ -60,12 +60,12 @@ class FileReader:
     def read(self, size: int = CHUNK_BYTES) -> bytes:
         """Return the next bytes, empty at the end. Raises `DataError` if decompression fails."""
         with read_errors(self._path):
-            piece = self._stream.read(size if self._left is None else min(size, self._left))
+            piece = self._stream.read(size if self._remaining is None else min(size, self._remaining))
         self.bytes += len(piece)
         if self.bytes > UNCHECKED_BYTES and self.bytes > self._size * MAX_COMPRESSION:
             raise DataError(f"{self._path} is compressed more than {MAX_COMPRESSION} times, which no real text is")
-        if self._left is not None:
-            self._left -= len(piece)
+        if self._remaining is not None:
+            self._remaining -= len(piece)
         self._hash.update(piece)
         return piece
 
@@ -137,14 +137,16 @@ def is_folder(path: Path) -> bool:
 
 def is_entry(name: str) -> bool:
     """Return whether a text is a plain entry name, not a path to somewhere else."""
-    return bool(name) and name not in (".", "..") and not any(one in name for one in "/\\\0")
+    return bool(name) and name not in (".", "..") and not any(character in name for character in "/\\\0")
 
 
 def folders_in(folder: Path, most: int) -> list[Path]:
     """Return the first `most` subfolders by name, excluding links and hidden folders."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False) and one.name[0] != ".")
+            names = sorted(
+                entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."
+            )
     except OSError:
         return []
     return [folder / name for name in names[:most]]
@@ -156,18 +158,18 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 
 def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
     """Yield each line that is not blank: its number, its text (None if it is too long), whether it has a line end."""
-    held, number, too_long = bytearray(), 0, False
+    buffer, number, too_long = bytearray(), 0, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
         for end in ends:
             number += 1
-            held += end
-            yield from _decoded_line(number, held, too_long or len(held) > MAX_LINE_BYTES, ended=True)
-            held, too_long = bytearray(), False
-        held += rest
-        if len(held) > MAX_LINE_BYTES:
-            held, too_long = bytearray(), True
-    yield from _decoded_line(number + 1, held, too_long, ended=False)
+            buffer += end
+            yield from _decoded_line(number, buffer, too_long or len(buffer) > MAX_LINE_BYTES, ended=True)
+            buffer, too_long = bytearray(), False
+        buffer += rest
+        if len(buffer) > MAX_LINE_BYTES:
+            buffer, too_long = bytearray(), True
+    yield from _decoded_line(number + 1, buffer, too_long, ended=False)
 
 
 def _decoded_line(
@@ -307,8 +309,8 @@ def _inflated(packed: bytes, method: int) -> bytes:
     return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, MAX_MEMBER_BYTES + 1)
 
 
-def _check(packed: int, whole: int) -> None:
-    if whole > MAX_MEMBER_BYTES:
+def _check(packed: int, size: int) -> None:
+    if size > MAX_MEMBER_BYTES:
         raise DataError(f"a member larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
-    if whole > UNCHECKED_BYTES and whole > packed * MAX_COMPRESSION:
+    if size > UNCHECKED_BYTES and size > packed * MAX_COMPRESSION:
         raise DataError(f"a member compressed more than {MAX_COMPRESSION} times, which no real text is")

@@ -57,7 +57,7 @@ class Recognised(NamedTuple):
     """The format of a file or folder, and the feature that identified it."""
 
     format: Format
-    why: str
+    feature: str
 
 
 def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -> Recognised:
@@ -82,8 +82,8 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
     if not start.is_zip and not start.is_sqlite and not start.character:
         raise DataError(f"{path} {'is empty' if not start.bytes else 'contains only white space'}")
     for format in formats():
-        if why := format.recognise(start, overrides):
-            return _using(Recognised(format, why), path, overrides, in_folder=in_folder)
+        if feature := format.recognise(start, overrides):
+            return _using(Recognised(format, feature), path, overrides, in_folder=in_folder)
     raise _unrecognised(start)
 
 
@@ -104,8 +104,8 @@ def recognise_folder(path: Path) -> Recognised | None:
     """Find the format of a folder that is read as a whole; None if its files are read one by one."""
     start = FolderStart(path)
     for format in formats():
-        if why := format.recognise_folder(start):
-            return Recognised(format, why)
+        if feature := format.recognise_folder(start):
+            return Recognised(format, feature)
     return None
 
 
@@ -116,7 +116,7 @@ def open_records(path: Path, overrides: RunOverrides, *, in_folder: bool = False
 
 def format_of(name: str) -> Format | None:
     """Return the format with this name in `FileImport.format`; None for a run of a deployment."""
-    return next((one for one in formats() if name in (one.name, *one.forms)), None)
+    return next((format for format in formats() if name in (format.name, *format.forms)), None)
 
 
 def _unrecognised(start: FileStart) -> DataError:
@@ -139,10 +139,10 @@ def _unrecognised(start: FileStart) -> DataError:
             return DataError(f"{path} is part of a snapshot: give its folder")
         if start.character == "{" and start.line is None:
             with FileReader(path) as reading:
-                whole = JsonStream(reading, str(path))
-                for _ in whole.names():  # raises the error that says where it is not JSON
-                    whole.skip()
-                whole.end()
+                stream = JsonStream(reading, str(path))
+                for _ in stream.names():  # raises the error that says where it is not JSON
+                    stream.skip()
+                stream.end()
         return DataError(f"{path} contains no runs: {_describe_names(list(start.first))}. {SUPPORTED}")
     if path.suffix in (".yaml", ".yml"):
         return DataError(f"{path} contains no runs: it is YAML. promptfoo writes the same as JSON: `-o results.json`")
@@ -160,17 +160,17 @@ def _describe_names(names: Sequence[str]) -> str:
     """Describe an object of unknown format and name the formats that it resembles."""
     if not names:
         return "its first object is empty"
-    shapes = {one.title: one.names for one in formats() if one.names}
+    shapes = {format.title: format.names for format in formats() if format.names}
     shapes["a dataset (`evalscribe datasets upload`)"] = _DATASET
-    shared = {what: [name for name in shape if name in names] for what, shape in shapes.items()}
-    near = sorted((what for what in shared if shared[what]), key=lambda what: -len(shared[what]))[:2]
-    shown = join_first([f"`{cut(one_line(name), 40)}`" for name in names], 12)
+    shared = {title: [name for name in shape if name in names] for title, shape in shapes.items()}
+    near = sorted((title for title in shared if shared[title]), key=lambda title: -len(shared[title]))[:2]
+    listed_names = join_first([f"`{cut(one_line(name), 40)}`" for name in names], 12)
     resembles = [
-        f"{what} ({join_first([f'`{name}`' for name in shared[what]], 6)}; "
-        f"without {join_first([f'`{name}`' for name in shapes[what] if name not in names], 6)})"
-        for what in near
+        f"{title} ({join_first([f'`{name}`' for name in shared[title]], 6)}; "
+        f"without {join_first([f'`{name}`' for name in shapes[title] if name not in names], 6)})"
+        for title in near
     ]
-    return f"its keys are {shown}" + (f". It resembles {' and '.join(resembles)}" if resembles else "")
+    return f"its keys are {listed_names}" + (f". It resembles {' and '.join(resembles)}" if resembles else "")
 
 
 def _kind(value: object) -> str:

@@ -154,7 +154,9 @@ class HarborReader(EvalReader):
         if _is_trial(self._path):
             id = text_of(self._read_result(self._path).get("id"))
             return [_Job(self._path, id, 1, 1, finished=True, alone=True)]
-        folders = [self._path] if _is_job(self._path) else [one for one in _folders(self._path) if _is_job(one)]
+        folders = (
+            [self._path] if _is_job(self._path) else [folder for folder in _folders(self._path) if _is_job(folder)]
+        )
         return [self._job(folder) for folder in folders]
 
     def _job(self, folder: Path) -> _Job:
@@ -187,7 +189,7 @@ class HarborReader(EvalReader):
         if job.folder not in self._trials_of:
             folders = [job.folder] if job.alone else folders_in(job.folder, MAX_TRIALS_OF_JOB)
             trials = [_trial_in(folder, job) for folder in folders if _is_trial(folder)]
-            self._trials_of[job.folder] = sorted(trials, key=lambda one: (one.started_at, one.folder.name))
+            self._trials_of[job.folder] = sorted(trials, key=lambda trial: (trial.started_at, trial.folder.name))
         return self._trials_of[job.folder]
 
     def _eval(self, trial: _Trial, answers: Sequence[GradedAnswer]) -> SourceEval:
@@ -196,13 +198,13 @@ class HarborReader(EvalReader):
         config = object_of(result.get("config")) or config
         parts = list(self._parts(folder, result))
         task = self._task(_task_folder(result, config))
-        whole = _rewards(result.get("verifier_result"))
-        status, rest = self._verdict(result, whole, parts)
+        rewards = _rewards(result.get("verifier_result"))
+        status, verdict_steps = self._verdict(result, rewards, parts)
         category, _, name = _task_name(result, config).rpartition("/")
         trajectories = [part.trajectory for part in parts if part.trajectory]
         usage = _usage(result, trajectories)
         reference = reference_document(answers, folder.name) if status in ("passed", "failed") else None
-        steps = [step for part in parts for step in part.steps] + rest
+        steps = [step for part in parts for step in part.steps] + verdict_steps
         error = next((part.error for part in parts if part.error), None)
         return SourceEval(
             run=self._run_of(_run(job, result, config), job),
@@ -226,7 +228,7 @@ class HarborReader(EvalReader):
                 if part.trajectory
                 for name, messages in part.trajectory.conversations
             ],
-            scores=dict(_scores(whole, parts)),
+            scores=dict(_scores(rewards, parts)),
             metadata=_metadata(result, config, trajectories, self._object(folder, "analysis.json")),
             missing=tuple(self._missing(task, trial, parts)),
             started_at=result.get("started_at"),
@@ -244,13 +246,13 @@ class HarborReader(EvalReader):
         if document:
             with suppress(ValueError):
                 rewards = {"reward": float(document.text)}
-        given: dict[str, object] = {"verifier_result": {"rewards": rewards}}
-        whole = _rewards(given["verifier_result"])
-        if not whole:
+        result: dict[str, object] = {"verifier_result": {"rewards": rewards}}
+        valid_rewards = _rewards(result["verifier_result"])
+        if not valid_rewards:
             return None
-        part = self._part("", self._path, (), given)
-        status, rest = self._verdict(given, whole, [part])
-        return Grading(status == "passed", (*part.steps, *rest), _shown(whole))
+        part = self._part("", self._path, (), result)
+        status, verdict_steps = self._verdict(result, valid_rewards, [part])
+        return Grading(status == "passed", (*part.steps, *verdict_steps), _format_rewards(valid_rewards))
 
     def _run_of(self, run: SourceRun, job: _Job) -> SourceRun:
         """Return the run with the job's id if it is the job's only run, else with a derived id."""
@@ -277,7 +279,7 @@ class HarborReader(EvalReader):
         output = logs[0].text if logs else ""
         tests = self._tests(self._object(folder, *below, VERIFIER_FOLDER, "ctrf.json"), f"{name}: " if name else "")
         exception = object_of(result.get("exception_info"))
-        steps = [*tests, *self._whole_verifier(name, rewards, tests, output)]
+        steps = [*tests, *self._verifier_steps(name, rewards, tests, output)]
         if rewards:  # Harbor graded the answer despite the exception
             steps += _ended_early(name, exception)
         trajectory = self._trajectory(folder, *below, "agent", "trajectory.json")
@@ -302,7 +304,7 @@ class HarborReader(EvalReader):
             steps.append(Step.model_validate({"name": name, "status": status, "error": error}))
         return steps
 
-    def _whole_verifier(
+    def _verifier_steps(
         self, name: str, rewards: Mapping[str, float], tests: Sequence[Step], output: str
     ) -> Iterator[Step]:
         """Yield a step for the whole verifier if no failed test explains a low reward."""
@@ -312,9 +314,15 @@ class HarborReader(EvalReader):
         if any(step.status == "failed" for step in tests) or (passed and tests):
             return
         step = f"{name}: {VERIFIER}" if name else VERIFIER
-        error = f"{_shown(rewards)} although {pluralise(len(tests), 'test')} passed" if tests else telling_line(output)
+        error = (
+            f"{_format_rewards(rewards)} although {pluralise(len(tests), 'test')} passed"
+            if tests
+            else telling_line(output)
+        )
         yield Step(
-            name=step, status="passed" if passed else "failed", error=None if passed else error or _shown(rewards)
+            name=step,
+            status="passed" if passed else "failed",
+            error=None if passed else error or _format_rewards(rewards),
         )
 
     def _verdict(
@@ -325,7 +333,7 @@ class HarborReader(EvalReader):
             if self._passes(rewards):
                 return "passed", []
             explained = any(step.status == "failed" for part in parts for step in part.steps)
-            return "failed", [] if explained else [Step(name=VERIFIER, status="failed", error=_shown(rewards))]
+            return "failed", [] if explained else [Step(name=VERIFIER, status="failed", error=_format_rewards(rewards))]
         broken = result.get("exception_info") or any(part.error for part in parts)
         return ("error" if broken else "incomplete"), []
 
@@ -396,7 +404,9 @@ class HarborReader(EvalReader):
         return self._tasks[name]
 
     def _task_in(self, folder: Path) -> _Task:
-        parts = [((), "")] + [(("steps", one.name), f"{one.name}/") for one in folders_in(folder / "steps", MAX_FILES)]
+        parts = [((), "")] + [
+            (("steps", step.name), f"{step.name}/") for step in folders_in(folder / "steps", MAX_FILES)
+        ]
         documents = []
         for below, prefix in parts:
             documents += [self._document("task", folder, *below, "instruction.md", path=f"{prefix}instruction.md")]
@@ -404,16 +414,16 @@ class HarborReader(EvalReader):
                 for names in _files_below(folder.joinpath(*below, part))[:MAX_FILES]:
                     path = "/".join((*below, part, *names))
                     documents += [self._document(cast(Role, role), folder, *below, part, *names, path=path)]
-        return _Task(tuple(one for one in documents if one), task_checksum(folder))
+        return _Task(tuple(document for document in documents if document), task_checksum(folder))
 
     def _reference_answers(self) -> dict[str, tuple[GradedAnswer, ...]]:
         """Return the grading of reference and empty answers by task checksum."""
         if self._answers is None:
             graded: dict[tuple[str, AnswerKind], _GradedTrials] = defaultdict(_GradedTrials)
-            for folder, given in self._reference_folders():
+            for folder, is_named in self._reference_folders():
                 job = self._job(folder)
                 for trial in self._trials(job):
-                    self._grade_answer(trial, given, graded)
+                    self._grade_answer(trial, is_named, graded)
             answers_by_checksum: dict[str, list[GradedAnswer]] = defaultdict(list)
             for (checksum, kind), trials in sorted(graded.items(), key=lambda item: item[0][1] != "reference answer"):
                 answers_by_checksum[checksum].append(_answer(kind, trials))
@@ -422,9 +432,13 @@ class HarborReader(EvalReader):
 
     def _reference_folders(self) -> Iterator[tuple[Path, bool]]:
         """Yield jobs that may have reference or empty answers, and whether the user named them (`reference_run`)."""
-        given = self._overrides.reference_run
-        if given is not None:
-            yield from ((one, True) for one in ([given] if _is_job(given) else _folders(given)) if _is_job(one))
+        reference_run = self._overrides.reference_run
+        if reference_run is not None:
+            yield from (
+                (folder, True)
+                for folder in ([reference_run] if _is_job(reference_run) else _folders(reference_run))
+                if _is_job(folder)
+            )
         if _is_trial(self._path):
             beside = self._path.parent.parent
         else:
@@ -437,16 +451,18 @@ class HarborReader(EvalReader):
             if any(text_of(agent.get("name")) in REFERENCE_AGENTS for agent in agents):
                 yield folder, False
 
-    def _grade_answer(self, trial: _Trial, given: bool, graded: dict[tuple[str, AnswerKind], "_GradedTrials"]) -> None:
+    def _grade_answer(
+        self, trial: _Trial, is_named: bool, graded: dict[tuple[str, AnswerKind], "_GradedTrials"]
+    ) -> None:
         result = self._read_result(trial.folder)
         agent = text_of(object_of(result.get("agent_info")).get("name"))
-        kind = REFERENCE_AGENTS.get(agent, "reference answer" if given else None)
+        kind = REFERENCE_AGENTS.get(agent, "reference answer" if is_named else None)
         rewards = _rewards(result.get("verifier_result"))
         if kind is None or not rewards or not trial.checksum:
             return
         parts = list(self._parts(trial.folder, result))
-        status, rest = self._verdict(result, rewards, parts)
-        steps = [step for part in parts for step in part.steps] + rest
+        status, verdict_steps = self._verdict(result, rewards, parts)
+        steps = [step for part in parts for step in part.steps] + verdict_steps
         output = next((part.logs[0].text for part in parts if part.logs), "")
         failed_at = () if status == "passed" else failed_parts(steps)
         graded[trial.checksum, kind].add(
@@ -470,7 +486,7 @@ def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
     return GradedAnswer(
         kind=kind,
         source=sources[0] if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more",
-        trials=tuple(trials.kept),
+        trials=tuple(trials.examples),
         passed=trials.passed,
         total=len(trials.names),
     )
@@ -483,7 +499,7 @@ class _GradedTrials:
         self.names: set[str] = set()
         self.sources: dict[str, None] = {}
         self.passed = 0
-        self.kept: list[GradedTrial] = []
+        self.examples: list[GradedTrial] = []
 
     def add(self, source: str, trial: GradedTrial) -> None:
         if trial.name in self.names:
@@ -491,25 +507,28 @@ class _GradedTrials:
         self.names.add(trial.name)
         self.sources[source] = None
         self.passed += not trial.failed_at
-        self.kept = sorted([*self.kept, trial], key=lambda one: not one.failed_at)[:MAX_TRIALS]
+        self.examples = sorted([*self.examples, trial], key=lambda example: not example.failed_at)[:MAX_TRIALS]
 
 
 def _run(job: _Job, result: Mapping[str, object], config: Mapping[str, object]) -> SourceRun:
     info, agent = object_of(result.get("agent_info")), object_of(config.get("agent"))
     name = text_of(info.get("name")) or text_of(agent.get("name"))
     model = object_of(info.get("model_info"))
-    provider, given = text_of(model.get("provider")), text_of(model.get("name")) or text_of(agent.get("model_name"))
+    provider, model_name = (
+        text_of(model.get("provider")),
+        text_of(model.get("name")) or text_of(agent.get("model_name")),
+    )
     dataset = text_of(result.get("source")) or text_of(object_of(config.get("task")).get("source")) or "adhoc"
-    if not given and name in REFERENCE_AGENTS:
+    if not model_name and name in REFERENCE_AGENTS:
         # In a separate experiment, because these agents must not count among the models that fail alike.
-        provider, given, dataset = NAME, name, f"{dataset}-{name}"
+        provider, model_name, dataset = NAME, name, f"{dataset}-{name}"
     key = "__".join((job.folder.name, text_of(agent.get("name")) or name, text_of(agent.get("model_name")), dataset))
-    whole = job.id or text_of(config.get("job_id"))
+    job_id = job.id or text_of(config.get("job_id"))
     return SourceRun(
         key=key,
-        id=whole or None,
+        id=job_id or None,
         provider=provider or None,
-        model=given or None,
+        model=model_name or None,
         experiment=dataset,
         status="completed" if job.finished else "unknown",
         status_reason=None if job.finished else "the job was interrupted, or is still running",
@@ -521,13 +540,13 @@ def _rewards(verifier_result: object) -> dict[str, float]:
     return {name: number for name, value in rewards.items() if (number := score_number(value)) is not None}
 
 
-def _shown(rewards: Mapping[str, float]) -> str:
+def _format_rewards(rewards: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in rewards.items())
 
 
-def _scores(whole: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tuple[str, float]]:
+def _scores(rewards: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tuple[str, float]]:
     """Yield the scores: the deciding reward, the other rewards, then the rewards of the steps."""
-    yield from sorted(whole.items(), key=lambda item: item[0] != "reward")
+    yield from sorted(rewards.items(), key=lambda item: item[0] != "reward")
     for part in parts:
         yield from ((f"{part.name} {name}", value) for name, value in part.rewards.items() if part.name)
 
@@ -560,31 +579,34 @@ def _task_name(result: Mapping[str, object], config: Mapping[str, object]) -> st
 
 def _task_folder(result: Mapping[str, object], config: Mapping[str, object]) -> str:
     """Return the name of the task's folder: the last part of its path, else of its name."""
-    given = object_of(config.get("task"))
+    task = object_of(config.get("task"))
     paths = (
         object_of(result.get("task_id")).get("path"),
-        given.get("path"),
+        task.get("path"),
         result.get("task_name"),
-        given.get("name"),
+        task.get("name"),
     )
     return next((text.rstrip("/").rpartition("/")[2] for path in paths if (text := text_of(path))), "")
 
 
 def _usage(result: Mapping[str, object], trajectories: Sequence[AtifTrajectory]) -> dict[str, object]:
     """Return tokens and cost of the agent, over all steps of the trial."""
-    given = [object_of(one.get("agent_result")) for one in (dicts(result.get("step_results")) or [dict(result)])]
+    agent_results = [
+        object_of(step_result.get("agent_result"))
+        for step_result in (dicts(result.get("step_results")) or [dict(result)])
+    ]
     fields = {
         "input_tokens": ("n_input_tokens", "total_prompt_tokens"),
         "output_tokens": ("n_output_tokens", "total_completion_tokens"),
         "cost_usd": ("cost_usd", "total_cost_usd"),
     }
     used: dict[str, object] = {}
-    for name, (own, of_trajectory) in fields.items():
-        numbers = [figure(one.get(own)) for one in given]
+    for name, (result_field, trajectory_field) in fields.items():
+        numbers = [figure(agent_result.get(result_field)) for agent_result in agent_results]
         if not any(number is not None for number in numbers):
-            numbers = [figure(one.metrics.get(of_trajectory)) for one in trajectories]
-        known = [number for number in numbers if number is not None]
-        used[name] = sum(known) if known else None
+            numbers = [figure(trajectory.metrics.get(trajectory_field)) for trajectory in trajectories]
+        figures = [number for number in numbers if number is not None]
+        used[name] = sum(figures) if figures else None
     return used
 
 
@@ -597,7 +619,9 @@ def _metadata(
     names = ("trial_name", "task_id", "source", "agent_info", "verifier_environment_mode")
     phases = ("environment_setup", "agent_setup", "agent_execution", "verifier")
     timings = {name: object_of(result.get(name)) for name in phases}
-    seconds = {name: seconds_between(one.get("started_at"), one.get("finished_at")) for name, one in timings.items()}
+    seconds = {
+        name: seconds_between(timing.get("started_at"), timing.get("finished_at")) for name, timing in timings.items()
+    }
     exception = object_of(result.get("exception_info"))
     metadata: dict[str, object] = {
         **{name: result.get(name) for name in names},
@@ -606,7 +630,7 @@ def _metadata(
         "model_usage": object_of(result.get("agent_result")).get("model_usage"),
         "seconds": {name: value for name, value in seconds.items() if value is not None},
         "exception": _one_line(exception) if exception else None,
-        "trajectory": [one.metadata for one in trajectories if one.metadata],
+        "trajectory": [trajectory.metadata for trajectory in trajectories if trajectory.metadata],
         "harbor_analysis": {name: analysis[name] for name in ("summary", "checks") if name in analysis},
     }
     return {name: value for name, value in metadata.items() if value not in (None, {}, [], "")}
@@ -644,7 +668,7 @@ def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
 
 def task_folders(root: Path) -> dict[str, Path]:
     """Return the folders of tasks by their names: the folder itself, those in it, and those one level deeper."""
-    return {one.name: one for one in reversed([*_task_folders(root)])}
+    return {folder.name: folder for folder in reversed([*_task_folders(root)])}
 
 
 def _task_folders(root: Path) -> Iterator[Path]:
@@ -652,7 +676,9 @@ def _task_folders(root: Path) -> Iterator[Path]:
         if file_below(folder, "task.toml"):
             yield folder
         elif folder != root:
-            yield from (one for one in folders_in(folder, MAX_TRIALS_OF_JOB) if file_below(one, "task.toml"))
+            yield from (
+                subfolder for subfolder in folders_in(folder, MAX_TRIALS_OF_JOB) if file_below(subfolder, "task.toml")
+            )
 
 
 def task_checksum(folder: Path) -> str | None:
@@ -661,10 +687,10 @@ def task_checksum(folder: Path) -> str | None:
     See https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md. Returns None for a task that is too large or
     too deeply nested, or that contains links, pipes or devices.
     """
-    left = MAX_TASK_BYTES
+    remaining_bytes = MAX_TASK_BYTES
 
     def digest(folder: Path, levels: int = MAX_TASK_LEVELS) -> str | None:
-        nonlocal left
+        nonlocal remaining_bytes
         entries = []
         for path in folder.iterdir():
             if path.is_symlink() or not levels:
@@ -673,8 +699,8 @@ def task_checksum(folder: Path) -> str | None:
                 if below := digest(path, levels - 1):
                     entries.append(f"dirhash:{below}\0name:{path.name}")
                 continue
-            left -= path.stat().st_size
-            if left < 0:
+            remaining_bytes -= path.stat().st_size
+            if remaining_bytes < 0:
                 raise ValueError
             with open_regular(path) as file:
                 content = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
@@ -723,7 +749,7 @@ def _recognise_folder(start: FolderStart) -> str | None:
         return "its `result.json` has `task_name`, `trial_name` and `task_checksum`: a trial"
     if _is_job(start.path):
         return "its `result.json` has `n_total_trials` and `stats`: a job"
-    jobs = Counter(_is_job(one) for one in folders_in(start.path, 50))
+    jobs = Counter(_is_job(folder) for folder in folders_in(start.path, 50))
     return f"{pluralise(jobs[True], 'folder')} in it are jobs" if jobs[True] else None
 
 

@@ -70,49 +70,55 @@ class HelmReader(EvalReader):
         if not scores:
             self._omit(f"the scores: {_STATS} is missing or cannot be read")
         waiting: list[Mapping[str, object]] = []
-        held = 0
+        characters = 0
         with self._open(state) as reading:
             text = JsonStream(reading, str(state))
             for name in text.names():
                 if name != "request_states" or text.peek() != "[":
                     text.skip()
                     continue
-                for one in text.elements():
-                    if not isinstance(one, dict) or not object_of(one.get("instance")):
+                for request in text.elements():
+                    if not isinstance(request, dict) or not object_of(request.get("instance")):
                         self._omit("a request that cannot be read", state.name, lost=True)
-                    elif waiting and _key(waiting[0]) == _key(one):
-                        held += len(str(one))
-                        if len(waiting) < MAX_STATES and held <= MAX_SESSION_CHARACTERS:
-                            waiting.append(one)
+                    elif waiting and _key(waiting[0]) == _key(request):
+                        characters += len(str(request))
+                        if len(waiting) < MAX_STATES and characters <= MAX_SESSION_CHARACTERS:
+                            waiting.append(request)
                         else:
                             self._omit("a request of an instance with too many requests", state.name)
                     else:
-                        held = 0
+                        characters = 0
                         if waiting:
                             yield self._eval(waiting, spec, scores)
-                        waiting = [one]
+                        waiting = [request]
             if waiting:
                 yield self._eval(waiting, spec, scores)
 
     def _spec(self, folder: Path) -> _Spec:
-        whole: Mapping[str, object] = {}
+        specification: Mapping[str, object] = {}
         if path := file_below(folder, _SPEC):
             try:
-                whole = self._load(path)
+                specification = self._load(path)
             except EvalscribeError as error:
                 self._omit(f"a specification that cannot be read: {error}", _SPEC)
-        adapter, scenario = object_of(whole.get("adapter_spec")), object_of(whole.get("scenario_spec"))
-        name = text_of(whole.get("name")) or folder.absolute().name
+        adapter, scenario = object_of(specification.get("adapter_spec")), object_of(specification.get("scenario_spec"))
+        name = text_of(specification.get("name")) or folder.absolute().name
         head, _, arguments = name.partition(":")
-        kept = [part for part in arguments.split(",") if part and not part.startswith(("model=", "model_deployment="))]
+        other_arguments = [
+            part for part in arguments.split(",") if part and not part.startswith(("model=", "model_deployment="))
+        ]
         values = [str(value) for value in object_of(scenario.get("args")).values() if isinstance(value, str | int)]
-        named = (object_of(one.get("args")).get("names") for one in dicts(whole.get("metric_specs")))
-        metrics = (metric for names in named if isinstance(names, list) for metric in names if isinstance(metric, str))
+        name_lists = (
+            object_of(metric_spec.get("args")).get("names") for metric_spec in dicts(specification.get("metric_specs"))
+        )
+        metrics = (
+            metric for names in name_lists if isinstance(names, list) for metric in names if isinstance(metric, str)
+        )
         return _Spec(
             run=SourceRun(
                 key=name,
                 model=text_of(adapter.get("model")) or None,
-                experiment=":".join([head, ",".join(kept)]) if kept else head,
+                experiment=":".join([head, ",".join(other_arguments)]) if other_arguments else head,
             ),
             category=" ".join([head, *values]) if values else head,
             metrics=tuple(dict.fromkeys(metrics)),
@@ -127,13 +133,17 @@ class HelmReader(EvalReader):
             return scores
         try:
             with self._open(path) as reading:
-                for one in JsonStream(reading, str(path)).elements():
-                    given = object_of(one)
-                    key = (str(given.get("instance_id")), count(given.get("train_trial_index")) or 0, _perturbed(given))
+                for element in JsonStream(reading, str(path)).elements():
+                    instance_stats = object_of(element)
+                    key = (
+                        str(instance_stats.get("instance_id")),
+                        count(instance_stats.get("train_trial_index")) or 0,
+                        _perturbed(instance_stats),
+                    )
                     if key not in scores and len(scores) >= MAX_SCORED:
                         self._omit("scores of an instance beyond the maximum", path.name)
                         continue
-                    scores.setdefault(key, {}).update(_measured(dicts(given.get("stats"))))
+                    scores.setdefault(key, {}).update(_measured(dicts(instance_stats.get("stats"))))
         except EvalscribeError as error:
             self._omit(f"scores that cannot be read: {error}", path.name)
         return scores
@@ -143,16 +153,16 @@ class HelmReader(EvalReader):
     ) -> SourceEval:
         first = states[0]
         id, trial, perturbed = _key(first)
-        own = scores.get((id, trial, perturbed), {})
+        stats = scores.get((id, trial, perturbed), {})
         instance, answered = object_of(first.get("instance")), _chosen(states) if spec.separate else first
         result, request = object_of(answered.get("result")), object_of(answered.get("request"))
-        texts = [text_of(one.get("text")) for one in dicts(result.get("completions"))][:MAX_ANSWERS]
+        texts = [text_of(completion.get("text")) for completion in dicts(result.get("completions"))][:MAX_ANSWERS]
         choices = _choices(states, answered, texts, separate=spec.separate)
         right = [text for text, correct in _references(instance) if correct]
         letters = [letter for letter, _, marks in choices if "target" in marks]
         failed = next((state for state in states if object_of(state.get("result")).get("success") is False), None)
         error = text_of(object_of(failed.get("result")).get("error")) or "the request failed" if failed else None
-        steps = list(self._steps(own, spec, texts, choices, right))
+        steps = list(self._steps(stats, spec, texts, choices, right))
         status: EvalStatus = "incomplete" if not steps else "passed" if steps[0].status == "passed" else "failed"
         if error is not None:
             status, steps = "error", []
@@ -162,7 +172,7 @@ class HelmReader(EvalReader):
             (None if n == 0 else f"answer {n + 1}", [*messages, {"role": "assistant", "content": text}])
             for n, text in enumerate(texts)
         ]
-        graded = {name: own[name] for name in own if name.partition("@")[0] in spec.metrics or not spec.metrics}
+        graded = {name: stats[name] for name in stats if name.partition("@")[0] in spec.metrics or not spec.metrics}
         begun = figure(result.get("request_datetime"))
         return SourceEval(
             run=spec.run,
@@ -177,12 +187,12 @@ class HelmReader(EvalReader):
                 Document(role="task", path="input", text=text_of(object_of(instance.get("input")).get("text"))),
                 *expected_documents(expected),
                 Document(role="log", path=CHOICES_LOG, text=_choices_log(choices)),
-                Document(role="log", path=FILTERS_LOG, text=_settings(request, own)),
+                Document(role="log", path=FILTERS_LOG, text=_settings(request, stats)),
             ),
             conversations=[] if spec.separate else conversations,
-            scores={} if error else {**{step.name: own[step.name] for step in steps}, **graded},
+            scores={} if error else {**{step.name: stats[step.name] for step in steps}, **graded},
             metadata={
-                "stats": {name: value for name, value in own.items() if name not in graded},
+                "stats": {name: value for name, value in stats.items() if name not in graded},
                 "split": instance.get("split"),
                 "perturbation": instance.get("perturbation"),
                 "cached": result.get("cached"),
@@ -190,30 +200,30 @@ class HelmReader(EvalReader):
             },
             started_at=unix_time(begun),
             ended_at=unix_time(begun + (figure(result.get("request_time")) or 0)) if begun is not None else None,
-            input_tokens=own.get("num_prompt_tokens"),
-            output_tokens=own.get("num_output_tokens", own.get("num_completion_tokens")),
+            input_tokens=stats.get("num_prompt_tokens"),
+            output_tokens=stats.get("num_output_tokens", stats.get("num_completion_tokens")),
         )
 
     def _steps(
         self,
-        own: Mapping[str, float],
+        stats: Mapping[str, float],
         spec: _Spec,
         texts: Sequence[str],
         choices: Sequence["_Choice"],
         right: Sequence[str],
     ) -> Iterator[Step]:
         """Yield a step for the deciding metric, then a step for each other metric that is a verdict."""
-        names = [name for name in spec.metrics or own if name in own]
-        deciding = next((name for pattern in _DECIDING for name in own if pattern.fullmatch(name)), None)
+        names = [name for name in spec.metrics or stats if name in stats]
+        deciding = next((name for pattern in _DECIDING for name in stats if pattern.fullmatch(name)), None)
         if deciding is None:
             usual = ("exact_match",) if choices else ("quasi_exact_match", "exact_match")
-            deciding = next((name for name in (*usual, *names) if name in own), None)
+            deciding = next((name for name in (*usual, *names) if name in stats), None)
         if deciding is None:
             return
         threshold = 1 if self._overrides.threshold is None else self._overrides.threshold
         for name in [deciding, *(name for name in names if name != deciding and _VERDICT.search(name))]:
-            passed = own[name] >= threshold
-            error = None if passed else _why(name, own[name], texts, choices, right)
+            passed = stats[name] >= threshold
+            error = None if passed else _failure_reason(name, stats[name], texts, choices, right)
             yield Step(name=name, status="passed" if passed else "failed", error=error)
 
 
@@ -232,18 +242,18 @@ def _perturbed(value: Mapping[str, object]) -> str:
 
 def _measured(stats: Sequence[Mapping[str, object]]) -> dict[str, float]:
     sums: dict[str, list[float]] = defaultdict(list)
-    for one in stats:
-        name, mean = text_of(object_of(one.get("name")).get("name")), one.get("mean")
-        if name and one.get("count") and isinstance(mean, int | float):
+    for stat in stats:
+        name, mean = text_of(object_of(stat.get("name")).get("name")), stat.get("mean")
+        if name and stat.get("count") and isinstance(mean, int | float):
             sums[name].append(float(mean))
     return {name: values[0] for name, values in sums.items()}
 
 
 def _references(instance: Mapping[str, object]) -> list[tuple[str, bool]]:
     references = []
-    for one in dicts(instance.get("references")):
-        tags = one.get("tags")
-        text = text_of(object_of(one.get("output")).get("text"))
+    for reference in dicts(instance.get("references")):
+        tags = reference.get("tags")
+        text = text_of(object_of(reference.get("output")).get("text"))
         references.append((text, isinstance(tags, list) and "correct" in tags))
     return references
 
@@ -280,20 +290,22 @@ def _marks(chosen: bool, target: bool) -> str:
 
 
 def _choices_log(choices: Sequence[_Choice]) -> str:
-    return "\n".join(f"{mark} {one_line(text)}" + (f"  <- {what}" if what else "") for mark, text, what in choices)
+    return "\n".join(f"{mark} {one_line(text)}" + (f"  <- {marks}" if marks else "") for mark, text, marks in choices)
 
 
-def _settings(request: Mapping[str, object], own: Mapping[str, float]) -> str:
+def _settings(request: Mapping[str, object], stats: Mapping[str, float]) -> str:
     """Describe the generation limits."""
     tokens, lines = count(request.get("max_tokens")), []
     if tokens:
         lines.append(f"at most {tokens} tokens")
-    if own.get("finish_reason_length"):
+    if stats.get("finish_reason_length"):
         lines.append("stop reason: length")
     return "\n".join(lines)
 
 
-def _why(metric: str, value: float, texts: Sequence[str], choices: Sequence[_Choice], right: Sequence[str]) -> str:
+def _failure_reason(
+    metric: str, value: float, texts: Sequence[str], choices: Sequence[_Choice], right: Sequence[str]
+) -> str:
     answer = texts[0].strip() if texts else ""
     if choices:
         chosen = next((text for _, text, marks in choices if "chosen" in marks), None)
@@ -317,8 +329,8 @@ def _recognise(start: FileStart, _: RunOverrides) -> str | None:
 def _recognise_folder(folder: FolderStart) -> str | None:
     if not folder.names >= {_SPEC, _STATE}:
         return None
-    why = has(folder.top_of(_SPEC), "scenario_spec", "adapter_spec")
-    return f"its `{_SPEC}` has `scenario_spec` and `adapter_spec`" if why else None
+    feature = has(folder.top_of(_SPEC), "scenario_spec", "adapter_spec")
+    return f"its `{_SPEC}` has `scenario_spec` and `adapter_spec`" if feature else None
 
 
 FORMATS = (

@@ -34,9 +34,11 @@ class SamplePieces:
     def __init__(self, names: Sequence[str]) -> None:
         pieces = {name: piece for name in names if (piece := _PIECE.fullmatch(name))}
         self._heads = {piece["sample"]: name for name, piece in pieces.items() if piece["head"]}
-        self._others = {name for name, piece in pieces.items() if piece["sample"] in self._heads and not piece["head"]}
+        self._other_members = {
+            name for name, piece in pieces.items() if piece["sample"] in self._heads and not piece["head"]
+        }
         self._parts: dict[str, list[tuple[int, str]]] = {}
-        for name in self._others:
+        for name in self._other_members:
             piece = pieces[name]
             if piece["part"] in _PARTS and piece["first"].isdecimal():
                 self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
@@ -48,18 +50,18 @@ class SamplePieces:
 
     def is_other(self, name: str) -> bool:
         """Return True if this member is a sample's second or a later piece."""
-        return name in self._others
+        return name in self._other_members
 
-    def whole(self, sample: str, read: Callable[[str], bytes]) -> object:
+    def assemble(self, sample: str, read: Callable[[str], bytes]) -> object:
         """Assemble a sample from its pieces, as logs with one member per sample have it. Raises `DataError`."""
         head = decode_json(_piece_text(read(self._heads[sample])))
         if not isinstance(head, dict):
             return head
         parts = {part: self._list(f"{sample}/{part}", read) for part in _PARTS}
-        described = f"{sample}/metadata.json"
+        metadata_name = f"{sample}/metadata.json"
         return {
             **{key: value for key, value in head.items() if key != "message_refs"},
-            "metadata": decode_json(_piece_text(read(described))) if described in self._others else {},
+            "metadata": decode_json(_piece_text(read(metadata_name))) if metadata_name in self._other_members else {},
             "messages": pool_messages(head.get("message_refs"), parts["messages"]),
             "events": parts["events"],
             "events_data": {"messages": parts["messages"]},
@@ -116,8 +118,8 @@ class InspectLog(RecordFile):
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._trials: Counter[str] = Counter()
-        self._taken: dict[str, set[int]] = {}
-        self._header_kept: dict[str, JsonValue] = {}
+        self._used_trials: dict[str, set[int]] = {}
+        self._header_fields: dict[str, JsonValue] = {}
 
     def _run(self, header: Header) -> Run:
         eval = _object(header.get("eval"))
@@ -132,7 +134,7 @@ class InspectLog(RecordFile):
             if len(canonical_json(value)) > LONGEST_KEPT:
                 self._left_out.add(f"the log's field `eval.{records.safe_name(field)}`")
             else:
-                self._header_kept[field] = value
+                self._header_fields[field] = value
         provider, model = provider_and_model(self._overrides, _text(eval.get("model")))
         status, reason = _STATUS.get(str(header.get("status", "started")), ("unknown", None))
         stats = _object(header.get("stats"))
@@ -156,8 +158,8 @@ class InspectLog(RecordFile):
         try:
             if not isinstance(sample, dict) or "id" not in sample:
                 raise DataError("it is not an object with an `id`")
-            where = self._place(sample, run, _object(header.get("eval")), place)
-            return inspect_sample.parse_sample(sample, where, self._left_out)
+            context = self._place(sample, run, _object(header.get("eval")), place)
+            return inspect_sample.parse_sample(sample, context, self._left_out)
         except RecursionError:
             self._left_out.add("a sample that cannot be read: JSON nested too deeply", place, lost=True)
             return None
@@ -169,19 +171,19 @@ class InspectLog(RecordFile):
         self, sample: Mapping[str, JsonValue], run: Run, eval: Header, place: str
     ) -> inspect_sample.SampleContext:
         key = str(sample["id"])
-        taken = self._taken.setdefault(key, set())
+        used_trials = self._used_trials.setdefault(key, set())
         epoch = sample.get("epoch")
         trial = epoch if isinstance(epoch, int) and epoch > 0 else 1
-        while trial in taken:
+        while trial in used_trials:
             trial += 1
-        taken.add(trial)
+        used_trials.add(trial)
         return inspect_sample.SampleContext(
             run_id=run.id,
             task=_text(eval.get("task")) or "task",
             agent=agent_metadata(run),
             trial=trial,
             trials=max(self._trials[key], 1),
-            header=self._header_kept,
+            header=self._header_fields,
             name=place,
         )
 
@@ -227,7 +229,7 @@ class EvalFile(InspectLog):
         if (sample := pieces.sample(name)) is None:
             return self._member(members, name)
         try:
-            return pieces.whole(sample, members.read)
+            return pieces.assemble(sample, members.read)
         except DataError as error:
             self._left_out.add(f"{error}", name)
             return None
@@ -277,9 +279,9 @@ class JsonFile(InspectLog):
 
 def _run_id(eval: Header, path: Path) -> str:
     """Return the log's id; older logs have none and get an id made of the settings with which they were started."""
-    own = _text(eval.get("eval_id"))
-    if own.isprintable() and 8 <= len(own) <= 100:
-        return own
+    stated_id = _text(eval.get("eval_id"))
+    if stated_id.isprintable() and 8 <= len(stated_id) <= 100:
+        return stated_id
     started = [eval.get("run_id"), eval.get("task_id"), eval.get("created")]
     if any(started):
         return content_id(started).removeprefix("sha256:")[:22]
@@ -303,8 +305,8 @@ def _text(value: object) -> str:
 
 def _recognise(start: FileStart, _: RunOverrides) -> str | None:
     if start.is_zip:
-        named = (name for name in start.members if name in (HEADER, START) or name.startswith(SAMPLES))
-        return next((f"the archive has `{name}`" for name in named), None)
+        entries = (name for name in start.members if name in (HEADER, START) or name.startswith(SAMPLES))
+        return next((f"the archive has `{name}`" for name in entries), None)
     has_eval = "eval" in start.top and start.top.keys() & {"samples", "plan", "status"}
     return has(start.top, "eval", *sorted(has_eval)[:2]) if has_eval else None
 

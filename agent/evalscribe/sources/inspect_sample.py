@@ -83,10 +83,10 @@ def agent_conversations(
 
 
 def _bounded(conversations: Iterable[InspectConversation], left_out: Omissions) -> Iterator[InspectConversation]:
-    room = MAX_MESSAGES
+    remaining = MAX_MESSAGES
     for conversation in conversations:
-        room -= len(conversation.messages)
-        if room < 0:
+        remaining -= len(conversation.messages)
+        if remaining < 0:
             left_out.add(_TOO_MANY)
         else:
             yield conversation
@@ -96,7 +96,7 @@ def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
     """Return the messages at `[[first, end], …]` of a pool. Raises `DataError` if there are too many."""
     messages: list[object] = []
     for ref in refs if isinstance(refs, list) else []:
-        if isinstance(ref, list) and len(ref) == 2 and all(isinstance(one, int) and one >= 0 for one in ref):
+        if isinstance(ref, list) and len(ref) == 2 and all(isinstance(index, int) and index >= 0 for index in ref):
             messages += pool[ref[0] : ref[1]]
         if len(messages) > MAX_MESSAGES:
             raise DataError(f"a conversation of more than {MAX_MESSAGES} messages")
@@ -110,17 +110,17 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
     for event in events:
         if not isinstance(event, Mapping):
             continue
-        kind, own = event.get("event"), _Span(*(str(event.get(key)) for key in ("parent_id", "type", "name")))
+        kind, span = event.get("event"), _Span(*(str(event.get(key)) for key in ("parent_id", "type", "name")))
         if kind == "span_begin":
-            spans[str(event.get("id"))] = own
+            spans[str(event.get("id"))] = span
         elif kind == "step":  # Logs of older versions have steps instead of spans.
-            steps = [*steps, own] if event.get("action") == "begin" else steps[:-1]
+            steps = [*steps, span] if event.get("action") == "begin" else steps[:-1]
         elif kind == "model":
-            span = str(event.get("span_id"))
-            inside = [*_outwards(span, spans)] if span in spans else steps[::-1]
-            if not any(one.type in _GRADING for one in inside):
-                name = next((one.name for one in inside if one.type in _NAMING), "agent")
-                yield event, span, name
+            span_id = str(event.get("span_id"))
+            inside = [*_outwards(span_id, spans)] if span_id in spans else steps[::-1]
+            if not any(enclosing.type in _GRADING for enclosing in inside):
+                name = next((enclosing.name for enclosing in inside if enclosing.type in _NAMING), "agent")
+                yield event, span_id, name
 
 
 def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
@@ -236,8 +236,8 @@ def score_value(value: JsonValue) -> float | None:
         return float(value) if math.isfinite(value) else None
     if not isinstance(value, str):
         return None
-    known = _WORDS.get(value.strip().lower())
-    return known if known is not None else _parsed(value)
+    number = _WORDS.get(value.strip().lower())
+    return number if number is not None else _parsed(value)
 
 
 def score_values(scores: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, float]:
@@ -251,8 +251,8 @@ def main_score(score: Mapping[str, JsonValue]) -> float | None:
     if isinstance(value, dict | list):
         parts = [
             part
-            for one in (value.values() if isinstance(value, dict) else value)
-            if (part := score_value(one)) is not None
+            for entry in (value.values() if isinstance(value, dict) else value)
+            if (part := score_value(entry)) is not None
         ]
         return min(parts) if parts else None
     return score_value(value)
@@ -283,7 +283,9 @@ def _parsed(text: str) -> float | None:
 MAX_FIELD = 20_000
 """Maximum characters of a metadata field."""
 _ATTACHMENT = "attachment://"
-_ELSEWHERE = frozenset({"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"})
+_STORED_ELSEWHERE = frozenset(
+    {"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"}
+)
 """Fields that are not stored as metadata, because other parts of the record contain them."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Sample = Mapping[str, JsonValue]
@@ -305,11 +307,11 @@ class SampleContext(NamedTuple):
 
 def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omissions) -> Record:
     """Parse a sample into a record. Raises `DataError` if it is invalid."""
-    events = _list(_of(raw, "transcript").get("events") if "transcript" in raw else raw.get("events"))
-    attachments = {**_of(_of(raw, "transcript"), "content"), **_of(raw, "attachments")}
+    events = _list(_object(raw, "transcript").get("events") if "transcript" in raw else raw.get("events"))
+    attachments = {**_object(_object(raw, "transcript"), "content"), **_object(raw, "attachments")}
     rendered_events = render_events(events, left_out)
     conversations = agent_conversations(
-        events, _list(_of(raw, "events_data").get("messages")), _list(raw.get("messages")), left_out
+        events, _list(_object(raw, "events_data").get("messages")), _list(raw.get("messages")), left_out
     )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
     for field in ("events_data", "timelines"):
@@ -332,7 +334,7 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
         records.build_transcript(
             f"{eval_id}-{n}", _list(agent["messages"]), left_out, place.name, records.safe_name(agent["name"])
         )
-        for n, agent in enumerate(map(_of, agents), 1)
+        for n, agent in enumerate(map(_object, agents), 1)
     ]
     steps = _steps(sample, scores)
     status = _status(sample, scores, left_out)
@@ -367,7 +369,7 @@ class _Attachments:
 
     def __init__(self, texts: Mapping[str, object]) -> None:
         self._texts = texts
-        self._room = MAX_MEMBER_BYTES
+        self._remaining = MAX_MEMBER_BYTES
 
     def back_in(self, value: object) -> object:
         """Replace the references in a value with the texts they refer to."""
@@ -381,17 +383,17 @@ class _Attachments:
 
     def _text(self, reference: str) -> object:
         text = self._texts.get(reference.removeprefix(_ATTACHMENT), reference)
-        self._room -= len(text) if isinstance(text, str) else 0
-        return text if self._room >= 0 else reference
+        self._remaining -= len(text) if isinstance(text, str) else 0
+        return text if self._remaining >= 0 else reference
 
 
 def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
     """Return scores by scorer, the main one first. The first log versions had a single unnamed score."""
-    given = sample.get("scores")
-    if not isinstance(given, dict):
-        given = {"score": sample["score"]} if isinstance(sample.get("score"), dict) else {}
-    named = {"score" if name == PLACEHOLDER else name: score for name, score in given.items()}
-    return {name: score if isinstance(score, dict) else {"value": score} for name, score in named.items()}
+    scores = sample.get("scores")
+    if not isinstance(scores, dict):
+        scores = {"score": sample["score"]} if isinstance(sample.get("score"), dict) else {}
+    scores_by_name = {"score" if name == PLACEHOLDER else name: score for name, score in scores.items()}
+    return {name: score if isinstance(score, dict) else {"value": score} for name, score in scores_by_name.items()}
 
 
 def _status(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], left_out: Omissions) -> EvalStatus:
@@ -424,7 +426,7 @@ def _invalid(sample: Sample) -> str | None:
     """Describe who invalidated the sample, and why; None if nobody did."""
     if not sample.get("invalidation"):
         return None
-    invalidation = _of(sample, "invalidation")
+    invalidation = _object(sample, "invalidation")
     by, reason = (records.safe_name(invalidation[key]) if invalidation.get(key) else "" for key in ("author", "reason"))
     return "it was declared invalid" + (f" by {by}" if by else "") + (f": {reason}" if reason else "")
 
@@ -439,7 +441,7 @@ def _reason(sample: Sample, scores: Mapping[str, Sample], status: EvalStatus, fa
         return _error(sample)
     if failed:
         return failed.error
-    reasons = (_of(score, "metadata").get("unscored_reason") for score in scores.values())
+    reasons = (_object(score, "metadata").get("unscored_reason") for score in scores.values())
     return next(
         (f"unscored: {records.safe_name(reason)}" for reason in reasons if reason and status == "incomplete"), None
     )
@@ -449,7 +451,7 @@ def _limit(sample: Sample) -> str | None:
     limit = sample.get("limit")
     if not limit:
         return None
-    limit_fields = _of(sample, "limit")
+    limit_fields = _object(sample, "limit")
     reason, most = limit_fields.get("reason"), limit_fields.get("limit", "the run")
     most = f"{most:g}" if isinstance(most, float) else most
     return f"the {limit_fields.get('type', limit)} limit of {most} was reached" + (
@@ -460,7 +462,7 @@ def _limit(sample: Sample) -> str | None:
 def _scored(score: Sample, sample: Sample) -> str:
     answer, target = score.get("answer"), sample.get("target")
     score_text = f"scored {_text(score.get('value'))}"
-    explanation = score.get("reason") or _of(score, "metadata").get("reason")
+    explanation = score.get("reason") or _object(score, "metadata").get("reason")
     answered = f", answered {cut(records.safe_name(answer), 160)!r}" if answer else ""
     explanation_text = (
         f" because {cut(records.safe_name(explanation), 200)}" if isinstance(explanation, str) and explanation else ""
@@ -475,28 +477,28 @@ def _scored(score: Sample, sample: Sample) -> str:
 
 def _error(sample: Sample) -> str:
     error = sample.get("error")
-    return _text(_of(sample, "error").get("message")) or _text(error)
+    return _text(_object(sample, "error").get("message")) or _text(error)
 
 
 def _metadata(
     sample: Sample, scores: Mapping[str, dict[str, JsonValue]], place: SampleContext, left_out: Omissions
 ) -> dict[str, JsonValue]:
-    kept: dict[str, JsonValue] = {}
+    fields: dict[str, JsonValue] = {}
     for key, value in sample.items():
-        if key in _ELSEWHERE or value in (None, [], {}, ""):
+        if key in _STORED_ELSEWHERE or value in (None, [], {}, ""):
             continue
         if key == "output":
             value = _without_last(value, _list(sample.get("messages")))
         elif key == "error":
             value = _unshown_parts(value)
         elif key == "error_retries":
-            value = [_unshown_parts(one) for one in _list(value)]
+            value = [_unshown_parts(retry) for retry in _list(value)]
         if len(_json(value)) > MAX_FIELD:
             left_out.add(f"the field `{key[:40]}` of a sample, which is too long", place.name)
         else:
-            kept[key] = value
+            fields[key] = value
     return {
-        **kept,
+        **fields,
         "sample_id": sample.get("id"),
         "scorers": {name: {k: v for k, v in score.items() if k != "explanation"} for name, score in scores.items()},
         "eval": dict(place.header),
@@ -515,8 +517,8 @@ def _unshown_parts(error: JsonValue) -> JsonValue:
 
 def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
     """Return the output without messages that repeat the last answer of the conversation."""
-    last = next((one for one in reversed(messages) if _of(one).get("role") == "assistant"), None)
-    choices = _list(_of(value).get("choices"))
+    last = next((message for message in reversed(messages) if _object(message).get("role") == "assistant"), None)
+    choices = _list(_object(value).get("choices"))
     if last is None or not choices or not isinstance(value, dict):
         return value
     return {**value, "choices": [_without(choice, last) for choice in choices]}
@@ -532,11 +534,11 @@ def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], event
     documents: list[tuple[Role, str, str]] = [
         ("task", "input", "\n".join((_input(sample.get("input")), *_choices(sample.get("choices"))))),
         ("expected", "target", _text(sample.get("target"))),
-        ("log", "traceback", _text(_of(sample, "error").get("traceback"))),
+        ("log", "traceback", _text(_object(sample, "error").get("traceback"))),
         ("log", "events", events),
         *(("log", f"scorer/{name}", _text(score.get("explanation"))) for name, score in scores.items()),
     ]
-    messages = [_of(choice, "message") for choice in _list(_of(sample, "output").get("choices"))]
+    messages = [_object(choice, "message") for choice in _list(_object(sample, "output").get("choices"))]
     for n, message in enumerate(messages):
         if (text := _text(message.get("content"))) != last or n:
             documents.append(("output", f"choice-{n + 1}", text))
@@ -547,7 +549,9 @@ def _input(value: JsonValue) -> str:
     """Return the task's text; if it is a list of messages, each message with its role."""
     if not isinstance(value, list):
         return _text(value)
-    return "\n\n".join(f"{one.get('role')}: {_content(one.get('content'))}" for one in value if isinstance(one, dict))
+    return "\n\n".join(
+        f"{message.get('role')}: {_content(message.get('content'))}" for message in value if isinstance(message, dict)
+    )
 
 
 def _choices(value: JsonValue) -> list[str]:
@@ -559,7 +563,8 @@ def _content(value: JsonValue) -> str:
     if not isinstance(value, list):
         return _text(value)
     parts = [
-        one if isinstance(one, str) else _of(one).get("text") or f"[{_of(one).get('type', 'part')}]" for one in value
+        part if isinstance(part, str) else _object(part).get("text") or f"[{_object(part).get('type', 'part')}]"
+        for part in value
     ]
     return "\n".join(map(str, parts))
 
@@ -572,10 +577,10 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _of(value: object, key: str | None = None) -> dict[str, JsonValue]:
+def _object(value: object, key: str | None = None) -> dict[str, JsonValue]:
     """Return the value, or its member `key`, if it is an object; else an empty object."""
-    held = value.get(key) if key is not None and isinstance(value, Mapping) else value if key is None else None
-    return held if isinstance(held, dict) else {}
+    member = value.get(key) if key is not None and isinstance(value, Mapping) else value if key is None else None
+    return member if isinstance(member, dict) else {}
 
 
 def _list(value: object) -> list[JsonValue]:

@@ -37,7 +37,7 @@ class ParsedItem(NamedTuple):
     item: Item
     hidden: int
     """Number of secrets removed from the item."""
-    named: bool = False
+    has_key: bool = False
     """True if the line states a key; False if the key was derived."""
 
 
@@ -55,14 +55,14 @@ def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
     value = _fields(value, columns or {})
-    kept, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
+    fields, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
     try:
-        item = Item.model_validate({"key": "", "source": dict(source), **kept})
+        item = Item.model_validate({"key": "", "source": dict(source), **fields})
     except ValidationError as error:
         raise DataError(_item_error(error)) from None
-    if "key" not in kept:
+    if "key" not in fields:
         item = item.model_copy(update={"key": make_item_key(item)})
-    return ParsedItem(item, hidden, "key" in kept)
+    return ParsedItem(item, hidden, "key" in fields)
 
 
 def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, object]:
@@ -70,7 +70,7 @@ def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, 
     columns = {_SHORT.get(field, field): name for field, name in columns.items()}
     for field, name in columns.items():
         if name not in row and field == "input":
-            raise _WrongFieldsError(f"has no field `{_shown(name)}`; its fields: {_listed(row)}")
+            raise _WrongFieldsError(f"has no field `{_short(name)}`; its fields: {_listed(row)}")
     fields = {name: _SHORT.get(name, name) for name in ITEM_NAMES}
     fields = {name: field for name, field in fields.items() if field not in columns}
     for short, field in _SHORT.items():
@@ -80,22 +80,22 @@ def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, 
     values = {fields[name]: part for name, part in row.items() if name in fields}
     unknown = {name: part for name, part in row.items() if name not in fields}
     if unknown and not columns:
-        likely = f"; name columns, such as `map` input={_shown(next(iter(unknown)))}"
-        known = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
+        likely = f"; name columns, such as `map` input={_short(next(iter(unknown)))}"
+        field_list = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
         verb = "is" if len(unknown) == 1 else "are"
-        raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {known}{'' if 'input' in values else likely}")
+        raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {field_list}{'' if 'input' in values else likely}")
     if unknown:
         metadata = values.get("metadata")
         values["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), **unknown}
     return values
 
 
-def _shown(name: str) -> str:
+def _short(name: str) -> str:
     return prose.cut(prose.one_line(name), 80)
 
 
 def _listed(names: Iterable[str]) -> str:
-    return prose.join_first([f"`{_shown(name)}`" for name in names], 12)
+    return prose.join_first([f"`{_short(name)}`" for name in names], 12)
 
 
 def make_item_key(item: Item) -> str:
@@ -114,12 +114,12 @@ def render_item(item: Item) -> str:
 def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
     """Redact an item. Fields of the item itself are not redacted by name: a `key` is not a secret."""
     texts = collect_strings(value)
-    whole = "\n".join(texts)
-    if not _is_text(whole):
+    text = "\n".join(texts)
+    if not _is_text(text):
         raise DataError("contains half of a surrogate pair, which is not a character")
-    hints = find_hints(whole)
-    kept = {name: _part(name, part, hints) for name, part in value.items()}
-    return kept, 0 if kept == value else _marks(collect_strings(kept)) - _marks(texts)
+    hints = find_hints(text)
+    safe_value = {name: _part(name, part, hints) for name, part in value.items()}
+    return safe_value, 0 if safe_value == value else _marks(collect_strings(safe_value)) - _marks(texts)
 
 
 def _part(name: str, part: object, hints: Hints) -> object:
@@ -133,9 +133,9 @@ def _part(name: str, part: object, hints: Hints) -> object:
     return redact(text, hints)
 
 
-def _is_text(whole: str) -> bool:
+def _is_text(text: str) -> bool:
     try:
-        whole.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -161,18 +161,18 @@ TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
     """Yield the number of each line, and the line with its line end; None if the line is too long."""
-    held, number, too_long = bytearray(), 1, False
+    buffer, number, too_long = bytearray(), 1, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
         for end in ends:
-            held += end
-            yield number, None if too_long or len(held) > MAX_ITEM_BYTES else _line(number, held, b"\n")
-            held, too_long, number = bytearray(), False, number + 1
-        held += rest
-        if len(held) > MAX_ITEM_BYTES:
-            held, too_long = bytearray(), True
-    if held or too_long:
-        yield number, None if too_long else _line(number, held, b"")
+            buffer += end
+            yield number, None if too_long or len(buffer) > MAX_ITEM_BYTES else _line(number, buffer, b"\n")
+            buffer, too_long, number = bytearray(), False, number + 1
+        buffer += rest
+        if len(buffer) > MAX_ITEM_BYTES:
+            buffer, too_long = bytearray(), True
+    if buffer or too_long:
+        yield number, None if too_long else _line(number, buffer, b"")
 
 
 def decode_line(line: bytes | None) -> str:
@@ -185,8 +185,8 @@ def decode_line(line: bytes | None) -> str:
         raise DataError(f"not UTF-8: byte {line[error.start]:#04x} at {error.start + 1}") from None
 
 
-def _line(number: int, held: bytearray, end: bytes) -> bytes:
-    line = bytes(held) + end
+def _line(number: int, buffer: bytearray, end: bytes) -> bytes:
+    line = bytes(buffer) + end
     return line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
 
 
@@ -218,11 +218,11 @@ class ItemCollector:
         """Parse an item; record a problem and return None if it is invalid. `source` is added to the item's source."""
         try:
             origin = {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})}
-            read = parse_item(value, origin, self._columns)
-            item = read.item if read.named else self._keyed(read.item)
+            parsed = parse_item(value, origin, self._columns)
+            item = parsed.item if parsed.has_key else self._keyed(parsed.item)
             self._take(item.key, number)
         except _WrongFieldsError as error:
-            if any(one.endswith(f": {error}") for one in self.problems):
+            if any(problem.endswith(f": {error}") for problem in self.problems):
                 self.bad += 1
             else:
                 self.refuse(number, str(error))
@@ -230,13 +230,13 @@ class ItemCollector:
         except DataError as error:
             self.refuse(number, str(error))
             return None
-        self.hidden += read.hidden
+        self.hidden += parsed.hidden
         return item
 
-    def refuse(self, number: int, what: str) -> None:
+    def refuse(self, number: int, problem: str) -> None:
         self.bad += 1
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(f"{self.place(number)}: {what}")
+            self.problems.append(f"{self.place(number)}: {problem}")
 
     def place(self, number: int) -> str:
         return f"{self._name}:{number}" if self._unit == "line" else f"{self._name}: {self._unit} {number}"
@@ -316,11 +316,11 @@ class JsonList(ItemFile):
 
     def read(self) -> Iterator[Item]:
         with _Utf8(self._path, self._name) as reading:
-            whole = JsonStream(reading, self._name, self._json.decoder, MAX_ITEM_BYTES)
-            for number, value in enumerate(whole.elements(), 1):
+            stream = JsonStream(reading, self._name, self._json.decoder, MAX_ITEM_BYTES)
+            for number, value in enumerate(stream.elements(), 1):
                 if (item := self._item(number, value)) is not None:
                     yield item
-            whole.end()
+            stream.end()
 
     def _item(self, number: int, value: object) -> Item | None:
         try:

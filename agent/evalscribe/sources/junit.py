@@ -73,8 +73,8 @@ class JUnit(RecordFile):
         run_id = self._finish_first_pass()
         provider, model = provider_and_model(self._overrides, None)
         experiment = self._overrides.experiment or records.safe_name(records.safe_json(suite) or NAME)
-        begun = [time for one in self._suites if (time := records.iso_time(one.get("timestamp")))]
-        lasted = [seconds for one in self._suites if (seconds := _seconds(one.get("time"))) is not None]
+        begun = [time for attributes in self._suites if (time := records.iso_time(attributes.get("timestamp")))]
+        lasted = [seconds for attributes in self._suites if (seconds := _seconds(attributes.get("time"))) is not None]
         run = Run(
             id=run_id,
             provider=provider,
@@ -90,7 +90,7 @@ class JUnit(RecordFile):
     def _cases(self, left_out: Omissions) -> Iterator[JUnitCase]:
         with FileReader(self._path) as self._reader:
             events = self._noting_suites(read_xml(self._reader, str(self._path)))
-            yield from _run_again(_torn_down(parse_cases(events, left_out)))
+            yield from _merge_reruns(_merge_teardowns(parse_cases(events, left_out)))
 
     def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
         """Yield a document's tags. Record attributes of outermost suites only: their times include nested suites."""
@@ -114,27 +114,27 @@ def _seconds(text: str | None) -> float | None:
         return None
 
 
-def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
+def _merge_teardowns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
     """Merge a failed test with its failed teardown, which pytest reports as another case but is not another trial."""
     before = None
     for case in read:
         message = case.parts[0].attributes.get("message", "") if case.parts else ""
-        again = case.key == before and message.startswith("failed on teardown")
+        is_teardown = case.key == before and message.startswith("failed on teardown")
         before = case.key
-        yield case._replace(attributes={**case.attributes, "name": f"{case.key[1]} teardown"}) if again else case
+        yield case._replace(attributes={**case.attributes, "name": f"{case.key[1]} teardown"}) if is_teardown else case
 
 
-def _run_again(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
+def _merge_reruns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
     """Merge consecutive reports of a test that failed and was rerun: pytest reports the first time without a
     message.
     """
-    held: JUnitCase | None = None
+    previous: JUnitCase | None = None
     for case in read:
-        if held is not None:
-            yield _failed(held) if held.key == case.key and held.suite.get("name") == "pytest" else held
-        held = case
-    if held is not None:
-        yield held
+        if previous is not None:
+            yield _failed(previous) if previous.key == case.key and previous.suite.get("name") == "pytest" else previous
+        previous = case
+    if previous is not None:
+        yield previous
 
 
 def _failed(case: JUnitCase) -> JUnitCase:
@@ -163,9 +163,9 @@ def parse_cases(tags: Iterator[StartTag | EndTag], left_out: Omissions) -> Itera
         elif event.tag == "testsuite":
             suites.pop()
         elif case is None:
-            _of_suite(started, event, suites[-1], left_out)
+            _update_suite(started, event, suites[-1], left_out)
         else:
-            case = _with(case, started, event, left_out)
+            case = _extend_case(case, started, event, left_out)
 
 
 def _suite(event: StartTag, left_out: Omissions) -> dict[str, JsonValue]:
@@ -174,7 +174,7 @@ def _suite(event: StartTag, left_out: Omissions) -> dict[str, JsonValue]:
     return {name: value for name, value in event.attributes.items() if name not in _SUMS}
 
 
-def _of_suite(started: StartTag, event: EndTag, suite: dict[str, JsonValue], left_out: Omissions) -> None:
+def _update_suite(started: StartTag, event: EndTag, suite: dict[str, JsonValue], left_out: Omissions) -> None:
     if event.tag == "property":
         name, value = _property(started, event)
         suite["properties"] = {**_dict(suite.get("properties")), name: value}
@@ -182,7 +182,7 @@ def _of_suite(started: StartTag, event: EndTag, suite: dict[str, JsonValue], lef
         left_out.add(f"the element `{records.safe_name(event.tag)}` of a suite")
 
 
-def _with(case: JUnitCase, started: StartTag, event: EndTag, left_out: Omissions) -> JUnitCase:
+def _extend_case(case: JUnitCase, started: StartTag, event: EndTag, left_out: Omissions) -> JUnitCase:
     if event.tag == "property":
         name, value = _property(started, event)
         return case._replace(properties={**case.properties, name: value})
@@ -265,12 +265,12 @@ def _metadata(case: JUnitCase, status: EvalStatus, task: str) -> dict[str, JsonV
 
 def _documents(case: JUnitCase) -> tuple[Document, ...]:
     """Return the texts as documents named by their elements, numbered if several have the same name."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     documents = []
     for part in case.parts:
         if part.text.strip():
-            seen[part.tag] += 1
-            path = part.tag if seen[part.tag] == 1 else f"{part.tag}-{seen[part.tag]}"
+            counts[part.tag] += 1
+            path = part.tag if counts[part.tag] == 1 else f"{part.tag}-{counts[part.tag]}"
             documents.append(Document(role="log", path=path, text=part.text))
     return tuple(documents)
 

@@ -63,17 +63,17 @@ class LineGroups:
                 for lines in zip_longest(*columns):
                     yield [line for line in lines if line is not None]
             return
-        held: dict[str, list[Line]] = {}
+        lines_by_key: dict[str, list[Line]] = {}
         size = 0
         for column in orders:
             for line in self._lines(column):
                 key, characters = self._key(line), len(str(line))
-                if size + characters <= MAX_HELD_CHARACTERS * (2 if key in held else 1):
+                if size + characters <= MAX_HELD_CHARACTERS * (2 if key in lines_by_key else 1):
                     size += characters
-                    held.setdefault(key, []).append(line)
+                    lines_by_key.setdefault(key, []).append(line)
                 else:
                     self._omit("a line of a long file whose filters list evals in different orders", self._path.name)
-        yield from held.values()
+        yield from lines_by_key.values()
 
     def _orders(self) -> dict[str, "array[int]"]:
         """Return the order of the evals in each column, as hashes of their keys."""

@@ -57,7 +57,7 @@ class _Samples(NamedTuple):
 class _Results(NamedTuple):
     """The part of a results file that applies to all of its tasks."""
 
-    whole: Mapping[str, object]
+    content: Mapping[str, object]
     run: SourceRun
 
 
@@ -74,8 +74,10 @@ class LmEvalReader(EvalReader):
             raise DataError(f"{self._path} has results without samples: run lm_eval so that it logs samples")
         for time, files in groups.items():
             results = self._results(time, files)
-            listed = {name for name in object_of(results.whole.get("results")) if name not in _groups(results.whole)}
-            if missing := sorted(listed - {one.task for one in files}):
+            listed = {
+                name for name in object_of(results.content.get("results")) if name not in _groups(results.content)
+            }
+            if missing := sorted(listed - {samples.task for samples in files}):
                 self._omit(f"a task without samples: {join_first(missing, 3)}", number=len(missing))
             for samples in files:
                 yield from self._samples(samples, results)
@@ -83,31 +85,35 @@ class LmEvalReader(EvalReader):
     def _files(self) -> list[_Samples]:
         folder, only = (self._path, None) if self._path.is_dir() else (self._path.parent, self._path)
         if only is not None and (match := _RESULTS.match(only.name)) is None:
-            named = _SAMPLES.match(only.name)
-            return [_Samples(only, *(named.groups() if named else (only.name.partition(".")[0], "")))]
+            name_match = _SAMPLES.match(only.name)
+            return [_Samples(only, *(name_match.groups() if name_match else (only.name.partition(".")[0], "")))]
         time = match["time"] if only is not None and match else None
         files = []
         for name in sorted(FolderStart(folder).names):
-            if (named := _SAMPLES.match(name)) and (path := file_below(folder, name)) and time in (None, named["time"]):
-                files.append(_Samples(path, named["task"], named["time"]))
+            if (
+                (name_match := _SAMPLES.match(name))
+                and (path := file_below(folder, name))
+                and time in (None, name_match["time"])
+            ):
+                files.append(_Samples(path, name_match["task"], name_match["time"]))
         return files[:MAX_FILES]
 
     def _results(self, time: str, files: Sequence[_Samples]) -> _Results:
         """Return the results file with this time stamp; without it, folder and tasks identify the run."""
-        whole: Mapping[str, object] = {}
+        content: Mapping[str, object] = {}
         for suffix in ("", ".gz"):
             if path := file_below(files[0].path.parent, f"results_{time}.json{suffix}"):
                 try:
-                    whole = self._load(path)
+                    content = self._load(path)
                 except EvalscribeError as error:
                     self._omit(f"a results file that cannot be read: {error}", path.name)
         folder = files[0].path.absolute().parent.name
-        model = _model(whole) or (folder.replace("__", "/", 1) if "__" in folder else None)
-        seconds, took = figure(whole.get("date")), whole.get("total_evaluation_time_seconds")
+        model = _model(content) or (folder.replace("__", "/", 1) if "__" in folder else None)
+        seconds, took = figure(content.get("date")), content.get("total_evaluation_time_seconds")
         with suppress(ValueError, TypeError):
             took = float(str(took))
         ended = seconds + (figure(took) or 0) if seconds is not None else None
-        tasks = list(_groups(whole)) or sorted({one.task for one in files})
+        tasks = list(_groups(content)) or sorted({samples.task for samples in files})
         run = SourceRun(
             key=time or str(files[0].path),
             model=model,
@@ -115,7 +121,7 @@ class LmEvalReader(EvalReader):
             started_at=unix_time(seconds),
             ended_at=unix_time(ended) if figure(took) is not None else None,
         )
-        return _Results(whole, run)
+        return _Results(content, run)
 
     def _samples(self, samples: _Samples, results: _Results) -> Iterator[SourceEval]:
         lines = LineGroups(
@@ -138,20 +144,22 @@ def _filter(line: Line) -> str:
     return text_of(line.get("filter")) or "none"
 
 
-def _groups(whole: Mapping[str, object]) -> dict[str, list[object]]:
+def _groups(content: Mapping[str, object]) -> dict[str, list[object]]:
     """Return the groups that the user requested: those that are not part of another group."""
-    groups = {name: tasks for name, tasks in object_of(whole.get("group_subtasks")).items() if isinstance(tasks, list)}
+    groups = {
+        name: tasks for name, tasks in object_of(content.get("group_subtasks")).items() if isinstance(tasks, list)
+    }
     inner = {task for tasks in groups.values() for task in tasks if isinstance(task, str)}
     return {name: tasks for name, tasks in groups.items() if tasks and name not in inner}
 
 
-def _model(whole: Mapping[str, object]) -> str | None:
-    if name := text_of(whole.get("model_name")):
+def _model(content: Mapping[str, object]) -> str | None:
+    if name := text_of(content.get("model_name")):
         return name
-    given = object_of(whole.get("config")).get("model_args")
-    if isinstance(given, str):
-        given = dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)
-    arguments = object_of(given)
+    model_args = object_of(content.get("config")).get("model_args")
+    if isinstance(model_args, str):
+        model_args = dict(pair.split("=", 1) for pair in model_args.split(",") if "=" in pair)
+    arguments = object_of(model_args)
     return text_of(arguments.get("pretrained")) or text_of(arguments.get("model")) or None
 
 
@@ -167,23 +175,26 @@ class _Answer(NamedTuple):
 
     @property
     def chosen(self) -> str | None:
-        return max(self.choices, key=lambda one: one[0])[1] if self.choices else None
+        return max(self.choices, key=lambda choice: choice[0])[1] if self.choices else None
 
 
 def _answer(line: Line) -> _Answer:
     arguments = _arguments(line.get("arguments"))
     prompt, messages = _prompt(arguments[0][0] if arguments else "")
-    given = line.get("resps")
-    resps = [one for one in given if isinstance(one, list)] if isinstance(given, list) else []
-    texts = [text for one in resps for text in one if isinstance(text, str)]
-    likely = [_likelihood(one[0]) if one else None for one in resps]
-    if likely and all(one is not None for one in likely):
-        named = [text_of(second) for _, second in arguments]
+    responses = line.get("resps")
+    resps = [response for response in responses if isinstance(response, list)] if isinstance(responses, list) else []
+    texts = [text for response in resps for text in response if isinstance(text, str)]
+    likely = [_likelihood(response[0]) if response else None for response in resps]
+    if likely and all(likelihood is not None for likelihood in likely):
+        choice_texts = [text_of(second) for _, second in arguments]
         return _Answer(
             prompt,
             messages,
             [],
-            [(float(one or 0), named[n].strip() if n < len(named) else f"choice {n}") for n, one in enumerate(likely)],
+            [
+                (float(likelihood or 0), choice_texts[n].strip() if n < len(choice_texts) else f"choice {n}")
+                for n, likelihood in enumerate(likely)
+            ],
         )
     return _Answer(prompt, messages, texts[:MAX_REPEATS], [])
 
@@ -200,9 +211,13 @@ def _likelihood(value: object) -> float | None:
 def _arguments(value: object) -> list[tuple[object, object]]:
     """Return the prompt and the settings (or choice) of each request. Older versions of lm_eval write lists."""
     if isinstance(value, dict):
-        return [(object_of(one).get("arg_0"), object_of(one).get("arg_1")) for one in value.values()]
+        return [(object_of(request).get("arg_0"), object_of(request).get("arg_1")) for request in value.values()]
     listed = value if isinstance(value, list) else []
-    return [(one[0], one[1] if len(one) > 1 else None) for one in listed if isinstance(one, list) and one]
+    return [
+        (request[0], request[1] if len(request) > 1 else None)
+        for request in listed
+        if isinstance(request, list) and request
+    ]
 
 
 def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
@@ -223,7 +238,7 @@ def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
 def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides: RunOverrides) -> SourceEval:
     """Build an eval from the lines of a document; each line has one filter."""
     first = lines[0]
-    whole_results, config = results.whole, object_of(object_of(results.whole.get("configs")).get(samples.task))
+    content, config = results.content, object_of(object_of(results.content.get("configs")).get(samples.task))
     answer = _answer(first)
     target = _target(first.get("target"), answer)
     scores: dict[str, float] = {}
@@ -235,7 +250,7 @@ def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides
             line,
             answer,
             target,
-            _higher(whole_results, samples.task),
+            _higher(content, samples.task),
             1 if overrides.threshold is None else overrides.threshold,
         )
         for step, value in line_steps:
@@ -249,8 +264,8 @@ def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides
     if settings:
         log_lines.append(settings)
     status: EvalStatus = "incomplete" if not steps else "passed" if steps[0].status == "passed" else "failed"
-    version = object_of(whole_results.get("versions")).get(samples.task)
-    shots = object_of(whole_results.get("n-shot")).get(samples.task)
+    version = object_of(content.get("versions")).get(samples.task)
+    shots = object_of(content.get("n-shot")).get(samples.task)
     version_parts = [f"{name} {value}" for name, value in (("version", version), ("shots", shots)) if value is not None]
     conversations: list[tuple[str | None, list[object]]] = [
         (None if n == 0 else f"answer {n + 1}", [*answer.messages, {"role": "assistant", "content": text}])
@@ -279,15 +294,15 @@ def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides
             "doc": first.get("doc"),
             "hashes": {name: first[name] for name in ("doc_hash", "prompt_hash", "target_hash") if name in first},
             "version": version,
-            "task_hash": object_of(whole_results.get("task_hashes")).get(samples.task),
+            "task_hash": object_of(content.get("task_hashes")).get(samples.task),
             "num_fewshot": shots,
-            "lm_eval_version": whole_results.get("lm_eval_version"),
+            "lm_eval_version": content.get("lm_eval_version"),
         },
     )
 
 
-def _higher(whole: Mapping[str, object], task: str) -> Mapping[str, object]:
-    return object_of(object_of(whole.get("higher_is_better")).get(task))
+def _higher(content: Mapping[str, object], task: str) -> Mapping[str, object]:
+    return object_of(object_of(content.get("higher_is_better")).get(task))
 
 
 def _scored(
@@ -295,8 +310,8 @@ def _scored(
 ) -> tuple[list[tuple[Step, float]], str]:
     """Return the steps of one filter with their scores, and a log line that describes them."""
     filter = _filter(line)
-    given = line.get("metrics")
-    names = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+    metrics = line.get("metrics")
+    names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []
     scored_steps: list[tuple[Step, float]] = []
     for metric in names:
         value = score_number(line.get(metric))
@@ -304,36 +319,36 @@ def _scored(
             continue
         passed = value >= threshold if higher.get(metric) is not False else value <= 0
         name = metric if filter == "none" else f"{metric},{filter}"
-        error = None if passed else _why(line, answer, target, metric, value)
+        error = None if passed else _failure_reason(line, answer, target, metric, value)
         scored_steps.append((Step(name=name, status="passed" if passed else "failed", error=error), value))
     values = ", ".join(f"{step.name.partition(',')[0]} {value:g}" for step, value in scored_steps) or "no score"
-    taken = "a choice by likelihood" if answer.choices else one_line(_taken(line))
-    return scored_steps, f"{filter} ({values}) extracted: {cut(taken, 500)}"
+    extracted = "a choice by likelihood" if answer.choices else one_line(_extracted(line))
+    return scored_steps, f"{filter} ({values}) extracted: {cut(extracted, 500)}"
 
 
-def _taken(line: Line) -> str:
+def _extracted(line: Line) -> str:
     """Return what a filter extracted from the answers, as text."""
-    given = line.get("filtered_resps")
-    values = given if isinstance(given, list) else [given]
-    texts = [one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values]
+    responses = line.get("filtered_resps")
+    values = responses if isinstance(responses, list) else [responses]
+    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
     return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False)
 
 
-def _why(line: Line, answer: _Answer, target: str, metric: str, value: float) -> str:
+def _failure_reason(line: Line, answer: _Answer, target: str, metric: str, value: float) -> str:
     if answer.chosen is not None:
         chose = f"chose {cut(one_line(answer.chosen), 100)!r}, the target is {cut(one_line(target), 100)!r}"
         return chose if metric == "acc" else f"{metric} {value:g}"
     if not any(text.strip() for text in answer.texts):
         return "the answer is empty"
-    taken = _taken(line)
-    if not taken.strip() or _INVALID in taken:
+    extracted = _extracted(line)
+    if not extracted.strip() or _INVALID in extracted:
         return f"no answer was extracted by the filter {_filter(line)!r}"
     if value > 0:
         return f"{metric} {value:g}"
     right = cut(one_line(target), 100)
-    if len(taken) > LONGEST_QUOTED or "\n" in taken.strip():
+    if len(extracted) > LONGEST_QUOTED or "\n" in extracted.strip():
         return f"the answer is not {right!r}"
-    return f"answered {one_line(taken)!r}, the target is {right!r}"
+    return f"answered {one_line(extracted)!r}, the target is {right!r}"
 
 
 def _target(value: object, answer: _Answer) -> str:
@@ -357,26 +372,28 @@ def _choices(answer: _Answer, target: str) -> str:
 def _settings(line: Line) -> str:
     """Describe the generation limits: the maximum tokens and the stop sequences."""
     arguments = _arguments(line.get("arguments"))
-    given = object_of(arguments[0][1]) if arguments else {}
-    tokens = next((given[name] for name in ("max_gen_toks", "max_tokens", "max_new_tokens") if name in given), None)
+    generation = object_of(arguments[0][1]) if arguments else {}
+    tokens = next(
+        (generation[name] for name in ("max_gen_toks", "max_tokens", "max_new_tokens") if name in generation), None
+    )
     parts = [f"at most {tokens} tokens"] if isinstance(tokens, int) else []
-    if given.get("until"):
-        parts.append(f"until {json.dumps(given['until'], ensure_ascii=False)}")
+    if generation.get("until"):
+        parts.append(f"until {json.dumps(generation['until'], ensure_ascii=False)}")
     return ", ".join(parts)
 
 
 def _described(definition: Mapping[str, object]) -> str:
     parts = []
-    for one in dicts(definition.get("filter")):
-        counted = Counter(name for name in one if name != "function")
-        settings = " ".join(f"{name}={json.dumps(one[name], ensure_ascii=False)}" for name in counted)
-        parts.append(f"{text_of(one.get('function'))} {settings}".strip())
+    for step in dicts(definition.get("filter")):
+        counted = Counter(name for name in step if name != "function")
+        settings = " ".join(f"{name}={json.dumps(step[name], ensure_ascii=False)}" for name in counted)
+        parts.append(f"{text_of(step.get('function'))} {settings}".strip())
     return cut(one_line(", ".join(parts)), 500)
 
 
 def _recognise(start: FileStart, _: RunOverrides) -> str | None:
-    if start.line is not None and (why := has(start.line, *_FIELDS)):
-        return why
+    if start.line is not None and (feature := has(start.line, *_FIELDS)):
+        return feature
     if _RESULTS.match(start.path.name):
         return has(start.top, "results", "configs", "versions")
     return None

@@ -86,7 +86,7 @@ class Otlp(EvalReader):
                 self._omit("a span of a trace that is too large", trace, unread)
             if spans and not any(is_of_a_model(span) for span in spans):
                 self._omit("a trace that calls no model", trace)
-            elif spans or any(EVALUATION in text_of(one["name"]) for one in logs):
+            elif spans or any(EVALUATION in text_of(log["name"]) for log in logs):
                 yield _eval(trace, spans, logs, self._overrides.threshold)
         if self._damage:
             raise self._damage
@@ -94,36 +94,38 @@ class Otlp(EvalReader):
     def _gather(self, traces: "_Traces") -> None:
         """Read spans from the file and log records from the folder's other files; for a file of logs, vice versa."""
         spans = self._path
-        if not _has(spans, _SPANS):
-            known = _trace_ids(spans, _LOGS)
-            shared = {path: len(known & _trace_ids(path, _SPANS)) for path in _siblings(spans, _SPANS)}
+        if not _has_records(spans, _SPANS):
+            trace_ids = _trace_ids(spans, _LOGS)
+            shared = {path: len(trace_ids & _trace_ids(path, _SPANS)) for path in _siblings(spans, _SPANS)}
             spans = max(shared, key=lambda path: shared[path], default=spans)
             spans = spans if shared.get(spans) else self._path
         try:
             with self._open(spans) as reading:
-                for kind, one in _members(JsonStream(reading, str(spans)), (*_SPANS, *_LOGS)):
-                    traces.add(kind, one)
+                for kind, record in _members(JsonStream(reading, str(spans)), (*_SPANS, *_LOGS)):
+                    traces.add(kind, record)
         except DataError as error:
             self._damage = error
         for path in _siblings(spans, _LOGS):
             with suppress(EvalscribeError):
-                for kind, one in _members_of(path, _LOGS):
-                    traces.add(kind, one, only_known=True)
+                for kind, record in _members_of(path, _LOGS):
+                    traces.add(kind, record, in_known_traces=True)
 
 
 def _siblings(path: Path, kinds: Sequence[str]) -> Iterator[Path]:
     """Yield the other files of the same folder that contain records of these kinds, excluding links."""
     with suppress(OSError):
-        others = sorted(
-            one for one in path.parent.iterdir() if one.suffix in (".json", ".jsonl", ".gz") and one != path
+        paths = sorted(
+            sibling
+            for sibling in path.parent.iterdir()
+            if sibling.suffix in (".json", ".jsonl", ".gz") and sibling != path
         )
-        for one in others[:MAX_SIBLINGS]:
+        for sibling in paths[:MAX_SIBLINGS]:
             with suppress(EvalscribeError):
-                if not one.is_symlink() and one.is_file() and _has(one, kinds):
-                    yield one
+                if not sibling.is_symlink() and sibling.is_file() and _has_records(sibling, kinds):
+                    yield sibling
 
 
-def _has(path: Path, kinds: Sequence[str]) -> bool:
+def _has_records(path: Path, kinds: Sequence[str]) -> bool:
     """Return whether a file's first bytes name records of these kinds."""
     beginning = FileStart(path).bytes
     return any(f'"{kind}"'.encode() in beginning for kind in kinds)
@@ -132,8 +134,8 @@ def _has(path: Path, kinds: Sequence[str]) -> bool:
 def _trace_ids(path: Path, kinds: Sequence[str]) -> set[str]:
     trace_ids: set[str] = set()
     with suppress(DataError):
-        for _, one in _members_of(path, kinds):
-            trace_ids.add(text_of(one.get("traceId")))
+        for _, record in _members_of(path, kinds):
+            trace_ids.add(text_of(record.get("traceId")))
     return trace_ids - {""}
 
 
@@ -156,12 +158,12 @@ def _members(text: JsonStream, kinds: Sequence[str]) -> Iterator[tuple[str, dict
                     if part == "resource":
                         resource = _attributes(object_of(text.value()).get("attributes"))
                     elif part in scopes:
-                        yield from _of_scopes(text, items, resource)
+                        yield from _scope_records(text, items, resource)
                     else:
                         text.skip()
 
 
-def _of_scopes(
+def _scope_records(
     text: JsonStream, items: Sequence[str], resource: Mapping[str, object]
 ) -> Iterator[tuple[str, dict[str, object]]]:
     for _ in _objects(text):
@@ -169,9 +171,9 @@ def _of_scopes(
             if name not in items or text.peek() != "[":
                 text.skip()
                 continue
-            for one in text.elements():
-                if isinstance(one, dict):
-                    yield ("span" if "spans" in items else "log"), _cleaned(one, resource)
+            for record in text.elements():
+                if isinstance(record, dict):
+                    yield ("span" if "spans" in items else "log"), _cleaned(record, resource)
 
 
 def _objects(text: JsonStream) -> Iterator[None]:
@@ -186,27 +188,29 @@ def _objects(text: JsonStream) -> Iterator[None]:
             text.skip()
 
 
-def _cleaned(one: Mapping[str, object], resource: Mapping[str, object]) -> dict[str, object]:
+def _cleaned(record: Mapping[str, object], resource: Mapping[str, object]) -> dict[str, object]:
     """Return a span or log record with plain values: ids in hex, attributes as objects."""
-    given = {_UNDERSCORE.sub(lambda match: match[1].upper(), name): value for name, value in one.items()}
-    status = object_of(given.get("status"))
-    attributes = _attributes(given.get("attributes"))
+    fields = {_UNDERSCORE.sub(lambda match: match[1].upper(), name): value for name, value in record.items()}
+    status = object_of(fields.get("status"))
+    attributes = _attributes(fields.get("attributes"))
     return {
-        "traceId": _id(given.get("traceId")),
-        "spanId": _id(given.get("spanId")),
-        "parent": _id(given.get("parentSpanId")),
-        "name": text_of(given.get("eventName")) or text_of(attributes.get("event.name")) or text_of(given.get("name")),
-        "start": _nanoseconds(given.get("startTimeUnixNano") or given.get("timeUnixNano")),
-        "end": _nanoseconds(given.get("endTimeUnixNano")),
+        "traceId": _id(fields.get("traceId")),
+        "spanId": _id(fields.get("spanId")),
+        "parent": _id(fields.get("parentSpanId")),
+        "name": text_of(fields.get("eventName"))
+        or text_of(attributes.get("event.name"))
+        or text_of(fields.get("name")),
+        "start": _nanoseconds(fields.get("startTimeUnixNano") or fields.get("timeUnixNano")),
+        "end": _nanoseconds(fields.get("endTimeUnixNano")),
         "attributes": attributes,
         "events": [
             {"name": text_of(event.get("name")), "attributes": _attributes(event.get("attributes"))}
-            for event in dicts(given.get("events"))
+            for event in dicts(fields.get("events"))
         ],
         "failed": status.get("code") in (2, "2", "STATUS_CODE_ERROR"),
         "message": text_of(status.get("message")),
         "service": text_of(resource.get("service.name")),
-        "body": _value(given.get("body")),
+        "body": _value(fields.get("body")),
     }
 
 
@@ -225,23 +229,23 @@ def _nanoseconds(value: object) -> int:
     return number if 0 < number < 2**63 else 0
 
 
-def _attributes(given: object) -> dict[str, object]:
-    return {text_of(one.get("key")): _value(one.get("value")) for one in dicts(given)}
+def _attributes(pairs: object) -> dict[str, object]:
+    return {text_of(pair.get("key")): _value(pair.get("value")) for pair in dicts(pairs)}
 
 
-def _value(given: object, levels: int = 40) -> object:
+def _value(any_value: object, levels: int = 40) -> object:
     """Convert an OTLP `AnyValue` to a plain value."""
-    if not isinstance(given, dict) or not levels:
+    if not isinstance(any_value, dict) or not levels:
         return None
-    for kind, value in given.items():
+    for kind, value in any_value.items():
         name = _UNDERSCORE.sub(lambda match: match[1].upper(), kind)
         if name == "intValue":
             return int(value) if isinstance(value, int) or re.fullmatch(r"-?\d{1,18}", text_of(value)) else None
         if name == "arrayValue":
-            return [_value(one, levels - 1) for one in dicts(object_of(value).get("values"))]
+            return [_value(entry, levels - 1) for entry in dicts(object_of(value).get("values"))]
         if name == "kvlistValue":
             values = dicts(object_of(value).get("values"))
-            return {text_of(one.get("key")): _value(one.get("value"), levels - 1) for one in values}
+            return {text_of(entry.get("key")): _value(entry.get("value"), levels - 1) for entry in values}
         if name in ("stringValue", "doubleValue", "boolValue", "bytesValue"):
             return value
     return None
@@ -255,20 +259,20 @@ class _Traces:
         self._database.executescript(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
             "CREATE TABLE parts (trace TEXT, kind TEXT, start INTEGER, number INTEGER PRIMARY KEY, body TEXT);"
-            "CREATE TABLE known (trace TEXT PRIMARY KEY) WITHOUT ROWID;"
+            "CREATE TABLE traces (trace TEXT PRIMARY KEY) WITHOUT ROWID;"
             "BEGIN"
         )
         self._indexed = False
 
-    def add(self, kind: str, one: Mapping[str, object], *, only_known: bool = False) -> None:
-        trace = text_of(one.get("traceId"))
+    def add(self, kind: str, record: Mapping[str, object], *, in_known_traces: bool = False) -> None:
+        trace = text_of(record.get("traceId"))
         if not trace or (
-            only_known and not self._database.execute("SELECT 1 FROM known WHERE trace = ?", (trace,)).fetchone()
+            in_known_traces and not self._database.execute("SELECT 1 FROM traces WHERE trace = ?", (trace,)).fetchone()
         ):
             return
-        values = (trace, kind, one["start"], json.dumps(one))
+        values = (trace, kind, record["start"], json.dumps(record))
         self._database.execute("INSERT INTO parts VALUES (?, ?, ?, NULL, ?)", values)
-        self._database.execute("INSERT OR IGNORE INTO known VALUES (?)", (trace,))
+        self._database.execute("INSERT OR IGNORE INTO traces VALUES (?)", (trace,))
 
     def read(self) -> Iterator[tuple[str, list[Span], list[dict[str, object]], int]]:
         """Yield each trace with its spans, its log records, and the number of parts left out because of the limits.
@@ -283,19 +287,19 @@ class _Traces:
             for trace, parts in traces:
                 spans: dict[str, Span] = {}
                 logs: list[dict[str, object]] = []
-                size = read = 0
+                size = returned = 0
                 query = "SELECT kind, body FROM parts WHERE trace = ? ORDER BY start, number LIMIT ?"
                 for kind, body in self._database.execute(query, (trace, MAX_SPANS)):
                     size += len(body)
                     if size > MAX_TRACE_CHARS:
                         break
-                    read += 1
-                    one = json.loads(body)
+                    returned += 1
+                    record = json.loads(body)
                     if kind == "log":
-                        logs.append(one)
+                        logs.append(record)
                     else:  # a file joined from several files can contain a span twice
-                        spans.setdefault(one["spanId"] or str(read), Span(**one))
-                yield trace, list(spans.values()), logs, parts - read
+                        spans.setdefault(record["spanId"] or str(returned), Span(**record))
+                yield trace, list(spans.values()), logs, parts - returned
 
 
 class _Evaluation(NamedTuple):
@@ -319,54 +323,58 @@ class _Evaluation(NamedTuple):
 def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], threshold: float | None) -> SourceEval:
     parents = parents_of(spans)
     evaluators = {span.spanId for span in spans if span.kind == "EVALUATOR"}
-    own = [span for span in spans if not evaluators & {span.spanId, *parents[span.spanId]}]
-    roots = [span for span in own if not parents[span.spanId]]
+    agent_spans = [span for span in spans if not evaluators & {span.spanId, *parents[span.spanId]}]
+    roots = [span for span in agent_spans if not parents[span.spanId]]
     root = next((span for span in roots if span.kind in AGENTS), next(iter(roots), None))
-    calls = [span for span in own if span.kind == "LLM"]
-    trace_conversations = conversations(own, parents, logs)
+    calls = [span for span in agent_spans if span.kind == "LLM"]
+    trace_conversations = conversations(agent_spans, parents, logs)
     task = _first_words(trace_conversations, "user")
     evaluations = list(islice(_evaluations(spans, logs), MAX_STEPS + 1))
-    many = len(evaluations) > MAX_STEPS
+    is_truncated = len(evaluations) > MAX_STEPS
     evaluations = evaluations[:MAX_STEPS]
-    names = distinct_names(one.name for one in evaluations)
-    steps = [_step(name, one, threshold) for name, one in zip(names, evaluations, strict=True)]
-    scores = {name: one.score for name, one in zip(names, evaluations, strict=True) if one.score is not None}
-    verdicts = [one.verdict(threshold) for one in evaluations]
-    status, reason = _status(root, own, verdicts)
+    names = distinct_names(evaluation.name for evaluation in evaluations)
+    steps = [_step(name, evaluation, threshold) for name, evaluation in zip(names, evaluations, strict=True)]
+    scores = {
+        name: evaluation.score
+        for name, evaluation in zip(names, evaluations, strict=True)
+        if evaluation.score is not None
+    }
+    verdicts = [evaluation.verdict(threshold) for evaluation in evaluations]
+    status, reason = _status(root, agent_spans, verdicts)
     raised = next((step for step in steps if step.status == "skipped" and step.error), None)
     if status == "incomplete" and raised:
         status, reason = "error", f"the grader `{raised.name}` raised: {raised.error}"
     attributes = root.attributes if root else {}
-    named = _first_of([attributes], _CONVERSATION)
+    conversation_id = _first_of([attributes], _CONVERSATION)
     return SourceEval(
-        run=_run(root, own),
-        name=_short(task) or named or (root.name if root else "") or trace,
+        run=_run(root, agent_spans),
+        name=_short(task) or conversation_id or (root.name if root else "") or trace,
         status=status,
         reason=reason,
         place=f"trace {trace}",
         steps=steps,
         documents=(
             Document(role="task", path="input", text=task),
-            *((_errors(own),) if status == "error" else ()),
+            *((_errors(agent_spans),) if status == "error" else ()),
             *((scores_log(steps, scores),) if steps else ()),
-            *((_errors(own),) if status != "error" else ()),
+            *((_errors(agent_spans),) if status != "error" else ()),
         ),
         conversations=trace_conversations,
         scores=scores,
         metadata={
             "trace_id": trace,
-            "conversation_id": named or None,
-            "evaluations": [one._asdict() for one in evaluations],
+            "conversation_id": conversation_id or None,
+            "evaluations": [evaluation._asdict() for evaluation in evaluations],
             "agent_name": _first_of([attributes], ("gen_ai.agent.name", "agent.name")) or None,
             "metadata": json_of(attributes.get("metadata")),
             "spans": len(spans),
         },
         missing=[
             *([] if trace_conversations else ["the messages were not recorded"]),
-            *([f"evaluations after the first {MAX_STEPS:,}"] if many else []),
+            *([f"evaluations after the first {MAX_STEPS:,}"] if is_truncated else []),
         ],
-        started_at=_time(min((span.start for span in own if span.start), default=0)),
-        ended_at=_time(max((span.end for span in own), default=0)),
+        started_at=_time(min((span.start for span in agent_spans if span.start), default=0)),
+        ended_at=_time(max((span.end for span in agent_spans), default=0)),
         input_tokens=_sum(calls, root, _INPUT),
         output_tokens=_sum(calls, root, _OUTPUT),
         cost_usd=_sum(calls, root, _COST),
@@ -375,23 +383,27 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
 
 def _evaluations(spans: Sequence[Span], logs: Sequence[Mapping[str, object]]) -> Iterator[_Evaluation]:
     """Yield each evaluation once: exporters may write it both as an event and as a log record."""
-    seen: set[_Evaluation] = set()
-    events = [object_of(event) for span in spans for event in span.events] + [dict(one) for one in logs]
-    given = [object_of(one.get("attributes")) for one in events if EVALUATION in text_of(one.get("name"))]
-    given += [span.attributes for span in spans if span.kind == "EVALUATOR" or "evaluation.name" in span.attributes]
-    for attributes in given:
+    yielded: set[_Evaluation] = set()
+    events = [object_of(event) for span in spans for event in span.events] + [dict(log) for log in logs]
+    attribute_sets = [
+        object_of(event.get("attributes")) for event in events if EVALUATION in text_of(event.get("name"))
+    ]
+    attribute_sets += [
+        span.attributes for span in spans if span.kind == "EVALUATOR" or "evaluation.name" in span.attributes
+    ]
+    for attributes in attribute_sets:
         prefix = "gen_ai.evaluation." if "gen_ai.evaluation.name" in attributes else "evaluation."
-        of = {name.removeprefix(prefix): value for name, value in attributes.items() if name.startswith(prefix)}
-        one = _Evaluation(
-            name=as_text(of.get("name")) or "evaluation",
-            score=score_number(of.get("score.value", of.get("score"))),
-            label=as_text(of.get("score.label", of.get("label"))),
-            explanation=as_text(of.get("explanation")),
+        fields = {name.removeprefix(prefix): value for name, value in attributes.items() if name.startswith(prefix)}
+        evaluation = _Evaluation(
+            name=as_text(fields.get("name")) or "evaluation",
+            score=score_number(fields.get("score.value", fields.get("score"))),
+            label=as_text(fields.get("score.label", fields.get("label"))),
+            explanation=as_text(fields.get("explanation")),
             error=as_text(attributes.get("error.type")),
         )
-        if one not in seen:
-            seen.add(one)
-            yield one
+        if evaluation not in yielded:
+            yielded.add(evaluation)
+            yield evaluation
 
 
 def _step(name: str, evaluation: _Evaluation, threshold: float | None) -> Step:
@@ -428,8 +440,8 @@ def _errors(spans: Sequence[Span]) -> Document:
 
 
 def _run(root: Span | None, spans: Sequence[Span]) -> SourceRun:
-    given = [*([root.attributes] if root else []), *(span.attributes for span in spans)]
-    model, provider = _first_of(given, _MODEL), _first_of(given, _PROVIDER)
+    attribute_sets = [*([root.attributes] if root else []), *(span.attributes for span in spans)]
+    model, provider = _first_of(attribute_sets, _MODEL), _first_of(attribute_sets, _PROVIDER)
     service = next((span.service for span in spans if span.service), "")
     return SourceRun(
         key=json.dumps([service, provider, model]),
@@ -439,8 +451,10 @@ def _run(root: Span | None, spans: Sequence[Span]) -> SourceRun:
     )
 
 
-def _first_of(given: Sequence[Mapping[str, object]], names: Sequence[str]) -> str:
-    return next((text for one in given for name in names if (text := text_of(one.get(name)))), "")
+def _first_of(attribute_sets: Sequence[Mapping[str, object]], names: Sequence[str]) -> str:
+    return next(
+        (text for attributes in attribute_sets for name in names if (text := text_of(attributes.get(name)))), ""
+    )
 
 
 def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> float | None:
@@ -459,7 +473,14 @@ def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> floa
 
 def _first_words(trace_conversations: Sequence[tuple[str | None, Sequence[object]]], role: str) -> str:
     messages = (object_of(message) for _, messages in trace_conversations[:1] for message in messages)
-    return next((as_text(one.get("content")) for one in messages if one.get("role") == role and one.get("content")), "")
+    return next(
+        (
+            as_text(message.get("content"))
+            for message in messages
+            if message.get("role") == role and message.get("content")
+        ),
+        "",
+    )
 
 
 def _short(text: str) -> str:

@@ -20,7 +20,7 @@ _KINDS = {
 """OpenInference span kinds by the operation names of the GenAI conventions."""
 _OTHER_KINDS = {"llm": "LLM", "chat": "LLM", "agent": "AGENT", "tool": "TOOL", "workflow": "CHAIN", "task": "CHAIN"}
 """OpenInference span kinds by `traceloop.span.kind` or `llm.request.type`."""
-_WHOLE = ("pydantic_ai.all_messages", "all_messages_events")
+_ALL_MESSAGES = ("pydantic_ai.all_messages", "all_messages_events")
 """Attributes of an agent's span that contain the whole conversation."""
 _INPUTS: tuple[str, ...] = ("gen_ai.input.messages", "events", "gen_ai.prompt", "input.value")
 _INPUTS += ("langfuse.observation.input", "langfuse.trace.input", "mlflow.spanInputs", "traceloop.entity.input")
@@ -89,7 +89,7 @@ class Span(NamedTuple):
 
     @property
     def _exception(self) -> dict[str, object]:
-        exceptions = (object_of(one.get("attributes")) for one in self.events if one.get("name") == "exception")
+        exceptions = (object_of(event.get("attributes")) for event in self.events if event.get("name") == "exception")
         return next(exceptions, {})
 
 
@@ -125,7 +125,7 @@ def conversations(
         groups.setdefault(_agent_of(span, agents, parents), []).append(span)
     agent_conversations: list[tuple[str | None, Messages]] = []
     for agent, members in groups.items():
-        messages = _whole(agents.get(agent)) or _merged(members, logs_by_span)
+        messages = _all_messages(agents.get(agent)) or _merged(members, logs_by_span)
         if messages:
             name = _agent_name(agents[agent]) if agent and agent_conversations else None
             agent_conversations.append((name, _with_tool_errors(messages, members)))
@@ -139,16 +139,18 @@ def conversations(
 
 def _agent_of(span: Span, agents: Mapping[str, Span], parents: Parents) -> str:
     """Return the id of the span itself or its nearest ancestor that is an agent's; empty if there is none."""
-    return next((one for one in (span.spanId, *parents[span.spanId]) if one in agents), "")
+    return next((span_id for span_id in (span.spanId, *parents[span.spanId]) if span_id in agents), "")
 
 
 def _agent_name(span: Span) -> str:
     return text_of(span.attributes.get("gen_ai.agent.name")) or text_of(span.attributes.get("agent.name")) or span.name
 
 
-def _whole(agent: Span | None) -> Messages:
-    given = ([] if agent is None else list(_messages(agent.attributes.get(name), "user")) for name in _WHOLE)
-    return next(filter(None, given), [])
+def _all_messages(agent: Span | None) -> Messages:
+    message_lists = (
+        [] if agent is None else list(_messages(agent.attributes.get(name), "user")) for name in _ALL_MESSAGES
+    )
+    return next(filter(None, message_lists), [])
 
 
 def _merged(members: Sequence[Span], logs_by_span: Mapping[str, list[dict[str, object]]]) -> Messages:
@@ -188,7 +190,7 @@ def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Message
     inputs = _flat(attributes, _FLAT_INPUTS, "user") or _first(attributes, _INPUTS, "user")
     outputs = _flat(attributes, _FLAT_OUTPUTS, "assistant") or _first(attributes, _OUTPUTS, "assistant")
     if not inputs or not outputs:
-        event_inputs, event_outputs = _of_events(events)
+        event_inputs, event_outputs = _messages_from_events(events)
         inputs, outputs = inputs or event_inputs, outputs or event_outputs
     if system and not any(message["role"] == "system" for message in inputs):
         text = "\n".join(as_text(message["content"]) for message in system)
@@ -200,22 +202,22 @@ def _first(attributes: Mapping[str, object], names: Sequence[str], role: str) ->
     return next((messages for name in names if (messages := list(_messages(attributes.get(name), role)))), [])
 
 
-def _of_events(events: Iterable[Mapping[str, object]]) -> tuple[Messages, Messages]:
+def _messages_from_events(events: Iterable[Mapping[str, object]]) -> tuple[Messages, Messages]:
     """Read events of the conventions before 1.37: each is an input message, or an answer if named `gen_ai.choice`."""
-    given: Messages = []
-    answered: Messages = []
+    inputs: Messages = []
+    outputs: Messages = []
     for event in events:
         name, attributes = text_of(event.get("name")), object_of(event.get("attributes"))
         body = object_of(event.get("body")) or object_of(json_of(attributes.get("gen_ai.event.content"))) or attributes
         if match := _EVENT.fullmatch(name):
-            given += _messages([{"role": match[1], **body}], match[1])
+            inputs += _messages([{"role": match[1], **body}], match[1])
         elif name == "gen_ai.choice":
-            answered += _messages([object_of(json_of(body.get("message"))) or body], "assistant")
+            outputs += _messages([object_of(json_of(body.get("message"))) or body], "assistant")
         elif name == "gen_ai.content.prompt":
-            given += _messages(attributes.get("gen_ai.prompt"), "user")
+            inputs += _messages(attributes.get("gen_ai.prompt"), "user")
         elif name == "gen_ai.content.completion":
-            answered += _messages(attributes.get("gen_ai.completion"), "assistant")
-    return given, answered
+            outputs += _messages(attributes.get("gen_ai.completion"), "assistant")
+    return inputs, outputs
 
 
 def json_of(value: object) -> object:
@@ -237,40 +239,46 @@ def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, o
                 return
         yield {"role": role, "content": as_text(value)}
     elif isinstance(value, list):
-        if value and all(isinstance(one, dict) and "role" not in one and "type" in one for one in value):
+        if value and all(
+            isinstance(element, dict) and "role" not in element and "type" in element for element in value
+        ):
             value = [{"role": role, "parts": value}]
-        for one in value:
-            if isinstance(one, dict):
-                yield from _message(object_of(one.get("message")) or one, role)
-            elif one is not None:
-                yield {"role": role, "content": as_text(one)}
+        for element in value:
+            if isinstance(element, dict):
+                yield from _message(object_of(element.get("message")) or element, role)
+            elif element is not None:
+                yield {"role": role, "content": as_text(element)}
     elif value not in (None, ""):
         yield {"role": role, "content": as_text(value)}
 
 
-def _message(one: Mapping[str, object], role: str) -> Iterator[dict[str, object]]:
+def _message(source: Mapping[str, object], role: str) -> Iterator[dict[str, object]]:
     """Yield a message; several tool results in it become separate messages."""
-    role = text_of(one.get("role")).lower() or role
+    role = text_of(source.get("role")).lower() or role
     role = _ROLES.get(role, role) if _ROLES.get(role, role) in ("system", "user", "assistant", "tool") else "user"
-    parts = next((given for name in ("parts", "content") if isinstance(given := one.get(name), list)), None)
+    parts = next((candidate for name in ("parts", "content") if isinstance(candidate := source.get(name), list)), None)
     if parts is None:
-        yield _plain(one, role)
+        yield _plain(source, role)
         return
     texts: list[str] = []
     reasoning: list[str] = []
     calls: list[dict[str, object]] = []
     for part in parts:
         kind = text_of(object_of(part).get("type"))
-        of = object_of(part)
+        fields = object_of(part)
         if kind in ("tool_call_response", "tool_result"):
-            result = of.get("response", of.get("result", of.get("content")))
-            yield {"role": "tool", "content": as_text(result), "tool_call_id": of.get("id") or of.get("tool_call_id")}
+            result = fields.get("response", fields.get("result", fields.get("content")))
+            yield {
+                "role": "tool",
+                "content": as_text(result),
+                "tool_call_id": fields.get("id") or fields.get("tool_call_id"),
+            }
         elif kind in ("tool_call", "tool_use"):
-            calls.append(_call(of))
+            calls.append(_call(fields))
         elif kind in ("reasoning", "thinking"):
-            reasoning.append(as_text(of.get("content") or of.get("thinking") or of.get("text")))
-        elif of:
-            content = of.get("content", of.get("text"))
+            reasoning.append(as_text(fields.get("content") or fields.get("thinking") or fields.get("text")))
+        elif fields:
+            content = fields.get("content", fields.get("text"))
             texts.append(as_text(content) if content is not None else f"[{kind or 'part'}]")
         else:
             texts.append(as_text(part))
@@ -280,17 +288,17 @@ def _message(one: Mapping[str, object], role: str) -> Iterator[dict[str, object]
         yield message | ({"tool_calls": calls} if calls else {})
     elif texts:
         yield {"role": role, "content": "\n".join(texts)} | (
-            {"tool_call_id": one.get("id") or one.get("tool_call_id")} if role == "tool" else {}
+            {"tool_call_id": source.get("id") or source.get("tool_call_id")} if role == "tool" else {}
         )
 
 
-def _plain(one: Mapping[str, object], role: str) -> dict[str, object]:
-    message: dict[str, object] = {"role": role, "content": as_text(one.get("content"))}
-    calls = [_call(call) for call in dicts(json_of(one.get("tool_calls")))]
+def _plain(source: Mapping[str, object], role: str) -> dict[str, object]:
+    message: dict[str, object] = {"role": role, "content": as_text(source.get("content"))}
+    calls = [_call(call) for call in dicts(json_of(source.get("tool_calls")))]
     if role == "assistant" and calls:
         message["tool_calls"] = calls
     if role == "tool":
-        message |= {"tool_call_id": one.get("id") or one.get("tool_call_id"), "function": one.get("name")}
+        message |= {"tool_call_id": source.get("id") or source.get("tool_call_id"), "function": source.get("name")}
     return message
 
 
@@ -316,7 +324,7 @@ def _flat(attributes: Mapping[str, object], prefixes: Sequence[str], role: str) 
             if name.startswith(f"{prefix}.") and name.count(".") < 20:
                 _plant(tree, name[len(prefix) + 1 :].split("."), value)
         if tree:
-            return [message for one in _in_order(tree) for message in _message(_unflattened(object_of(one)), role)]
+            return [message for node in _in_order(tree) for message in _message(_unflattened(object_of(node)), role)]
     return []
 
 
@@ -332,16 +340,16 @@ def _plant(tree: dict[str, object], names: Sequence[str], value: object) -> None
 
 def _in_order(tree: object) -> list[object]:
     """Return the members of an object whose names are numbers, in numeric order."""
-    members = [(int(name), one) for name, one in object_of(tree).items() if name.isdecimal() and len(name) < 9]
-    return [one for _, one in sorted(members, key=lambda member: member[0])][:MAX_PARTS]
+    members = [(int(name), value) for name, value in object_of(tree).items() if name.isdecimal() and len(name) < 9]
+    return [value for _, value in sorted(members, key=lambda member: member[0])][:MAX_PARTS]
 
 
-def _unflattened(one: dict[str, object]) -> dict[str, object]:
-    given = object_of(one.get("message")) or one
-    message = {name: value for name, value in given.items() if name not in ("contents", "tool_calls")}
-    calls = (object_of(call) for call in _in_order(given.get("tool_calls")))
+def _unflattened(node: dict[str, object]) -> dict[str, object]:
+    fields = object_of(node.get("message")) or node
+    message = {name: value for name, value in fields.items() if name not in ("contents", "tool_calls")}
+    calls = (object_of(call) for call in _in_order(fields.get("tool_calls")))
     message["tool_calls"] = [object_of(call.get("tool_call")) or call for call in calls]
-    contents = (object_of(object_of(part).get("message_content")) for part in _in_order(given.get("contents")))
+    contents = (object_of(object_of(part).get("message_content")) for part in _in_order(fields.get("contents")))
     parts = [{"type": part.get("type"), "text": part.get("text")} for part in contents]
     if parts and not message.get("content"):
         message["content"] = parts
@@ -356,8 +364,8 @@ def _with_tool_errors(messages: Messages, spans: Sequence[Span]) -> Messages:
         if span.kind == "TOOL" and span.failed and (id := text_of(span.attributes.get("gen_ai.tool.call.id")))
     }
     return [
-        {**one, "error": failed[id]}
-        if one["role"] == "tool" and (id := text_of(one.get("tool_call_id"))) in failed
-        else one
-        for one in messages
+        {**message, "error": failed[id]}
+        if message["role"] == "tool" and (id := text_of(message.get("tool_call_id"))) in failed
+        else message
+        for message in messages
     ]

@@ -201,13 +201,13 @@ class Promptfoo(EvalReader):
                 for n, columns in enumerate(outputs[:MAX_OUTPUTS]):
                     if any(cells[at] for at in columns):  # in a filtered export, some outputs are empty
                         yield "", _csv_row(names, cells, outputs, n), f"line {number}"
-                if left := len(outputs[MAX_OUTPUTS:]):
-                    self._omit(f"an output after the first {MAX_OUTPUTS}", f"line {number}", left, lost=True)
+                if omitted := len(outputs[MAX_OUTPUTS:]):
+                    self._omit(f"an output after the first {MAX_OUTPUTS}", f"line {number}", omitted, lost=True)
 
     def _database_rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
         with closing(SqliteFile(self._path)) as database:
-            known = database.columns("eval_results")
-            columns = [name for name in _ROW if name in known]
+            available = database.columns("eval_results")
+            columns = [name for name in _ROW if name in available]
             stored = [name for name in ("results", "prompts", "config") if name in database.columns("evals")]
             query = f"SELECT id, created_at, {', '.join(stored)} FROM evals"  # noqa: S608 - our own names
             for number, (id, created, *texts) in enumerate(database.rows(f"{query} ORDER BY created_at, id")):
@@ -225,7 +225,7 @@ class Promptfoo(EvalReader):
                 }
                 for n, row in enumerate(dicts(summary.get("results"))):  # versions before 0.97 kept the rows here
                     yield evaluation, row, f"{id}, results[{n}]"
-                if columns and known >= _ORDER:
+                if columns and available >= _ORDER:
                     query = f"SELECT {', '.join(columns)} FROM eval_results WHERE eval_id = ?"  # noqa: S608 - our own names
                     for values in database.rows(f"{query} ORDER BY test_idx, prompt_idx, id", id):
                         row = {
@@ -363,26 +363,26 @@ def _checks(graded: Mapping[str, object]) -> list[_Check]:
     """
     results: list[tuple[dict[str, object], bool]] = []
     repeated: Counter[str] = Counter()
-    for one in dicts(graded.get("componentResults")):
-        members = dicts(one.get("componentResults"))
+    for result in dicts(graded.get("componentResults")):
+        members = dicts(result.get("componentResults"))
         if members:
-            results += [(member, one.get("pass") is not True) for member in members]
+            results += [(member, result.get("pass") is not True) for member in members]
             repeated.update(map(content_id, members))
-        elif repeated and repeated[key := content_id(one)] > 0:
+        elif repeated and repeated[key := content_id(result)] > 0:
             repeated[key] -= 1
         else:
-            results.append((one, True))
-    names = distinct_names(_check_name(one) for one, _ in results)
+            results.append((result, True))
+    names = distinct_names(_check_name(result) for result, _ in results)
     checks = [
         _Check(
             name=name,
-            passed=one.get("pass") is True,
-            reason=text_of(one.get("reason")).strip(),
-            score=figure(one.get("score")),
-            raised=one.get("pass") is not True and _raised(one),
+            passed=result.get("pass") is True,
+            reason=text_of(result.get("reason")).strip(),
+            score=figure(result.get("score")),
+            raised=result.get("pass") is not True and _raised(result),
             counts=counts,
         )
-        for name, (one, counts) in zip(names, results, strict=True)
+        for name, (result, counts) in zip(names, results, strict=True)
     ]
     return sorted(checks, key=lambda check: not check.counts)
 
@@ -429,9 +429,9 @@ def _documents(row: Mapping[str, object], test: Mapping[str, object]) -> Iterato
     yield Document(role="task", path="prompt", text=_task(row))
     assertions = list(_flat(test.get("assert")))
     references = dict.fromkeys(
-        (text_of(one.get("type")), value)
-        for one in assertions
-        if text_of(one.get("type")) in _REFERENCES and (value := as_text(one.get("value")))
+        (text_of(assertion.get("type")), value)
+        for assertion in assertions
+        if text_of(assertion.get("type")) in _REFERENCES and (value := as_text(assertion.get("value")))
     )
     for type, value in references:
         yield Document(role="expected", path="expected" if len(references) == 1 else type, text=value)
@@ -439,9 +439,9 @@ def _documents(row: Mapping[str, object], test: Mapping[str, object]) -> Iterato
 
 
 def _flat(assertions: object) -> Iterator[dict[str, object]]:
-    for one in dicts(assertions):
-        members = dicts(one.get("assert"))
-        yield from members or [one]
+    for assertion in dicts(assertions):
+        members = dicts(assertion.get("assert"))
+        yield from members or [assertion]
 
 
 def _assertion(assertion: Mapping[str, object]) -> str:
@@ -460,7 +460,7 @@ def _task(row: Mapping[str, object]) -> str:
     messages = _chat(_prompt(row))
     if messages is None:
         return _prompt(row)
-    return "\n\n".join(as_text(one.get("content")) for one in messages if one.get("role") != "assistant")
+    return "\n\n".join(as_text(message.get("content")) for message in messages if message.get("role") != "assistant")
 
 
 def _prompt(row: Mapping[str, object]) -> str:
@@ -474,7 +474,7 @@ def _chat(prompt: str) -> list[dict[str, object]] | None:
         return None
     with suppress(DataError):
         messages = dicts(decode_json(prompt))
-        return messages if messages and all(isinstance(one.get("role"), str) for one in messages) else None
+        return messages if messages and all(isinstance(message.get("role"), str) for message in messages) else None
     return None
 
 
@@ -493,15 +493,15 @@ def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list
     output = response.get("output")
     if output is not None and row.get("failureReason") != ERROR:
         calls = [call for call in dicts(output) if "function" in call]
-        called = isinstance(output, list) and calls and len(calls) == len(output)
-        answer = {"content": "", "tool_calls": calls} if called else {"content": as_text(output)}
+        only_calls = isinstance(output, list) and calls and len(calls) == len(output)
+        answer = {"content": "", "tool_calls": calls} if only_calls else {"content": as_text(output)}
         messages.append({"role": "assistant", **answer})
     return messages
 
 
 def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
-    named = ((name, score_number(value)) for name, value in object_of(row.get("namedScores")).items())
-    return {name: value for name, value in named if value is not None}
+    scores = ((name, score_number(value)) for name, value in object_of(row.get("namedScores")).items())
+    return {name: value for name, value in scores if value is not None}
 
 
 def _csv_outputs(names: Sequence[str]) -> list[range]:
@@ -524,8 +524,8 @@ def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range
     output, *_ = columns = outputs[n]
     cells_by_name = dict(zip(names[: outputs[0].start], cells, strict=False))
     description = cells_by_name.pop("Description", "")
-    own = {names[index]: cells[index] for index in columns[1:]}
-    status, reason, text = own["Status"], own["Grader Reason"], cells[output]
+    output_cells = {names[index]: cells[index] for index in columns[1:]}
+    status, reason, text = output_cells["Status"], output_cells["Grader Reason"], cells[output]
     error, separator, output_text = text.partition(_SEPARATOR)
     text = output_text if separator and error == reason else text
     label_parts = re.fullmatch(r"\[(.*?)\] (.*)", names[output], re.DOTALL)
@@ -544,17 +544,17 @@ def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range
         "response": {"output": text},
         "success": {"PASS": True, "FAIL": False}.get(status),
         "failureReason": {"PASS": 0, "FAIL": 1, "ERROR": ERROR}.get(status),
-        "score": _decoded(own["Score"]),
-        "namedScores": _decoded(own["Named Scores"]),
+        "score": _decoded(output_cells["Score"]),
+        "namedScores": _decoded(output_cells["Named Scores"]),
         "gradingResult": {"reason": reason, "componentResults": [] if status == "ERROR" else [check]},
         "error": error or reason if status == "ERROR" else None,
         "metadata": {names[index]: cells[index] for index in after if cells[index]},
-        **{name.lower(): own[name] for name in ("Reasoning", "Comment") if own.get(name)},
+        **{name.lower(): output_cells[name] for name in ("Reasoning", "Comment") if output_cells.get(name)},
     }
 
 
-def _is_row(given: Mapping[str, object]) -> str | None:
-    return has(given, "promptIdx", "success", "prompt") or has(given, "gradingResult", "success", "prompt")
+def _is_row(row: Mapping[str, object]) -> str | None:
+    return has(row, "promptIdx", "success", "prompt") or has(row, "gradingResult", "success", "prompt")
 
 
 def _vars(row: Mapping[str, object]) -> dict[str, object]:
@@ -586,16 +586,18 @@ def _column_key(row: Mapping[str, object]) -> str:
 
 
 def _column(row: Mapping[str, object]) -> Column:
-    given, prompt = row.get("provider"), object_of(row.get("prompt"))
-    provider = object_of(given)
-    id = text_of(given) or text_of(provider.get("id"))
+    stated_provider, prompt = row.get("provider"), object_of(row.get("prompt"))
+    provider = object_of(stated_provider)
+    id = text_of(stated_provider) or text_of(provider.get("id"))
     label = text_of(provider.get("label")) or id
-    named = text_of(prompt.get("label")) or text_of(prompt.get("display"))
+    prompt_label = text_of(prompt.get("label")) or text_of(prompt.get("display"))
     # All columns stay in memory, so a long prompt is replaced by its hash.
-    return Column(_held(id), _held(label), named if len(named) <= MAX_LABEL else content_id(named))
+    return Column(
+        _bounded(id), _bounded(label), prompt_label if len(prompt_label) <= MAX_LABEL else content_id(prompt_label)
+    )
 
 
-def _held(name: str) -> str:
+def _bounded(name: str) -> str:
     return name if len(name) <= MAX_HELD_NAME else safe_name(name)
 
 
@@ -647,8 +649,8 @@ def _recognise(start: FileStart, _: RunOverrides) -> str | None:
             rows = csv_rows(reading, ",", str, lambda *_: None, _decode)
             return "its header has outputs with `Status`" if _csv_outputs(next(rows, (0, []))[1]) else None
         return None
-    if start.line is not None and (why := _is_row(start.line)):
-        return why
+    if start.line is not None and (feature := _is_row(start.line)):
+        return feature
     if start.top.keys() >= {"results", "stats", "timestamp"}:
         return has(start.top, "results", "stats", "timestamp")
     if not start.top.keys() & {"results"} or not start.top.keys() & {"evalId", "config", "shareableUrl"}:

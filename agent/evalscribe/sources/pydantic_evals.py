@@ -60,11 +60,11 @@ class PydanticEvals(EvalReader):
                 self._omit(f"`{field}` of the report", number=len(entries))
 
     def complete(self, run: SourceRun) -> SourceRun:
-        given = object_of(self._about.get("experiment_metadata"))
-        named = text_of(given.get("model")) or text_of(given.get("model_name"))
+        metadata = object_of(self._about.get("experiment_metadata"))
+        model = text_of(metadata.get("model")) or text_of(metadata.get("model_name"))
         return replace(
             run,
-            model=named or (next(iter(self._models)) if len(self._models) == 1 else None),
+            model=model or (next(iter(self._models)) if len(self._models) == 1 else None),
             experiment=text_of(self._about.get("dataset_name")) or text_of(self._about.get("name")) or "default",
         )
 
@@ -72,19 +72,21 @@ class PydanticEvals(EvalReader):
         assertions, raised = object_of(case.get("assertions")), dicts(case.get("evaluator_failures"))
         if model := text_of(object_of(case.get("attributes")).get("model")):
             self._models |= {model} if len(self._models) < 2 else set()
-        steps = [_step(name, object_of(one), case) for name, one in assertions.items()]
+        steps = [_step(name, object_of(assertion), case) for name, assertion in assertions.items()]
         failed = [step for step in steps if step.status == "failed"]
         steps += [
             Step(
-                name=text_of(one.get("name")) or "evaluator", status="skipped", error=text_of(one.get("error_message"))
+                name=text_of(failure.get("name")) or "evaluator",
+                status="skipped",
+                error=text_of(failure.get("error_message")),
             )
-            for one in raised
+            for failure in raised
         ]
         results = {**assertions, **object_of(case.get("scores"))}
         scores = {
             name: value
-            for name, one in results.items()
-            if (value := score_number(object_of(one).get("value"))) is not None
+            for name, result in results.items()
+            if (value := score_number(object_of(result).get("value"))) is not None
         }
         metrics = object_of(case.get("metrics"))
         reason = None
@@ -94,8 +96,8 @@ class PydanticEvals(EvalReader):
             reason = "the case has no assertion"
         messages = [{"role": "user", "content": as_text(case.get("inputs"))}]
         logs = [
-            Document(role="log", path=f"{step.name}.log", text=text_of(one.get("error_stacktrace")))
-            for step, one in zip(steps[len(assertions) :], raised, strict=True)
+            Document(role="log", path=f"{step.name}.log", text=text_of(failure.get("error_stacktrace")))
+            for step, failure in zip(steps[len(assertions) :], raised, strict=True)
         ]
         return replace(
             self._eval(case, place),

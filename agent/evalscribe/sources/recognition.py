@@ -135,8 +135,8 @@ class FolderStart:
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(DataError, AccessError, NotFoundError), FileReader(self.path / name, BEGINNING_BYTES) as reading:
-            whole = JsonStream(reading, name).value()
-            return whole if isinstance(whole, dict) else {}
+            value = JsonStream(reading, name).value()
+            return value if isinstance(value, dict) else {}
         return {}
 
     def top_of(self, name: str) -> Mapping[str, object]:
@@ -178,9 +178,9 @@ class Format(NamedTuple):
     """What each source field becomes, for the docs: `{"reward": "score; passed from 1"}`."""
 
 
-def has(given: Mapping[str, object], *names: str) -> str | None:
+def has(fields: Mapping[str, object], *names: str) -> str | None:
     """Return "it has `a`, `b` and `c`" if an object has all the names; None otherwise."""
-    if not given.keys() >= set(names):
+    if not fields.keys() >= set(names):
         return None
     *head, last = (f"`{name}`" for name in names)
     return f"it has {', '.join(head)} and {last}" if head else f"it has {last}"

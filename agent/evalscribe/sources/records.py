@@ -72,7 +72,9 @@ class Omissions:
 
     def lost(self) -> tuple[str, ...]:
         """Return the evals and lines that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
-        return tuple(f"{number} x {self._placed(one)}" for one, number in self._counts.items() if one in self._lost)
+        return tuple(
+            f"{number} x {self._placed(phrase)}" for phrase, number in self._counts.items() if phrase in self._lost
+        )
 
     def _placed(self, phrase: str) -> str:
         return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
@@ -145,16 +147,16 @@ class Trials:
         Uses the stated number, or the lowest free number if none is stated or the stated number is taken.
         """
         key = hash(task)
-        taken, trials = divmod(self._tasks[key], _TAKEN)
-        number = taken + 1
+        highest, trials = divmod(self._tasks[key], _TAKEN)
+        number = highest + 1
         if stated is not None and stated > number and hash((key, stated)) not in self._ahead:
             self._ahead.add(hash((key, stated)))
             return stated, max(stated, trials)
-        taken = number
-        while (following := hash((key, taken + 1))) in self._ahead:
+        highest = number
+        while (following := hash((key, highest + 1))) in self._ahead:
             self._ahead.discard(following)
-            taken += 1
-        self._tasks[key] = taken * _TAKEN + trials
+            highest += 1
+        self._tasks[key] = highest * _TAKEN + trials
         return number, max(number, trials)  # the file may have grown since the first pass
 
 
@@ -269,7 +271,7 @@ class EvalReader(RecordFile):
         super().__init__(path, overrides)
         self._content = hashlib.sha256()
         """Hash of all content that the first pass read."""
-        self.known: Callable[[str], Run | None] = lambda _id: None
+        self.find_stored_run: Callable[[str], Run | None] = lambda _id: None
         """Looks up a stored run by id: its threshold is used again unless the user gives one."""
 
     @abstractmethod
@@ -288,41 +290,45 @@ class EvalReader(RecordFile):
         self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
-        kept, self._left_out = self._left_out, Omissions()
-        runs: dict[str, _RunTally] = {}
+        left_out, self._left_out = self._left_out, Omissions()
+        tallies: dict[str, _RunTally] = {}
         trials = Trials()
         with suppress(DataError):  # The second pass raises this error after the readable evals.
-            for one in self._evals():
-                key = _run_key(one)
-                if key not in runs and len(runs) < MAX_RUNS:
-                    runs[key] = _RunTally(one.run)
-                if key in runs:
-                    runs[key].count_eval(one)
-                    trials.count(key, one.category, one.name)
-        self._finished_passes, self._left_out = 1, kept
-        for tally in runs.values():
-            tally.given = self.complete(tally.given)
-        made = {key: tally.run(self._overrides, self._identity(key)) for key, tally in runs.items()}
+            for source_eval in self._evals():
+                key = _run_key(source_eval)
+                if key not in tallies and len(tallies) < MAX_RUNS:
+                    tallies[key] = _RunTally(source_eval.run)
+                if key in tallies:
+                    tallies[key].count_eval(source_eval)
+                    trials.count(key, source_eval.category, source_eval.name)
+        self._finished_passes, self._left_out = 1, left_out
+        for tally in tallies.values():
+            tally.source_run = self.complete(tally.source_run)
+        runs_by_key = {key: tally.run(self._overrides, self._identity(key)) for key, tally in tallies.items()}
         if self._overrides.threshold is None:
-            stored = (known.threshold for run in made.values() if (known := self.known(run.id)) is not None)
-            if (threshold := next((one for one in stored if one is not None), None)) is not None:
+            stored = (
+                stored_run.threshold
+                for run in runs_by_key.values()
+                if (stored_run := self.find_stored_run(run.id)) is not None
+            )
+            if (threshold := next((value for value in stored if value is not None), None)) is not None:
                 self.use_threshold(threshold)
-                made = {key: run.model_copy(update={"threshold": threshold}) for key, run in made.items()}
-        yield from made.values()
-        for one in self._evals():
-            key = _run_key(one)
-            if key not in runs and len(runs) >= MAX_RUNS:
-                self._omit(f"an eval of a run after the first {MAX_RUNS:,}", one.place)
+                runs_by_key = {key: run.model_copy(update={"threshold": threshold}) for key, run in runs_by_key.items()}
+        yield from runs_by_key.values()
+        for source_eval in self._evals():
+            key = _run_key(source_eval)
+            if key not in tallies and len(tallies) >= MAX_RUNS:
+                self._omit(f"an eval of a run after the first {MAX_RUNS:,}", source_eval.place)
                 continue
-            if key not in runs:  # the file has grown since the first pass
-                runs[key] = _RunTally(one.run)
-                made[key] = runs[key].run(self._overrides, self._identity(key))
-                yield made[key]
-            trial, of = trials.next(key, one.category, one.name, stated=one.trial)
+            if key not in tallies:  # the file has grown since the first pass
+                tallies[key] = _RunTally(source_eval.run)
+                runs_by_key[key] = tallies[key].run(self._overrides, self._identity(key))
+                yield runs_by_key[key]
+            trial, trial_count = trials.next(key, source_eval.category, source_eval.name, stated=source_eval.trial)
             try:
-                yield self._record(one, made[key], trial, of)
+                yield self._record(source_eval, runs_by_key[key], trial, trial_count)
             except DataError as error:
-                self._omit(f"an eval that cannot be stored: {error}", one.place, lost=True)
+                self._omit(f"an eval that cannot be stored: {error}", source_eval.place, lost=True)
 
     def _evals(self) -> Iterator[SourceEval]:
         try:
@@ -358,11 +364,11 @@ class EvalReader(RecordFile):
         """Return the result of `_load` and the number of bytes read."""
         with self._open(path) as reading:
             text = JsonStream(reading, str(path))
-            whole = text.value()
+            value = text.value()
             text.end()
-        if not isinstance(whole, dict):
+        if not isinstance(value, dict):
             raise DataError(f"{path} is not a JSON object")
-        return whole, reading.bytes
+        return value, reading.bytes
 
     def _text(self, path: Path) -> str:
         """Read a text file; if it is long, only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`."""
@@ -382,49 +388,61 @@ class EvalReader(RecordFile):
     def _identity(self, key: str) -> str:
         return f"{self._content.hexdigest()}\0{key}"
 
-    def _record(self, one: SourceEval, run: Run, trial: int, trials: int) -> Record:
-        category, name = safe_text(one.category), safe_name(safe_text(one.name))
+    def _record(self, source_eval: SourceEval, run: Run, trial: int, trials: int) -> Record:
+        category, name = safe_text(source_eval.category), safe_name(safe_text(source_eval.name))
         category = safe_name(category) if category else ""
-        id = safe_id(one.id) if one.id else eval_id(run.id, f"{category}/{name}" if category else name, trial)
-        failing = next((n for n, step in enumerate(one.steps) if step.status == "failed"), 0)
-        kept_steps = [*one.steps[:MAX_STEPS], *([one.steps[failing]] if failing >= MAX_STEPS else [])]
-        kept_scores = dict(islice(one.scores.items(), MAX_STEPS))
-        if left := len(one.steps) - len(kept_steps):
-            self._omit("a step of an eval with too many steps", one.place, left)
-        if left := len(one.scores) - len(kept_scores):
-            self._omit("a score of an eval with too many scores", one.place, left)
-        kept = safe_json(
+        id = (
+            safe_id(source_eval.id)
+            if source_eval.id
+            else eval_id(run.id, f"{category}/{name}" if category else name, trial)
+        )
+        failing = next((n for n, step in enumerate(source_eval.steps) if step.status == "failed"), 0)
+        stored_steps = [*source_eval.steps[:MAX_STEPS], *([source_eval.steps[failing]] if failing >= MAX_STEPS else [])]
+        stored_scores = dict(islice(source_eval.scores.items(), MAX_STEPS))
+        if omitted := len(source_eval.steps) - len(stored_steps):
+            self._omit("a step of an eval with too many steps", source_eval.place, omitted)
+        if omitted := len(source_eval.scores) - len(stored_scores):
+            self._omit("a score of an eval with too many scores", source_eval.place, omitted)
+        cleaned = safe_json(
             {
-                "metadata": one.metadata,
-                "reason": one.reason,
-                "steps": [[step.name, step.error] for step in kept_steps],
-                "scores": kept_scores,
-                "missing": list(one.missing),
-                "documents": [document.text for document in one.documents],
-                "messages": [messages for _, messages in one.conversations],
+                "metadata": source_eval.metadata,
+                "reason": source_eval.reason,
+                "steps": [[step.name, step.error] for step in stored_steps],
+                "scores": stored_scores,
+                "missing": list(source_eval.missing),
+                "documents": [document.text for document in source_eval.documents],
+                "messages": [messages for _, messages in source_eval.conversations],
             }
         )
-        assert isinstance(kept, dict)
+        assert isinstance(cleaned, dict)
         steps = tuple(
             step.model_copy(update={"name": safe_name(name), "error": error})
-            for step, (name, error) in zip(kept_steps, cast(list[tuple[str, str | None]], kept["steps"]), strict=True)
+            for step, (name, error) in zip(
+                stored_steps, cast(list[tuple[str, str | None]], cleaned["steps"]), strict=True
+            )
         )
         documents = tuple(
             document.model_copy(update={"path": safe_text(document.path), "text": text})
-            for document, text in zip(one.documents, cast(list[str], kept["documents"]), strict=True)
+            for document, text in zip(source_eval.documents, cast(list[str], cleaned["documents"]), strict=True)
             if text.strip()
         )
         transcripts = tuple(
             build_transcript(
-                f"{id}-{n}", messages, self._left_out, one.place, safe_name(safe_text(named)) if named else None
+                f"{id}-{n}",
+                messages,
+                self._left_out,
+                source_eval.place,
+                safe_name(safe_text(agent_name)) if agent_name else None,
             )
-            for n, ((named, _), messages) in enumerate(
-                zip(one.conversations, cast(list[list[object]], kept["messages"]), strict=True)
+            for n, ((agent_name, _), messages) in enumerate(
+                zip(source_eval.conversations, cast(list[list[object]], cleaned["messages"]), strict=True)
             )
         )
-        failed = next((step for step in steps if step.status == "failed"), None) if one.status == "failed" else None
-        usage = _usage(one)
-        reason = cast(str | None, kept["reason"]) or (failed.error if failed else None)
+        failed = (
+            next((step for step in steps if step.status == "failed"), None) if source_eval.status == "failed" else None
+        )
+        usage = _usage(source_eval)
+        reason = cast(str | None, cleaned["reason"]) or (failed.error if failed else None)
         return Record(
             run_id=run.id,
             eval=Eval(
@@ -433,52 +451,52 @@ class EvalReader(RecordFile):
                 name=name,
                 trial=trial,
                 trials=trials,
-                status=one.status,
+                status=source_eval.status,
                 failed_step=failed.name if failed else None,
-                reason=reason if one.status in ("failed", "error", "incomplete") else None,
+                reason=reason if source_eval.status in ("failed", "error", "incomplete") else None,
             ),
             metadata={
-                **cast(dict[str, JsonValue], kept["metadata"]),
+                **cast(dict[str, JsonValue], cleaned["metadata"]),
                 "task": f"{category}/{name}" if category else name,
-                **({TASK_VERSION: safe_text(one.version)} if one.version else {}),
-                "scores": kept["scores"],
+                **({TASK_VERSION: safe_text(source_eval.version)} if source_eval.version else {}),
+                "scores": cleaned["scores"],
                 "agent": agent_metadata(run),
                 **({"usage": usage} if usage else {}),
             },
-            transcripts=tuple(one for one in transcripts if one.messages),
+            transcripts=tuple(transcript for transcript in transcripts if transcript.messages),
             steps=steps,
             documents=documents,
-            missing=tuple(cast(list[str], kept["missing"])),
+            missing=tuple(cast(list[str], cleaned["missing"])),
         )
 
 
-def _usage(one: SourceEval) -> dict[str, JsonValue]:
+def _usage(source_eval: SourceEval) -> dict[str, JsonValue]:
     """Return the tokens, cost and seconds of an eval, as far as they are recorded."""
-    given = {
-        "input_tokens": count(one.input_tokens),
-        "output_tokens": count(one.output_tokens),
-        "cost_usd": figure(one.cost_usd),
-        "seconds": seconds_between(one.started_at, one.ended_at),
+    values = {
+        "input_tokens": count(source_eval.input_tokens),
+        "output_tokens": count(source_eval.output_tokens),
+        "cost_usd": figure(source_eval.cost_usd),
+        "seconds": seconds_between(source_eval.started_at, source_eval.ended_at),
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class _RunTally:
     """Data about a run that the first pass collects."""
 
     def __init__(self, run: SourceRun) -> None:
-        self.given = replace(
+        self.source_run = replace(
             run,
-            provider=_held(run.provider),
-            model=_held(run.model),
-            experiment=_held(run.experiment) or "default",
-            status_reason=_held(run.status_reason),
+            provider=_bounded(run.provider),
+            model=_bounded(run.model),
+            experiment=_bounded(run.experiment) or "default",
+            status_reason=_bounded(run.status_reason),
         )
         self._evals = 0
         self._begun: str | None = None
         self._ended: str | None = None
         self._sums: Counter[str] = Counter()
-        self._having: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
 
     def count_eval(self, source_eval: SourceEval) -> None:
         self._evals += 1
@@ -489,44 +507,44 @@ class _RunTally:
         for name in ("input_tokens", "output_tokens", "cost_usd"):
             if (value := figure(getattr(source_eval, name))) is not None:
                 self._sums[name] += value  # type: ignore[assignment]
-                self._having[name] += 1
+                self._counts[name] += 1
 
     def run(self, overrides: RunOverrides, identity: str) -> Run:
-        given = self.given
-        provider, model = provider_and_model(overrides, given.model, given.provider)
-        begun = iso_time(given.started_at) or self._begun
-        ended = iso_time(given.ended_at) or self._ended
+        source_run = self.source_run
+        provider, model = provider_and_model(overrides, source_run.model, source_run.provider)
+        begun = iso_time(source_run.started_at) or self._begun
+        ended = iso_time(source_run.ended_at) or self._ended
         return Run(
-            id=safe_id(given.id) if given.id else content_id(identity).removeprefix("sha256:")[:22],
+            id=safe_id(source_run.id) if source_run.id else content_id(identity).removeprefix("sha256:")[:22],
             provider=safe_name(safe_text(provider)),
             model=safe_name(safe_text(model)),
-            experiment=safe_name(safe_text(overrides.experiment or given.experiment)),
+            experiment=safe_name(safe_text(overrides.experiment or source_run.experiment)),
             threshold=overrides.threshold,
-            status=given.status,
-            status_reason=safe_text(given.status_reason) if given.status_reason else None,
+            status=source_run.status,
+            status_reason=safe_text(source_run.status_reason) if source_run.status_reason else None,
             started_at=begun,
             duration_s=seconds_between(begun, ended),
-            input_tokens=self._whole(given.input_tokens, "input_tokens"),
-            output_tokens=self._whole(given.output_tokens, "output_tokens"),
-            cost_usd=figure(given.cost_usd) if figure(given.cost_usd) is not None else self._sum("cost_usd"),
+            input_tokens=self._whole_number(source_run.input_tokens, "input_tokens"),
+            output_tokens=self._whole_number(source_run.output_tokens, "output_tokens"),
+            cost_usd=figure(source_run.cost_usd) if figure(source_run.cost_usd) is not None else self._sum("cost_usd"),
         )
 
-    def _whole(self, given: object, name: str) -> int | None:
-        number = figure(given)
+    def _whole_number(self, stated: object, name: str) -> int | None:
+        number = figure(stated)
         return count(number if number is not None else self._sum(name))
 
     def _sum(self, name: str) -> float | None:
         """Return the sum over the evals; None unless every eval has the figure."""
-        return figure(float(self._sums[name])) if self._evals and self._having[name] == self._evals else None
+        return figure(float(self._sums[name])) if self._evals and self._counts[name] == self._evals else None
 
 
-def _held(name: str | None) -> str | None:
+def _bounded(name: str | None) -> str | None:
     return name if name is None or len(name) <= MAX_HELD_NAME else safe_name(safe_text(name))
 
 
-def _run_key(one: SourceEval) -> str:
+def _run_key(source_eval: SourceEval) -> str:
     """Return the key of an eval's run. Long keys are hashed, because the keys of all runs stay in memory."""
-    return one.run.key if len(one.run.key) <= MAX_HELD_NAME else content_id(one.run.key)
+    return source_eval.run.key if len(source_eval.run.key) <= MAX_HELD_NAME else content_id(source_eval.run.key)
 
 
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
@@ -550,9 +568,9 @@ def safe_json(value: object) -> JsonValue:
 
     First scans all strings at once, because most values have no secret. Raises `DataError` if it is nested too deeply.
     """
-    whole = "\n".join(collect_strings(value))
-    kept = value if is_clean(whole) else clean_json(value)
-    return cast(JsonValue, redact_json(kept, find_hints(whole)))
+    text = "\n".join(collect_strings(value))
+    cleaned = value if is_clean(text) else clean_json(value)
+    return cast(JsonValue, redact_json(cleaned, find_hints(text)))
 
 
 def safe_text(text: str) -> str:
@@ -592,7 +610,7 @@ def object_of(value: object) -> dict[str, object]:
 
 def dicts(value: object) -> list[dict[str, object]]:
     """Return the objects of a JSON list; an empty list for any other value."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
@@ -623,15 +641,15 @@ def first_lines(text: str) -> str:
 
 def distinct_names(names: Iterable[str]) -> list[str]:
     """Make names distinct by appending numbers to repeated ones."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     distinct: dict[str, None] = {}
     for name in names:
-        seen[name] += 1
-        one = name if seen[name] == 1 else f"{name} {seen[name]}"
-        while one in distinct:
-            seen[name] += 1
-            one = f"{name} {seen[name]}"
-        distinct[one] = None
+        counts[name] += 1
+        distinct_name = name if counts[name] == 1 else f"{name} {counts[name]}"
+        while distinct_name in distinct:
+            counts[name] += 1
+            distinct_name = f"{name} {counts[name]}"
+        distinct[distinct_name] = None
     return list(distinct)
 
 
@@ -712,7 +730,7 @@ def build_transcript(
     id: str, messages: Iterable[object], left_out: Omissions, place: str, name: str | None = None
 ) -> Transcript:
     """Build a transcript from cleaned messages; invalid messages are omitted and counted."""
-    read = [message for one in messages if (message := _message(one, left_out, place)) is not None]
+    read = [message for value in messages if (message := _message(value, left_out, place)) is not None]
     return Transcript.model_construct(id=id, name=name, messages=tuple(read), metadata={})
 
 
@@ -720,6 +738,6 @@ def _message(value: object, left_out: Omissions, place: str) -> ChatMessage | No
     try:
         return _MESSAGE.validate_python(value)
     except (ValidationError, RecursionError):
-        known = value.get("role") if isinstance(value, Mapping) else None
-        left_out.add(f"a message that cannot be read (role {known!r})"[:100], place)
+        role = value.get("role") if isinstance(value, Mapping) else None
+        left_out.add(f"a message that cannot be read (role {role!r})"[:100], place)
         return None

@@ -55,23 +55,23 @@ _Row = dict[str, JsonValue]
 TableForm = Literal["csv", "jsonl", "json"]
 
 
-def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -> dict[str, str]:
+def choose_columns(names: Sequence[str], requested: Mapping[str, str], file: str) -> dict[str, str]:
     """Return the column for each field, for fields that have a column.
 
     Args:
         names: The table's columns.
-        wanted: Columns that the user named, by field.
+        requested: Columns that the user named, by field.
         file: The file, for messages.
 
     Raises:
         UsageError: A column that the user named does not exist.
         DataError: Several columns have the name of a field.
     """
-    chosen = {field: find_column(names, field, name, file) for field, name in wanted.items()}
+    chosen = {field: find_column(names, field, name, file) for field, name in requested.items()}
     plain = {_plain(name): name for name in reversed(names)}
 
-    def choose(field: str, others: Iterable[str]) -> None:
-        column = next((plain[one] for one in others if plain.get(one) not in (None, *chosen.values())), None)
+    def choose(field: str, aliases: Iterable[str]) -> None:
+        column = next((plain[alias] for alias in aliases if plain.get(alias) not in (None, *chosen.values())), None)
         if field in chosen or column is None:
             return
         if (times := names.count(column)) > 1:
@@ -81,8 +81,8 @@ def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -
             )
         chosen[field] = column
 
-    for field, others in COLUMNS.items():
-        choose(field, (field, *others))
+    for field, aliases in COLUMNS.items():
+        choose(field, (field, *aliases))
     if "predict" in chosen.get("output", "").lower():
         choose("expected", (_LABEL,))
     if ("output" in chosen) != ("expected" in chosen):
@@ -96,10 +96,10 @@ def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[st
     for name in unused:
         plain = _plain(name)
         for field in ("input", "output", "expected", "passed", "score"):
-            known = (field, *COLUMNS[field], *{"output": (_EITHER,), "expected": (_EITHER, _LABEL)}.get(field, ()))
+            aliases = (field, *COLUMNS[field], *{"output": (_EITHER,), "expected": (_EITHER, _LABEL)}.get(field, ()))
             if field in chosen or field in likely or (field in _DECIDING and chosen.keys() & set(_DECIDING)):
                 continue
-            if plain.split("_")[-1] in known or get_close_matches(plain, known, 1, 0.8):
+            if plain.split("_")[-1] in aliases or get_close_matches(plain, aliases, 1, 0.8):
                 likely[field] = name
                 break
     return likely
@@ -107,13 +107,15 @@ def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[st
 
 def find_column(names: Sequence[str], field: str, name: str, file: str) -> str:
     """Return the column that the user named for a field. Raises `UsageError` if there is none or several."""
-    same = [one for one in names if one == name] or [one for one in names if one.strip().lower() == name.lower()]
-    if len(same) == 1:
-        return same[0]
+    matches = [column for column in names if column == name] or [
+        column for column in names if column.strip().lower() == name.lower()
+    ]
+    if len(matches) == 1:
+        return matches[0]
     near = get_close_matches(name, names, 1)
-    hint = f"; did you mean {_quoted(near[0])}?" if near and not same else f". {_columns_of(names)}"
+    hint = f"; did you mean {_quoted(near[0])}?" if near and not matches else f". {_columns_of(names)}"
     raise wrong_columns(
-        f"{field}={name}: {file} has {'several columns' if same else 'no column'} {_quoted(name)}{hint}"
+        f"{field}={name}: {file} has {'several columns' if matches else 'no column'} {_quoted(name)}{hint}"
     )
 
 
@@ -129,12 +131,12 @@ def _columns_of(names: Sequence[str]) -> str:
     return f"Its columns: {join_first([cut(one_line(name), 40) for name in names], 12)}"
 
 
-def is_results_row(row: Mapping[str, object], wanted: Mapping[str, str]) -> bool:
+def is_results_row(row: Mapping[str, object], requested: Mapping[str, str]) -> bool:
     """Return True if an object has a score, or an input and an output, or a column that the user named."""
     plain = {_plain(str(name)) for name in row}
-    fields = {field for field, others in COLUMNS.items() if plain & {field, *others}}
-    known = fields & set(_DECIDING) or {"input", "output"} <= fields
-    return bool(known) or not row.keys().isdisjoint(wanted.values())
+    fields = {field for field, aliases in COLUMNS.items() if plain & {field, *aliases}}
+    is_graded = fields & set(_DECIDING) or {"input", "output"} <= fields
+    return bool(is_graded) or not row.keys().isdisjoint(requested.values())
 
 
 class TableHeader(NamedTuple):
@@ -144,7 +146,7 @@ class TableHeader(NamedTuple):
     """1 if the first line is `sep=;`, which is not a row."""
 
 
-def read_header(path: Path, wanted: Mapping[str, str]) -> TableHeader | None:
+def read_header(path: Path, requested: Mapping[str, str]) -> TableHeader | None:
     """Return the delimiter and the columns of a CSV file; None if it has no known columns.
 
     The delimiter is the one that yields the most known columns. `csv.Sniffer` also reads the cells, and takes a letter
@@ -160,11 +162,14 @@ def read_header(path: Path, wanted: Mapping[str, str]) -> TableHeader | None:
     if separator := _SEPARATOR_LINE.fullmatch(first.strip()):
         cells = _cells(second, separator[1])
         return TableHeader(separator[1], cells, 1) if cells else None
-    fields = {name for field, others in COLUMNS.items() for name in (field, *others)}
-    mine = {name.lower() for name in wanted.values()}
+    fields = {name for field, aliases in COLUMNS.items() for name in (field, *aliases)}
+    requested_names = {name.lower() for name in requested.values()}
     tables = [TableHeader(mark, _cells(first, mark)) for mark in _DELIMITERS]
-    known = [sum(_plain(name) in fields or name.strip().lower() in mine for name in table.names) for table in tables]
-    return tables[known.index(max(known))] if any(known) else None
+    matches = [
+        sum(_plain(name) in fields or name.strip().lower() in requested_names for name in table.names)
+        for table in tables
+    ]
+    return tables[matches.index(max(matches))] if any(matches) else None
 
 
 def _cells(line: str, delimiter: str) -> tuple[str, ...]:
@@ -284,7 +289,7 @@ class ResultsTable(RecordFile):
         self.table = self._reading()
         if not any(field in self._columns for field in _DECIDING):
             likely = self.table.likely
-            field = next((one for one in _DECIDING if one in likely), "score")
+            field = next((candidate for candidate in _DECIDING if candidate in likely), "score")
             raise DataError(
                 f"{self._path} does not say which rows passed: it needs a column `passed` or `score`, or `map` "
                 f"{field}={likely.get(field, 'NAME')}. {_columns_of(names)}",
@@ -297,7 +302,7 @@ class ResultsTable(RecordFile):
             columns=dict(self._columns),
             unused=unused,
             likely=_likely_columns(unused, self._columns),
-            notes=tuple(f"{pluralise(number, 'line')} {what}" for what, number in self._notes.items()),
+            notes=tuple(f"{pluralise(number, 'line')} {problem}" for problem, number in self._notes.items()),
         )
 
     def _summarise(self) -> _Summary:
@@ -326,11 +331,11 @@ class ResultsTable(RecordFile):
 
     def _check(self, summary: _Summary, left_out: Omissions) -> None:
         if not summary.rows:
-            why = next(iter(left_out.counts()), "it has no rows below its header")
-            raise DataError(f"{self._path} contains no results: {why}")
+            reason = next(iter(left_out.counts()), "it has no rows below its header")
+            raise DataError(f"{self._path} contains no results: {reason}")
         if summary.unreadable and not summary.graded:
-            other = self._columns.keys() & set(_DECIDING) - {"passed"}
-            if "passed" in self._columns and other and "passed" not in self._overrides.columns:
+            score_columns = self._columns.keys() & set(_DECIDING) - {"passed"}
+            if "passed" in self._columns and score_columns and "passed" not in self._overrides.columns:
                 del self._columns["passed"]  # a column such as `status` may not be the verdict: use the score
                 self._check(self._summarise(), left_out)
                 return
@@ -418,12 +423,12 @@ class ResultsTable(RecordFile):
         if not text and self._text(row, "id") is None:
             return category, f"row-{number}" if self.format == "json" else f"line-{number}"
         digest = content_id(text).removeprefix("sha256:")[:8]
-        named = self._text(row, "id")
-        name = records.safe_name(named) if named else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
-        if not named and (len(slug(text)) > _MAX_SLUG or name == "row"):
+        stated_id = self._text(row, "id")
+        name = records.safe_name(stated_id) if stated_id else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
+        if not stated_id and (len(slug(text)) > _MAX_SLUG or name == "row"):
             name = f"{name}-{digest}"
-        first = summary.inputs.setdefault(hash((category, name)), mine := int(digest, 16) + 1)  # 0 means no entry
-        if first != mine:
+        digest_number = int(digest, 16) + 1  # 0 means no entry
+        if summary.inputs.setdefault(hash((category, name)), digest_number) != digest_number:
             name = f"{name}-{digest}"
         return category, name
 
@@ -504,17 +509,19 @@ class ResultsTable(RecordFile):
 
     def _metadata(self, run: Run, eval: Eval, row: _Row, score: _Score, number: int) -> dict[str, JsonValue]:
         stored = ("input", "output", "expected", *(() if score.problem else _DECIDING))
-        shown = {self._columns[name] for name in stored if name in self._columns}
+        shown_columns = {self._columns[name] for name in stored if name in self._columns}
         scores: dict[str, JsonValue] = {**self._numbers(row)}
         if score.status in ("passed", "failed"):
             scores.setdefault("passed", 1.0 if score.status == "passed" else 0.0)
-        own: dict[str, JsonValue] = {"task": eval.task, "scores": scores, "agent": agent_metadata(run)}
-        rest = {name: value for name, value in row.items() if name not in shown and value not in (None, "")}
+        standard_fields: dict[str, JsonValue] = {"task": eval.task, "scores": scores, "agent": agent_metadata(run)}
+        other_cells = {
+            name: value for name, value in row.items() if name not in shown_columns and value not in (None, "")
+        }
         metadata: dict[str, JsonValue] = {"item" if self.format == "json" else "line": number}
-        columns: dict[str, JsonValue] = {name: rest.pop(name) for name in own if name in rest}
+        columns: dict[str, JsonValue] = {name: other_cells.pop(name) for name in standard_fields if name in other_cells}
         if columns:
             metadata["columns"] = columns
-        return {**metadata, **rest, **own}
+        return {**metadata, **other_cells, **standard_fields}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
         """Return input and output as messages, which the SDK and judges of collections read.
@@ -551,8 +558,8 @@ def _distinct(names: Iterable[str]) -> list[str]:
     """Make column names distinct and non-empty by appending numbers."""
     distinct: dict[str, None] = {}
     for number, name in enumerate(names, 1):
-        one = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"
-        distinct[one if one not in distinct else f"{one} ({number})"] = None
+        distinct_name = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"
+        distinct[distinct_name if distinct_name not in distinct else f"{distinct_name} ({number})"] = None
     return list(distinct)
 
 

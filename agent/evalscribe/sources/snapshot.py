@@ -58,9 +58,9 @@ class SnapshotWriter:
             raise UsageError(f"{folder} is a file: give a new folder")
         if (folder / DEBUG).is_symlink():
             raise UsageError(f"{folder / DEBUG} points outside the folder: give a new folder")
-        held = held_run(folder)
-        if held not in (None, run_id):
-            raise UsageError(f"{folder} contains run {held}, not {run_id}: give a new folder")
+        existing_run_id = snapshot_run_id(folder)
+        if existing_run_id not in (None, run_id):
+            raise UsageError(f"{folder} contains run {existing_run_id}, not {run_id}: give a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
         """Write one eval, or why it is unreadable, so that reading the snapshot gives the same result as the source."""
@@ -73,7 +73,7 @@ class SnapshotWriter:
         _write(self._folder / SUMMARY, summary)
 
 
-def held_run(folder: Path) -> str | None:
+def snapshot_run_id(folder: Path) -> str | None:
     """Return the id of a snapshot's run; None if the folder is not a snapshot. Raises `UsageError` if unreadable."""
     if not (folder / SUMMARY).exists():
         return None
@@ -162,8 +162,8 @@ class StoredSource:
         record = self._run_store.record(eval.id, run_id=self._run_id)
         if record is not None:
             return evidence_of(record)
-        kept = self._store.get_evidence(self._run_id, eval.id)
-        return kept or UnreadableEvidence(eval=eval, reason="its evidence is not in the store")
+        stored = self._store.get_evidence(self._run_id, eval.id)
+        return stored or UnreadableEvidence(eval=eval, reason="its evidence is not in the store")
 
     async def close(self) -> None:
         return None

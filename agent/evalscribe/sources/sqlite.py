@@ -30,7 +30,7 @@ class SqliteFile:
         open_regular(path).close()
         self._path = path
         self._started = self._until = 0.0
-        self._left = MAX_SECONDS + path.stat().st_size / 1_000_000 * SECONDS_PER_MEGABYTE
+        self._remaining_s = MAX_SECONDS + path.stat().st_size / 1_000_000 * SECONDS_PER_MEGABYTE
         # `immutable` keeps SQLite from writing files such as a lock beside the database of a stopped program.
         log = path.with_name(f"{path.name}-wal")
         mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
@@ -69,11 +69,11 @@ class SqliteFile:
 
     def _start(self) -> None:
         self._started = time.monotonic()
-        self._until = self._started + min(MAX_SECONDS, self._left)
+        self._until = self._started + min(MAX_SECONDS, self._remaining_s)
 
     def _stop(self) -> None:
-        self._left -= time.monotonic() - self._started
-        if self._left <= 0:
+        self._remaining_s -= time.monotonic() - self._started
+        if self._remaining_s <= 0:
             raise DataError(f"{self._path} cannot be read: its queries take too long")
 
     def close(self) -> None:

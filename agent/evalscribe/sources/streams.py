@@ -25,7 +25,7 @@ _CUT = 16
 """A parse error within this many characters of the end of the text may only mean that more must be read first."""
 
 
-def _whole(digits: str) -> int | str:
+def _parse_int(digits: str) -> int | str:
     return int(digits) if len(digits) <= MAX_INT_DIGITS else digits
 
 
@@ -34,7 +34,7 @@ def _real(digits: str) -> float | str:
     return number if math.isfinite(number) else digits
 
 
-DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=str, strict=False)
+DECODER = json.JSONDecoder(parse_int=_parse_int, parse_float=_real, parse_constant=str, strict=False)
 
 
 def decode_json(text: str) -> object:
@@ -167,8 +167,8 @@ class JsonStream:
         for name in self.names():
             following = self.peek()
             if name in lists and following == "[":
-                for one in self.elements():
-                    yield name, one
+                for element in self.elements():
+                    yield name, element
             elif name in inside and following == "{":
                 yield from self.members(lists, (), unread)
             elif name in unread:
@@ -193,9 +193,9 @@ class JsonStream:
         if self.peek():
             raise self.wrong("unexpected content after the end")
 
-    def wrong(self, what: str, at: int | None = None) -> DataError:
+    def wrong(self, problem: str, at: int | None = None) -> DataError:
         lines, column = self._position(self._at if at is None else at)
-        return DataError(f"{self._where}: {what} at line {lines + 1:,}, column {column + 1:,}")
+        return DataError(f"{self._where}: {problem} at line {lines + 1:,}, column {column + 1:,}")
 
     def _position(self, at: int) -> tuple[int, int]:
         lines = self._text.count("\n", 0, at)
@@ -205,10 +205,10 @@ class JsonStream:
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
         return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT
 
-    def _take(self, wanted: str) -> str:
+    def _take(self, expected: str) -> str:
         character = self.peek()
-        if not character or character not in wanted:
-            raise self.wrong(f"expected {' or '.join(map(repr, wanted))}")
+        if not character or character not in expected:
+            raise self.wrong(f"expected {' or '.join(map(repr, expected))}")
         self._at += 1
         return character
 
@@ -252,13 +252,13 @@ def read_xml(reading: FileReader, where: str) -> Iterator[StartTag | EndTag]:
     try:
         while piece := reading.read():
             handler.parser.Parse(piece, False)
-            yield from handler.taken()
+            yield from handler.take_events()
         handler.parser.Parse(b"", True)
     except expat.ExpatError as error:
-        yield from handler.taken()
+        yield from handler.take_events()
         message = expat.ErrorString(error.code)
         raise DataError(f"{where}: invalid XML at line {error.lineno}, column {error.offset + 1}: {message}") from None
-    yield from handler.taken()
+    yield from handler.take_events()
 
 
 class _Handler:
@@ -275,7 +275,7 @@ class _Handler:
         self.parser.StartDoctypeDeclHandler = self._refuse
         self.parser.EntityDeclHandler = self._refuse
 
-    def taken(self) -> list[StartTag | EndTag]:
+    def take_events(self) -> list[StartTag | EndTag]:
         events, self._events = self._events, []
         return events
 
@@ -298,5 +298,5 @@ class _Handler:
     def _refuse(self, *_: object) -> None:
         raise self._wrong("a document type or entity is declared, which test reports do not need")
 
-    def _wrong(self, what: str) -> DataError:
-        return DataError(f"{self._where}: {what} at line {self.parser.CurrentLineNumber}")
+    def _wrong(self, problem: str) -> DataError:
+        return DataError(f"{self._where}: {problem} at line {self.parser.CurrentLineNumber}")

@@ -82,30 +82,35 @@ def recognise_trajectory(start: FileStart) -> str | None:
     return has(start.top, "trajectory", "history", "info")
 
 
-def read_attempt(whole: Mapping[str, object]) -> Attempt:
+def read_attempt(trajectory: Mapping[str, object]) -> Attempt:
     """Read a trajectory of either agent."""
-    info = object_of(whole.get("info"))
-    return _mini(whole, info) if "messages" in whole else _swe_agent(whole, info)
+    info = object_of(trajectory.get("info"))
+    return _mini(trajectory, info) if "messages" in trajectory else _swe_agent(trajectory, info)
 
 
-def _mini(whole: Mapping[str, object], info: Mapping[str, object]) -> Attempt:
-    given = dicts(whole.get("messages"))
+def _mini(trajectory: Mapping[str, object], info: Mapping[str, object]) -> Attempt:
+    messages = dicts(trajectory.get("messages"))
     config, stats = object_of(info.get("config")), object_of(info.get("model_stats"))
-    responses = [response for one in given if (response := object_of(_extra(one).get("response")))]
+    responses = [response for message in messages if (response := object_of(_extra(message).get("response")))]
     usage = [object_of(response.get("usage")) for response in responses]
     model = object_of(config.get("model"))
     agent, environment = object_of(config.get("agent")), object_of(config.get("environment"))
     return Attempt(
-        instance=text_of(whole.get("instance_id")) or None,
+        instance=text_of(trajectory.get("instance_id")) or None,
         model=text_of(model.get("model_name")) or None,
-        task=_task(given),
-        conversations=[(None, list(_mini_messages(given)))],
+        task=_task(messages),
+        conversations=[(None, list(_mini_messages(messages)))],
         patch=_patch(info),
-        ending=_ending(info, given),
+        ending=_ending(info, messages),
         cost_usd=stats.get("instance_cost"),
         input_tokens=_sum(usage, "prompt_tokens"),
         output_tokens=_sum(usage, "completion_tokens"),
-        times=_times([*(_extra(one).get("timestamp") for one in given), *(one.get("created") for one in responses)]),
+        times=_times(
+            [
+                *(_extra(message).get("timestamp") for message in messages),
+                *(response.get("created") for response in responses),
+            ]
+        ),
         metadata={
             "api_calls": stats.get("api_calls"),
             "agent_version": info.get("mini_version"),
@@ -120,30 +125,30 @@ def _extra(message: Mapping[str, object]) -> Mapping[str, object]:
     return object_of(message.get("extra"))
 
 
-def _mini_messages(given: Sequence[Mapping[str, object]]) -> Iterator[object]:
+def _mini_messages(messages: Sequence[Mapping[str, object]]) -> Iterator[object]:
     """Yield messages. A command in a message's text becomes a tool call, and the next message its result."""
     waiting: str | None = None
-    for number, one in enumerate(given):
-        role, answered, waiting = one.get("role"), waiting, None
+    for number, source in enumerate(messages):
+        role, answered, waiting = source.get("role"), waiting, None
         if role == "exit":
             continue
         if role == "assistant":
             message: dict[str, object] = {
                 "role": role,
-                "content": one.get("content") or "",
-                "reasoning": text_of(one.get("reasoning_content")) or _reasoning(_extra(one)),
-                "tool_calls": one.get("tool_calls") or [],
+                "content": source.get("content") or "",
+                "reasoning": text_of(source.get("reasoning_content")) or _reasoning(_extra(source)),
+                "tool_calls": source.get("tool_calls") or [],
             }
-            if not message["tool_calls"] and (called := _command(one)):
+            if not message["tool_calls"] and (parts := _command(source)):
                 waiting = f"call-{number}"
-                message |= {"content": called[0], "tool_calls": [_bash(waiting, called[1])]}
+                message |= {"content": parts[0], "tool_calls": [_bash(waiting, parts[1])]}
             yield message
         elif role == "tool" or answered:
-            id = text_of(one.get("tool_call_id")) or answered
-            error = text_of(_extra(one).get("exception_info")) or None
-            yield {"role": "tool", "content": one.get("content") or "", "tool_call_id": id, "error": error}
+            id = text_of(source.get("tool_call_id")) or answered
+            error = text_of(_extra(source).get("exception_info")) or None
+            yield {"role": "tool", "content": source.get("content") or "", "tool_call_id": id, "error": error}
         else:
-            yield {"role": role, "content": one.get("content") or ""}
+            yield {"role": role, "content": source.get("content") or ""}
 
 
 def _command(message: Mapping[str, object]) -> tuple[str, str] | None:
@@ -165,11 +170,11 @@ def _reasoning(extra: Mapping[str, object]) -> str:
     return text_of(message.get("reasoning")) or text_of(message.get("reasoning_content"))
 
 
-def _swe_agent(whole: Mapping[str, object], info: Mapping[str, object]) -> Attempt:
-    history = [one for one in dicts(whole.get("history")) if not one.get("is_demo")]
+def _swe_agent(trajectory: Mapping[str, object], info: Mapping[str, object]) -> Attempt:
+    history = [entry for entry in dicts(trajectory.get("history")) if not entry.get("is_demo")]
     stats = object_of(info.get("model_stats"))
     by_agent: dict[str, list[Mapping[str, object]]] = {}
-    for name, agent_history in groupby(history, lambda one: text_of(one.get("agent"))):
+    for name, agent_history in groupby(history, lambda entry: text_of(entry.get("agent"))):
         by_agent.setdefault(name, []).extend(agent_history)
     names = list(by_agent)
     conversations: list[tuple[str | None, list[object]]] = [
@@ -177,9 +182,9 @@ def _swe_agent(whole: Mapping[str, object], info: Mapping[str, object]) -> Attem
     ]
     return Attempt(
         instance=None,
-        model=_replayed_model(whole.get("replay_config")),
+        model=_replayed_model(trajectory.get("replay_config")),
         task=_task(history),
-        conversations=conversations or [(None, list(_steps(dicts(whole.get("trajectory")))))],
+        conversations=conversations or [(None, list(_steps(dicts(trajectory.get("trajectory")))))],
         patch=_patch(info),
         ending=_ending(info, ()),
         cost_usd=stats.get("instance_cost"),
@@ -190,30 +195,30 @@ def _swe_agent(whole: Mapping[str, object], info: Mapping[str, object]) -> Attem
     )
 
 
-def _history(given: Iterable[Mapping[str, object]]) -> Iterator[object]:
+def _history(history: Iterable[Mapping[str, object]]) -> Iterator[object]:
     waiting: str | None = None
-    for number, one in enumerate(given):
-        role, answered, waiting = one.get("role"), waiting, None
+    for number, entry in enumerate(history):
+        role, answered, waiting = entry.get("role"), waiting, None
         if role == "assistant":
-            message: dict[str, object] = {"role": role, "content": one.get("content") or ""}
-            message["tool_calls"] = one.get("tool_calls") or []
-            if not message["tool_calls"] and (action := text_of(one.get("action"))):
+            message: dict[str, object] = {"role": role, "content": entry.get("content") or ""}
+            message["tool_calls"] = entry.get("tool_calls") or []
+            if not message["tool_calls"] and (action := text_of(entry.get("action"))):
                 waiting = f"call-{number}"
-                message |= {"content": one.get("thought") or "", "tool_calls": [_bash(waiting, action.strip())]}
+                message |= {"content": entry.get("thought") or "", "tool_calls": [_bash(waiting, action.strip())]}
             yield message
         elif role == "tool" or answered:
-            ids = one.get("tool_call_ids")
-            id = next((text_of(one) for one in ids), None) if isinstance(ids, list) else answered
-            yield {"role": "tool", "content": one.get("content") or "", "tool_call_id": id}
+            ids = entry.get("tool_call_ids")
+            id = next((text_of(id) for id in ids), None) if isinstance(ids, list) else answered
+            yield {"role": "tool", "content": entry.get("content") or "", "tool_call_id": id}
         else:
-            yield {"role": role, "content": one.get("content") or ""}
+            yield {"role": role, "content": entry.get("content") or ""}
 
 
-def _steps(given: Iterable[Mapping[str, object]]) -> Iterator[object]:
-    for number, one in enumerate(given):
-        call = _bash(f"call-{number}", text_of(one.get("action")).strip())
-        yield {"role": "assistant", "content": text_of(one.get("thought")), "tool_calls": [call]}
-        yield {"role": "tool", "content": text_of(one.get("observation")), "tool_call_id": call["id"]}
+def _steps(trajectory: Iterable[Mapping[str, object]]) -> Iterator[object]:
+    for number, step in enumerate(trajectory):
+        call = _bash(f"call-{number}", text_of(step.get("action")).strip())
+        yield {"role": "assistant", "content": text_of(step.get("thought")), "tool_calls": [call]}
+        yield {"role": "tool", "content": text_of(step.get("observation")), "tool_call_id": call["id"]}
 
 
 def _replayed_model(config: object) -> str | None:
@@ -224,7 +229,7 @@ def _replayed_model(config: object) -> str | None:
 
 
 def _task(messages: Iterable[Mapping[str, object]]) -> str:
-    content = next((one.get("content") for one in messages if one.get("role") == "user"), "")
+    content = next((message.get("content") for message in messages if message.get("role") == "user"), "")
     text = "\n".join(text_of(part.get("text")) for part in dicts(content)) if isinstance(content, list) else content
     text = text_of(text)
     for begin, introduction, end in _TASKS:
@@ -253,11 +258,11 @@ def _ending(info: Mapping[str, object], messages: Sequence[Mapping[str, object]]
 
 def _sum(usage: Sequence[Mapping[str, object]], name: str) -> float | None:
     """Return the sum of a usage figure over all answers; None unless every answer has it."""
-    figures = [figure(one.get(name)) for one in usage]
-    known = [one for one in figures if one is not None]
-    return sum(known) if known and len(known) == len(figures) else None
+    figures = [figure(response_usage.get(name)) for response_usage in usage]
+    numbers = [number for number in figures if number is not None]
+    return sum(numbers) if numbers and len(numbers) == len(figures) else None
 
 
 def _times(seconds: Iterable[object]) -> tuple[str, ...]:
-    timestamps = sorted(number for one in seconds if (number := figure(one)))
-    return tuple(time for one in timestamps[:1] + timestamps[-1:] if (time := unix_time(one)))
+    timestamps = sorted(number for value in seconds if (number := figure(value)))
+    return tuple(time for timestamp in timestamps[:1] + timestamps[-1:] if (time := unix_time(timestamp)))

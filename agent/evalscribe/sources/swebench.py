@@ -118,7 +118,7 @@ class SweBenchReader(EvalReader):
 
     def evals(self) -> Iterator[SourceEval]:
         if self._path.is_dir():
-            yield from self._of_folder()
+            yield from self._folder_evals()
             return
         start = FileStart(self._path)
         if recognise_trajectory(start):
@@ -127,7 +127,7 @@ class SweBenchReader(EvalReader):
             yield self._eval(name, _run(attempt.model), attempt=attempt, place=self._path.name)
         elif _is_report(start.top):
             report = self._run_report(self._path)
-            yield from self._of_run(None, _evaluation_of(report), self._references([]))
+            yield from self._run_evals(None, _evaluation_of(report), self._references([]))
         elif _is_grade(start):
             for id, grade in _grades(self._load(self._path), self._path):
                 yield self._eval(id, _run(None), grade=grade, place=self._path.name)
@@ -135,7 +135,7 @@ class SweBenchReader(EvalReader):
             for id, model, patch in self._predictions(self._path):
                 yield self._eval(id, _run(model), patch=patch, place=self._path.name)
 
-    def _of_folder(self) -> Iterator[SourceEval]:
+    def _folder_evals(self) -> Iterator[SourceEval]:
         submissions, evaluations = self._parts(FolderStart(self._path))
         references = self._references(evaluations)
         used = set()
@@ -143,24 +143,24 @@ class SweBenchReader(EvalReader):
             submission = _submission_of(evaluation, submissions)
             if submission is not None:
                 used.add(submission.folder)
-            yield from self._of_run(submission, evaluation, references)
+            yield from self._run_evals(submission, evaluation, references)
         for submission in submissions:
             if submission.folder not in used:
-                yield from self._of_run(submission, None, references)
+                yield from self._run_evals(submission, None, references)
 
     def _parts(self, folder: FolderStart) -> tuple[list[_Submission], list[_Evaluation]]:
         """Find the submissions and evaluations of a folder, and match run reports with evaluations."""
-        submissions = [self._submission(one) for one in _submission_folders(folder)]
+        submissions = [self._submission(subfolder) for subfolder in _submission_folders(folder)]
         evaluations = _evaluation_folders(folder)
-        places = dict.fromkeys([self._path, *(one.folder for one in submissions)])
-        places |= dict.fromkeys(one.folder for one in evaluations if one.folder)
+        places = dict.fromkeys([self._path, *(submission.folder for submission in submissions)])
+        places |= dict.fromkeys(evaluation.folder for evaluation in evaluations if evaluation.folder)
         for path in [file for place in places for file in _report_files(place)][:MAX_FOLDERS]:
             try:
                 report = self._run_report(path)
             except EvalscribeError as error:
                 self._omit(f"a run report that cannot be read: {error}", path.name)
                 continue
-            at = next((n for n, one in enumerate(evaluations) if _reports_on(report, one)), None)
+            at = next((n for n, evaluation in enumerate(evaluations) if _reports_on(report, evaluation)), None)
             if at is None:
                 evaluations.append(_evaluation_of(report))
             else:
@@ -189,12 +189,12 @@ class SweBenchReader(EvalReader):
 
     def _predictions(self, path: Path) -> Iterator[tuple[str, str | None, str]]:
         """Yield the instance, model and patch of each prediction."""
-        for number, one in self._values(path):
-            id = text_of(one.get("instance_id"))
-            if not id or "model_patch" not in one:
+        for number, prediction in self._values(path):
+            id = text_of(prediction.get("instance_id"))
+            if not id or "model_patch" not in prediction:
                 self._omit("a prediction without `instance_id` or `model_patch`", f"{path.name}: [{number}]", lost=True)
                 continue
-            yield id, text_of(one.get("model_name_or_path")) or None, text_of(one["model_patch"])
+            yield id, text_of(prediction.get("model_name_or_path")) or None, text_of(prediction["model_patch"])
 
     def _values(self, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         """Yield the predictions of a file: an object by instance, a list, one per line, or a single prediction."""
@@ -206,8 +206,8 @@ class SweBenchReader(EvalReader):
                 return
             text = JsonStream(reading, str(path))
             if text.peek() == "[":
-                for number, one in enumerate(text.elements()):
-                    yield number, object_of(one)
+                for number, prediction in enumerate(text.elements()):
+                    yield number, object_of(prediction)
             elif "model_patch" in start.top:
                 yield 0, object_of(text.value())
             else:
@@ -223,18 +223,18 @@ class SweBenchReader(EvalReader):
                 raise DataError(f"{path} is not as SWE-agent writes it")
             # Loads only texts, lists and objects: merge keys can create a billion pairs, and dates can be invalid.
             # The loader in C ends the process with a segmentation fault at 250,000 levels.
-            whole = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing else
+            content = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing else
         except (yaml.YAMLError, RecursionError):
             raise DataError(f"{path} is not YAML") from None
-        by_status = object_of(object_of(whole).get("instances_by_exit_status"))
+        by_status = object_of(object_of(content).get("instances_by_exit_status"))
         listed = ((str(status), ids) for status, ids in by_status.items() if isinstance(ids, list))
         return {id: status for status, ids in listed for id in ids if isinstance(id, str)}
 
     def _run_report(self, path: Path) -> _Report:
-        whole = self._load(path)
-        ids = {name: _ids(whole.get(f"{name}_ids")) for name in (*_LISTS, "infra_failure", "incomplete")}
+        content = self._load(path)
+        ids = {name: _ids(content.get(f"{name}_ids")) for name in (*_LISTS, "infra_failure", "incomplete")}
         statuses = {id: name for name in _LISTS for id in ids[name]}
-        reasons = {id: reason for id, reason in object_of(whole.get("failure_reasons")).items() if text_of(reason)}
+        reasons = {id: reason for id, reason in object_of(content.get("failure_reasons")).items() if text_of(reason)}
         return _Report(
             path,
             statuses,
@@ -245,22 +245,22 @@ class SweBenchReader(EvalReader):
 
     def _references(self, evaluations: Sequence[_Evaluation]) -> dict[str, "_Reference"]:
         """Return the verdict on each instance's reference patch, from `reference_run`, else from a `gold` run."""
-        given = [one for one in evaluations if one.model == GOLD]
+        reference_runs = [evaluation for evaluation in evaluations if evaluation.model == GOLD]
         if self._overrides.reference_run:
             path = Path(self._overrides.reference_run)
             if path.is_dir():
-                _, given = self._parts(FolderStart(path))
+                _, reference_runs = self._parts(FolderStart(path))
             else:
-                given = [_evaluation_of(self._run_report(path))]
+                reference_runs = [_evaluation_of(self._run_report(path))]
         references: dict[str, _Reference] = {}
-        for one in sorted(given, key=lambda one: one.model != GOLD):
-            for id in _instances(None, one):
-                verdict = self._verdict(id, one, "patch", Ending())
-                patch = self._beside(one.instances.get(id), "patch.diff")
-                references.setdefault(id, _Reference(verdict, patch, one.folder, one.run_id))
+        for evaluation in sorted(reference_runs, key=lambda evaluation: evaluation.model != GOLD):
+            for id in _instances(None, evaluation):
+                verdict = self._verdict(id, evaluation, "patch", Ending())
+                patch = self._file_text(evaluation.instances.get(id), "patch.diff")
+                references.setdefault(id, _Reference(verdict, patch, evaluation.folder, evaluation.run_id))
         return references
 
-    def _of_run(
+    def _run_evals(
         self, submission: _Submission | None, evaluation: _Evaluation | None, references: Mapping[str, "_Reference"]
     ) -> Iterator[SourceEval]:
         """Yield the evals of an evaluation, or of a submission that was not evaluated."""
@@ -273,11 +273,11 @@ class SweBenchReader(EvalReader):
         instances = _instances(submission, evaluation)
         for id in instances[:MAX_INSTANCES]:
             attempt = self._attempt(submission.trajectories.get(id)) if submission else None
-            own = model or (attempt.model if attempt else None)
+            attempt_model = model or (attempt.model if attempt else None)
             reference = references.get(id)
             yield self._eval(
                 id,
-                _run(own, evaluation, dataset, created, submission),
+                _run(attempt_model, evaluation, dataset, created, submission),
                 attempt=attempt,
                 patch=submission.patches.get(id) if submission else None,
                 exit_status=submission.statuses.get(id) if submission else None,
@@ -297,8 +297,8 @@ class SweBenchReader(EvalReader):
                 if path := file_below(evaluation.folder.parent, "run.json"):
                     settings = self._load(path)
                     return text_of(settings.get("dataset")) or None, settings.get("created_at")
-        named = _SERVICE.match(evaluation.report.path.name) if evaluation.report else None
-        return (named["dataset"] if named else None), None
+        match = _SERVICE.match(evaluation.report.path.name) if evaluation.report else None
+        return (match["dataset"] if match else None), None
 
     def _attempt(self, path: Path | None) -> Attempt | None:
         if path is None:
@@ -324,16 +324,16 @@ class SweBenchReader(EvalReader):
     ) -> SourceEval:
         results = evaluation.instances.get(id) if evaluation else None
         ending = attempt.ending if attempt else Ending(exit_status or "")
-        applied = self._beside(results, "patch.diff") or patch or (attempt.patch if attempt else "")
-        known = attempt is not None or patch is not None or ending.status
-        verdict = self._verdict(id, evaluation, applied if known else None, ending, grade)
-        output, log = self._beside(results, _OUTPUT), self._beside(results, _INSTANCE_LOG)
+        applied = self._file_text(results, "patch.diff") or patch or (attempt.patch if attempt else "")
+        is_known = attempt is not None or patch is not None or ending.status
+        verdict = self._verdict(id, evaluation, applied if is_known else None, ending, grade)
+        output, log = self._file_text(results, _OUTPUT), self._file_text(results, _INSTANCE_LOG)
         documents = [
             Document(role="task", path="task", text=attempt.task if attempt else ""),
             Document(role="output", path="patch.diff", text=applied),
             Document(role="expected", path="patch.diff", text=reference.patch if reference else ""),
-            Document(role="grader", path="eval.sh", text=self._beside(results, "eval.sh")),
-            Document(role="log", path=_OUTPUT, text=_between(output)),
+            Document(role="grader", path="eval.sh", text=self._file_text(results, "eval.sh")),
+            Document(role="log", path=_OUTPUT, text=_tests_output(output)),
             Document(role="log", path=_INSTANCE_LOG, text="" if verdict.tests or verdict.status == "passed" else log),
             Document(role="log", path="tests", text=verdict.tests),
             Document(role="log", path="exception", text=ending.error),
@@ -359,7 +359,7 @@ class SweBenchReader(EvalReader):
                 **{name: value for name, value in (attempt.metadata if attempt else {}).items() if value},
                 "exit_status": ending.status or None,
                 "run_id": evaluation.run_id if evaluation else None,
-                "environment": self._sign(evaluation, id),
+                "environment": self._environment_failure(evaluation, id),
                 "reference": reference.verdict.status if reference else None,
             },
             missing=missing,
@@ -370,10 +370,10 @@ class SweBenchReader(EvalReader):
             cost_usd=attempt.cost_usd if attempt else None,
         )
 
-    def _sign(self, evaluation: _Evaluation | None, id: str) -> str | None:
+    def _environment_failure(self, evaluation: _Evaluation | None, id: str) -> str | None:
         return evaluation.report.reasons.get(id) if evaluation and evaluation.report else None
 
-    def _beside(self, folder: Path | None, name: str) -> str:
+    def _file_text(self, folder: Path | None, name: str) -> str:
         """Return the text of a file in an instance's folder; empty if there is none."""
         if folder is None or not (path := folder / name).is_file() or path.is_symlink():
             return ""
@@ -404,7 +404,10 @@ class SweBenchReader(EvalReader):
         report = evaluation.report if evaluation else None
         if grade is None and results and (results / _REPORT).is_file() and not (results / _REPORT).is_symlink():
             try:
-                grade = next((one for _, one in _grades(self._load(results / _REPORT), results / _REPORT)), None)
+                grade = next(
+                    (instance_grade for _, instance_grade in _grades(self._load(results / _REPORT), results / _REPORT)),
+                    None,
+                )
             except EvalscribeError as error:
                 self._omit(f"a report that cannot be read: {error}", f"{id}/{_REPORT}")
         if grade is not None and grade.get("resolved") is True:
@@ -424,8 +427,8 @@ class SweBenchReader(EvalReader):
         if broken:
             return _Verdict("error", f"the environment of the tests failed: {sign or 'infrastructure failure'}")
         if results is not None or grade is not None:
-            log = self._beside(results, _INSTANCE_LOG)
-            return _untested(log, self._beside(results, _OUTPUT), sign, graded=grade is not None)
+            log = self._file_text(results, _INSTANCE_LOG)
+            return _untested(log, self._file_text(results, _OUTPUT), sign, graded=grade is not None)
         if listed == "resolved":
             return _Verdict("passed", scores={"resolved": 1.0})
         if listed == "unresolved":
@@ -447,16 +450,20 @@ class _Reference:
 
     def document(self, id: str) -> Document | None:
         """Return a document about the reference patch's grading; None if it was not graded."""
-        own = self.verdict
-        if own.status not in ("passed", "failed"):
+        verdict = self.verdict
+        if verdict.status not in ("passed", "failed"):
             return None
-        failed = own.failing_tests or tuple(step.error for step in own.steps if step.error) or (own.reason or "",)
-        trial = GradedTrial(name=id, failed_at=() if own.status == "passed" else failed)
+        failed = (
+            verdict.failing_tests
+            or tuple(step.error for step in verdict.steps if step.error)
+            or (verdict.reason or "",)
+        )
+        trial = GradedTrial(name=id, failed_at=() if verdict.status == "passed" else failed)
         answer = GradedAnswer(
             kind="reference answer",
             source=f"{GOLD}, run {self.run_id}" if self.run_id else GOLD,
             trials=(trial,),
-            passed=int(own.status == "passed"),
+            passed=int(verdict.status == "passed"),
             total=1,
         )
         return reference_document([answer])
@@ -467,7 +474,7 @@ _LISTS = ("submitted", "error", "empty_patch", "unresolved", "resolved")
 
 
 def _ids(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [id for id in value if isinstance(id, str)] if isinstance(value, list) else []
 
 
 def _run(
@@ -517,9 +524,16 @@ def _reports_on(report: _Report, evaluation: _Evaluation) -> bool:
 def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) -> _Submission | None:
     """Return the evaluated submission: that of the same model, else the only submission that shares instances."""
     if evaluation.model is not None:
-        return next((one for one in submissions if (one.model or "").replace("/", "__") == evaluation.model), None)
+        return next(
+            (
+                submission
+                for submission in submissions
+                if (submission.model or "").replace("/", "__") == evaluation.model
+            ),
+            None,
+        )
     ids = _instances(None, evaluation)
-    sharing = [one for one in submissions if not one.instances.isdisjoint(ids)]
+    sharing = [submission for submission in submissions if not submission.instances.isdisjoint(ids)]
     return sharing[0] if len(sharing) == 1 else None
 
 
@@ -536,15 +550,15 @@ def _tested(grade: Mapping[str, object]) -> _Verdict:
         if not failed and not passed:
             continue
         failing[name] = failed
-        whole = len(failed) + len(passed)
-        scores[name] = len(passed) / whole
-        now = ("still fails", "still fail") if name == "FAIL_TO_PASS" else ("no longer passes", "no longer pass")
-        named = join_first([cut(one_line(_title(test)), 120) for test in failed], 4)
-        error = f"{len(failed)} of {pluralise(whole, 'test')} {now[len(failed) > 1]}: {named}"
+        total = len(failed) + len(passed)
+        scores[name] = len(passed) / total
+        verbs = ("still fails", "still fail") if name == "FAIL_TO_PASS" else ("no longer passes", "no longer pass")
+        failed_names = join_first([cut(one_line(_title(test)), 120) for test in failed], 4)
+        error = f"{len(failed)} of {pluralise(total, 'test')} {verbs[len(failed) > 1]}: {failed_names}"
         steps.append(
             Step(name=f"{name} tests", status="failed" if failed else "passed", error=error if failed else None)
         )
-        counts.append(f"{name}: {len(passed)} of {whole} passed")
+        counts.append(f"{name}: {len(passed)} of {total} passed")
     reason = None if any(step.error for step in steps) else "unresolved"
     verdict = _Verdict("passed" if resolved else "failed", None if resolved else reason, steps, scores)
     if not resolved:
@@ -565,8 +579,8 @@ def _no_patch(ending: Ending) -> _Verdict:
         detail = f": {cut(one_line(ending.error), 400)}" if ending.error else ""
         return _Verdict("error", f"{ending.status}{detail}", scores={"resolved": 0.0})
     step = "limit" if ending.limit else "patch"
-    why = f"{ending.status}: " if ending.limit or ending.unreadable else ""
-    error = f"{why}no patch was submitted" if not ending.submitted else "an empty patch was submitted"
+    prefix = f"{ending.status}: " if ending.limit or ending.unreadable else ""
+    error = f"{prefix}no patch was submitted" if not ending.submitted else "an empty patch was submitted"
     return _Verdict("failed", None, [Step(name=step, status="failed", error=error)], {"resolved": 0.0})
 
 
@@ -591,7 +605,7 @@ def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
     )
 
 
-def _between(output: str) -> str:
+def _tests_output(output: str) -> str:
     """Return the output of the tests, without the harness's output before and after it."""
     begin, end = output.find(_START), output.rfind(_END)
     if begin < 0:
@@ -599,12 +613,12 @@ def _between(output: str) -> str:
     return output[output.find("\n", begin) + 1 : output.rfind("\n", 0, end) + 1 if end > begin else None]
 
 
-def _grades(whole: Mapping[str, object], path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _grades(content: Mapping[str, object], path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield each instance with the harness's report. A report without an id is about the instance of its folder."""
-    if "resolved" in whole:
-        yield path.absolute().parent.name, whole
+    if "resolved" in content:
+        yield path.absolute().parent.name, content
         return
-    for id, grade in whole.items():
+    for id, grade in content.items():
         if "resolved" in object_of(grade):
             yield id, object_of(grade)
 
@@ -633,8 +647,8 @@ def _report_files(folder: Path) -> Iterator[Path]:
 def _trajectories(folder: FolderStart) -> dict[str, Path]:
     """Return the trajectories of a folder and of its subfolders by instance."""
     paths = {_without_suffix(path.name): path for path in _files(folder.path, _trajectory_names(folder))}
-    for own in folder.folders:
-        for path in _files(own.path, _trajectory_names(own)):
+    for subfolder in folder.folders:
+        for path in _files(subfolder.path, _trajectory_names(subfolder)):
             paths.setdefault(_without_suffix(path.name), path)
     return paths
 
@@ -644,8 +658,8 @@ def _trajectory_names(folder: FolderStart) -> Iterator[str]:
 
 
 def _has_trajectories(folder: FolderStart) -> bool:
-    for own in (folder, *folder.folders[:MAX_LOOKED_AT]):
-        for path in list(_files(own.path, _trajectory_names(own)))[:1]:
+    for candidate in (folder, *folder.folders[:MAX_LOOKED_AT]):
+        for path in list(_files(candidate.path, _trajectory_names(candidate)))[:1]:
             with suppress(EvalscribeError):
                 return recognise_trajectory(FileStart(path)) is not None
     return False
@@ -669,31 +683,37 @@ def _is_instance(folder: FolderStart) -> bool:
 
 
 def _has_instances(folder: FolderStart) -> bool:
-    return any(_is_instance(own) for own in folder.folders[:MAX_LOOKED_AT])
+    return any(_is_instance(subfolder) for subfolder in folder.folders[:MAX_LOOKED_AT])
 
 
 def _submission_folders(folder: FolderStart) -> list[FolderStart]:
     """Return the folders with trajectories or predictions: the folder itself, else its subfolders."""
     if _has_predictions(folder) or _has_trajectories(folder):
         return [folder]
-    return [one for one in folder.folders[:MAX_FOLDERS] if _has_predictions(one) or _has_trajectories(one)]
+    return [
+        subfolder
+        for subfolder in folder.folders[:MAX_FOLDERS]
+        if _has_predictions(subfolder) or _has_trajectories(subfolder)
+    ]
 
 
 def _evaluation_folders(folder: FolderStart) -> list[_Evaluation]:
     """Return the evaluations in the harness's usual subfolders; if there are none, in any folders of instances."""
     if _is_instance(folder):
         return [_Evaluation({folder.path.absolute().name: folder.path}, folder.path)]
-    for near in (folder, *folder.folders[:MAX_FOLDERS]):
-        if _EVALUATIONS in near.names:
-            near = next((one for one in near.folders if one.path.name == _EVALUATIONS), near)
-        if near.path.absolute().name == _EVALUATIONS:
-            return [one for run in near.folders[:MAX_FOLDERS] for one in _evaluated(run)]
-        if near.path.absolute().parent.name == _EVALUATIONS:
-            return list(_evaluated(near))
+    for candidate in (folder, *folder.folders[:MAX_FOLDERS]):
+        if _EVALUATIONS in candidate.names:
+            candidate = next(
+                (subfolder for subfolder in candidate.folders if subfolder.path.name == _EVALUATIONS), candidate
+            )
+        if candidate.path.absolute().name == _EVALUATIONS:
+            return [evaluation for run in candidate.folders[:MAX_FOLDERS] for evaluation in _evaluated(run)]
+        if candidate.path.absolute().parent.name == _EVALUATIONS:
+            return list(_evaluated(candidate))
     return [
-        _Evaluation(_instance_folders(near), near.path, *_named(near.path))
-        for near in (folder, *folder.folders[:MAX_FOLDERS])
-        if _has_instances(near)
+        _Evaluation(_instance_folders(candidate), candidate.path, *_model_and_run_id(candidate.path))
+        for candidate in (folder, *folder.folders[:MAX_FOLDERS])
+        if _has_instances(candidate)
     ]
 
 
@@ -703,7 +723,7 @@ def _evaluated(run: FolderStart) -> Iterator[_Evaluation]:
             yield _Evaluation(instances, model.path, model.path.name, run.path.absolute().name)
 
 
-def _named(folder: Path) -> tuple[str | None, str | None]:
+def _model_and_run_id(folder: Path) -> tuple[str | None, str | None]:
     """Return the model and run id from a folder's path, if it has the harness's layout."""
     *_, above, run_id, model = ("", "", "", *folder.absolute().parts)
     return (model, run_id) if above == _EVALUATIONS else (None, None)
@@ -711,11 +731,13 @@ def _named(folder: Path) -> tuple[str | None, str | None]:
 
 def _instance_folders(folder: FolderStart) -> dict[str, Path]:
     parts = {_REPORT, _INSTANCE_LOG, _OUTPUT}
-    return {own.path.name: own.path for own in folder.folders if not parts.isdisjoint(own.names)}
+    return {
+        subfolder.path.name: subfolder.path for subfolder in folder.folders if not parts.isdisjoint(subfolder.names)
+    }
 
 
-def _is_report(given: Mapping[str, object]) -> bool:
-    return has(given, "submitted_ids", "resolved_ids") is not None
+def _is_report(fields: Mapping[str, object]) -> bool:
+    return has(fields, "submitted_ids", "resolved_ids") is not None
 
 
 def _is_grade(start: FileStart) -> bool:
@@ -729,8 +751,8 @@ def _is_predictions(start: FileStart) -> bool:
 
 
 def _recognise(start: FileStart, _: RunOverrides) -> str | None:
-    if why := recognise_trajectory(start):
-        return why
+    if feature := recognise_trajectory(start):
+        return feature
     if _is_report(start.top):
         return "it has `submitted_ids` and `resolved_ids`"
     if _is_grade(start):
@@ -748,7 +770,7 @@ def _recognise_folder(folder: FolderStart) -> str | None:
     if _has_trajectories(folder):
         return "it has trajectories of SWE-agent or mini-SWE-agent"
     evaluations = _evaluation_folders(folder)
-    if any(one.model == GOLD for one in evaluations) and len(evaluations) > 1:
+    if any(evaluation.model == GOLD for evaluation in evaluations) and len(evaluations) > 1:
         return f"it has evaluations of SWE-bench, one of them of the model `{GOLD}`"
     if evaluations and _submission_folders(folder):
         return "it has trajectories or predictions, and evaluations of SWE-bench"

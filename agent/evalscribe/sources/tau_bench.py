@@ -36,8 +36,8 @@ def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
 
     Returns the messages unchanged if any message already has tool calls.
     """
-    given = [message if isinstance(message, dict) else {} for message in messages]
-    if any(message.get("tool_calls") for message in given):
+    objects = [message if isinstance(message, dict) else {} for message in messages]
+    if any(message.get("tool_calls") for message in objects):
         return messages
     return list(_read(messages))
 
@@ -52,8 +52,8 @@ def _read(messages: list[JsonValue]) -> Iterator[JsonValue]:
         call = _text_call(message)
         if call is not None:
             waiting = f"call-{number}"
-            kept = {key: value for key, value in message.items() if key != "function_call"}
-            yield {**kept, "tool_calls": [{"id": waiting, "type": "function", **call}]}
+            fields = {key: value for key, value in message.items() if key != "function_call"}
+            yield {**fields, "tool_calls": [{"id": waiting, "type": "function", **call}]}
         elif answered and _is_answer(message):
             yield {**message, "role": "tool", "tool_call_id": answered}
         else:
@@ -84,8 +84,8 @@ def reply_in_text(content: str) -> str:
     action: object = None
     with suppress(ValueError, RecursionError):
         action = json.loads(match[1]) if match else None
-    given = action.get("arguments") if isinstance(action, dict) and action.get("name") == RESPOND else None
-    reply = given.get("content") if isinstance(given, dict) else None
+    arguments = action.get("arguments") if isinstance(action, dict) and action.get("name") == RESPOND else None
+    reply = arguments.get("content") if isinstance(arguments, dict) else None
     return reply if isinstance(reply, str) else content
 
 
@@ -99,16 +99,16 @@ def _is_answer(message: _Message) -> bool:
 MAX_SHOWN = 160
 """Maximum characters of a value in an error."""
 _REFUSED = re.compile(r"error\b", re.IGNORECASE)
-_Named = Mapping[str, JsonValue]
+_Mapping = Mapping[str, JsonValue]
 
 
-def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
+def grading_steps(entry: _Mapping, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
     """Return the steps `actions` and `outputs` if the file has expected values; no steps if the harness failed."""
-    info, reward = _named(entry.get("info")), score_number(entry.get("reward"))
+    info, reward = _as_mapping(entry.get("info")), score_number(entry.get("reward"))
     if reward is None or "error" in info or "traceback" in info:
         return ()
-    task, graded = _named(info.get("task")), _named(info.get("reward_info"))
-    reward_info = _named(graded.get("info"))
+    task, graded = _as_mapping(info.get("task")), _as_mapping(info.get("reward_info"))
+    reward_info = _as_mapping(graded.get("info"))
     note = None if graded.get("reward_breakdown") else reward_info.get("note")
     if reward < 1 and "reward_info" in info and (note or not graded):
         error = (f"{cut(safe_name(note), MAX_SHOWN)}: " if note else "") + _unfinished(messages)
@@ -117,17 +117,21 @@ def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step,
     if (actions := task.get("actions")) is not None:
         steps.append(_actions_step(_list(actions), messages, reward, score_number(reward_info.get("r_actions"))))
     if outputs := _list(task.get("outputs")):
-        steps.append(_outputs(outputs, messages, reward, _named(reward_info.get("outputs"))))
+        steps.append(_outputs(outputs, messages, reward, _as_mapping(reward_info.get("outputs"))))
     steps += _assertions(graded)
     return _explained(steps, reward, score_number(reward_info.get("r_actions")))
 
 
-def _assertions(graded: _Named) -> list[Step]:
+def _assertions(graded: _Mapping) -> list[Step]:
     """Return a step for each part of the reward except database and outputs; its first unmet assertion is the error."""
-    parts = _named(graded.get("reward_breakdown"))
+    parts = _as_mapping(graded.get("reward_breakdown"))
     steps = []
     for part in parts.keys() - {"DB", "COMMUNICATE"}:
-        unmet = [one for one in _list(graded.get(f"{part.lower()}s")) if _named(one).get("met") is False]
+        unmet = [
+            assertion
+            for assertion in _list(graded.get(f"{part.lower()}s"))
+            if _as_mapping(assertion).get("met") is False
+        ]
         error = None if score_number(parts[part]) == 1 else _unmet(unmet)
         steps.append(Step(name=safe_name(part.lower()), status="failed" if error else "passed", error=error))
     return sorted(steps, key=lambda step: step.name)
@@ -140,8 +144,8 @@ def _unmet(assertions: list[JsonValue]) -> str:
 
 def _explained(steps: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
     """If no step explains a failed eval, mark `actions` as failed: the check of the outputs cannot miss an error."""
-    known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in steps)
-    if known or not steps or steps[0].name != "actions":
+    is_explained = reward >= 1 or graded == 1 or any(step.status == "failed" for step in steps)
+    if is_explained or not steps or steps[0].name != "actions":
         return tuple(steps)
     error = "every expected action was called, and yet the database differs from the expected one"
     return (steps[0].model_copy(update={"status": "failed", "error": error}), *steps[1:])
@@ -152,11 +156,11 @@ def _actions_step(
 ) -> Step:
     if reward >= 1 or graded == 1:
         return Step(name="actions", status="passed")
-    difference = _difference([_expected(action) for action in expected], list(made_calls(messages)))
+    difference = _difference([_expected(action) for action in expected], list(model_calls(messages)))
     return Step(name="actions", status="failed" if difference else "passed", error=difference)
 
 
-def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Named) -> Step:
+def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Mapping) -> Step:
     """Grade the outputs: use the grader's result, else search the model's messages, ignoring commas."""
     if reward >= 1:
         return Step(name="outputs", status="passed")
@@ -180,9 +184,9 @@ def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward:
     )
 
 
-def made_calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
+def model_calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
     """Yield the model's tool calls in order."""
-    answers = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
+    answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     for message in messages:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
             answer = answers.get(call.id)
@@ -191,14 +195,14 @@ def made_calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
 
 
 def _expected(action: JsonValue) -> Action:
-    named = _named(action)
-    return Action(safe_name(named.get("name")), _named(named.get("kwargs", named.get("arguments"))))
+    call = _as_mapping(action)
+    return Action(safe_name(call.get("name")), _as_mapping(call.get("kwargs", call.get("arguments"))))
 
 
-def _difference(expected: list[Action], made: list[Action]) -> str | None:
+def _difference(expected: list[Action], actual: list[Action]) -> str | None:
     """Describe the most important difference in one line; None if exactly the expected calls were made."""
-    differences = compare_calls(expected, made)
-    return one_line(describe_difference(differences[0], expected, made)) if differences else None
+    differences = compare_calls(expected, actual)
+    return one_line(describe_difference(differences[0], expected, actual)) if differences else None
 
 
 def _unfinished(messages: Sequence[ChatMessage]) -> str:
@@ -206,7 +210,7 @@ def _unfinished(messages: Sequence[ChatMessage]) -> str:
     return f"the conversation ended after {len(messages)} messages{last}, before it could be graded"
 
 
-def _named(value: JsonValue) -> _Named:
+def _as_mapping(value: JsonValue) -> _Mapping:
     return value if isinstance(value, dict) else {}
 
 
@@ -226,16 +230,16 @@ class TauBench(RecordFile):
     passes = 2
 
     def read(self) -> Iterator[Run | Record]:
-        known = _Known()
+        summary = _FileSummary()
         with suppress(DataError):  # The second pass raises this error after the readable evals.
             for entry in self._entries():
                 if isinstance(entry, dict):
-                    known.count_entry(entry)
-        run = self._run(self._finish_first_pass()).model_copy(update=known.figures)
-        known.domain = self._domain() or known.domain
+                    summary.count_entry(entry)
+        run = self._run(self._finish_first_pass()).model_copy(update=summary.figures)
+        summary.domain = self._domain() or summary.domain
         yield run
         for number, entry in enumerate(self._entries()):
-            if (record := self._record(entry, number, run, known)) is not None:
+            if (record := self._record(entry, number, run, summary)) is not None:
                 yield record
 
     def _run(self, run_id: str) -> Run:
@@ -252,25 +256,25 @@ class TauBench(RecordFile):
             yield from text.elements()
             text.end()
 
-    def _record(self, entry: object, number: int, run: Run, known: "_Known") -> Record | None:
+    def _record(self, entry: object, number: int, run: Run, summary: "_FileSummary") -> Record | None:
         place = f"[{number}]"
         if not isinstance(entry, dict) or "task_id" not in entry:
             self._left_out.add("an entry that is not an object with a `task_id`", place)
             return None
         try:
-            return _record(cast(_Entry, records.safe_json(entry)), run, known, self._left_out, place)
+            return _record(cast(_Entry, records.safe_json(entry)), run, summary, self._left_out, place)
         except DataError as error:
             self._left_out.add(f"an entry that cannot be stored: {error}", place, lost=True)
             return None
 
 
-class _Known:
+class _FileSummary:
     """Data about the tasks, collected from the whole file."""
 
     def __init__(self) -> None:
         self.domain: str | None = None
         self._trials: Counter[str] = Counter()
-        self._taken: dict[str, set[int]] = {}
+        self._used_trials: dict[str, set[int]] = {}
         self._entries = 0
         self._times: list[str] = []
         self._costs: list[float] = []
@@ -278,8 +282,8 @@ class _Known:
     @property
     def figures(self) -> dict[str, object]:
         """Start time, duration and cost of the run, if every simulation has them (tau2 only)."""
-        whole = self._entries > 0 and len(self._times) == 2 * self._entries
-        start, end = (min(self._times), max(self._times)) if whole else (None, None)
+        has_all_times = self._entries > 0 and len(self._times) == 2 * self._entries
+        start, end = (min(self._times), max(self._times)) if has_all_times else (None, None)
         return {
             "started_at": start,
             "duration_s": records.seconds_between(start, end),
@@ -298,24 +302,24 @@ class _Known:
     def trials(self, task: str) -> int:
         return self._trials[task]
 
-    def trial(self, task: str, given: object) -> int:
+    def trial(self, task: str, recorded: object) -> int:
         """Return the recorded trial number (from 1), or the next free one if it is taken or missing."""
-        taken = self._taken.setdefault(task, set())
-        trial = given + 1 if isinstance(given, int) and not isinstance(given, bool) and given >= 0 else 1
-        while trial in taken:
+        used_trials = self._used_trials.setdefault(task, set())
+        trial = recorded + 1 if isinstance(recorded, int) and not isinstance(recorded, bool) and recorded >= 0 else 1
+        while trial in used_trials:
             trial += 1
-        taken.add(trial)
+        used_trials.add(trial)
         return trial
 
 
-def _record(entry: _Entry, run: Run, known: _Known, left_out: Omissions, place: str) -> Record:
+def _record(entry: _Entry, run: Run, summary: _FileSummary, left_out: Omissions, place: str) -> Record:
     task = _task(entry)
     name = f"task-{task}"
-    trial = known.trial(task, entry.get("trial"))
+    trial = summary.trial(task, entry.get("trial"))
     info = entry.get("info")
     info = info if isinstance(info, dict) else {}
-    given = info.get("task")
-    given = given if isinstance(given, dict) else {}
+    source_task = info.get("task")
+    source_task = source_task if isinstance(source_task, dict) else {}
     eval_id = records.eval_id(run.id, name, trial)
     traj = entry.get("traj")
     messages = add_text_calls(traj) if isinstance(traj, list) else []
@@ -327,19 +331,19 @@ def _record(entry: _Entry, run: Run, known: _Known, left_out: Omissions, place: 
         run_id=run.id,
         eval=Eval(
             id=eval_id,
-            category=known.domain or NAME,
+            category=summary.domain or NAME,
             name=name,
             trial=trial,
-            trials=known.trials(task),
+            trials=summary.trials(task),
             status=status,
             failed_step=failed.name if failed and status == "failed" else None,
             reason=_reason(status, failed, entry, info),
         ),
-        metadata={**_metadata(entry, info, given, task), "agent": agent_metadata(run)},
+        metadata={**_metadata(entry, info, source_task, task), "agent": agent_metadata(run)},
         transcripts=(transcript,) if transcript.messages else (),
         steps=steps,
-        documents=_documents(given, info),
-        missing=_missing(entry, info, given),
+        documents=_documents(source_task, info),
+        missing=_missing(entry, info, source_task),
     )
 
 
@@ -375,28 +379,30 @@ def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry
 def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
     """Return the fields of an entry, except those that are already a document, transcript or score."""
     reward = records.score_number(entry.get("reward"))
-    rest: dict[str, JsonValue] = {key: value for key, value in entry.items() if key not in ("info", "traj", "reward")}
+    other_fields: dict[str, JsonValue] = {
+        key: value for key, value in entry.items() if key not in ("info", "traj", "reward")
+    }
     if reward is None and "reward" in entry:
-        rest["reward"] = entry["reward"]
+        other_fields["reward"] = entry["reward"]
     if not isinstance(entry.get("traj"), list):
-        rest["traj"] = entry.get("traj")
-    kept = _info(info, task) if isinstance(entry.get("info"), dict) else entry.get("info")
+        other_fields["traj"] = entry.get("traj")
+    stored_info = _info(info, task) if isinstance(entry.get("info"), dict) else entry.get("info")
     return {
-        **rest,
-        "info": kept,
+        **other_fields,
+        "info": stored_info,
         "task": name,
         "scores": {} if reward is None else {"reward": reward},
     }
 
 
 def _info(info: _Entry, task: _Entry) -> JsonValue:
-    kept = {key: value for key, value in info.items() if key not in ("task", "traceback")}
+    fields = {key: value for key, value in info.items() if key not in ("task", "traceback")}
     if "task" in info:
-        kept["task"] = {key: value for key, value in task.items() if key not in _DOCUMENTS} if task else info["task"]
-    given = kept.get("reward_info")
-    if isinstance(given, dict) and "actions" in given and given["actions"] == task.get("actions"):
-        kept["reward_info"] = {key: value for key, value in given.items() if key != "actions"}
-    return kept
+        fields["task"] = {key: value for key, value in task.items() if key not in _DOCUMENTS} if task else info["task"]
+    reward_info = fields.get("reward_info")
+    if isinstance(reward_info, dict) and "actions" in reward_info and reward_info["actions"] == task.get("actions"):
+        fields["reward_info"] = {key: value for key, value in reward_info.items() if key != "actions"}
+    return fields
 
 
 _DOCUMENTS = ("instruction", "actions", "outputs")
@@ -479,7 +485,7 @@ class Tau2Bench(TauBench):
             text = JsonStream(self._reader, str(self._path))
             for name in text.names():
                 if name == "simulations":
-                    yield from (_entry(one, tasks) for one in text.elements())
+                    yield from (_entry(simulation, tasks) for simulation in text.elements())
                 elif name == "tasks":
                     tasks.update((str(task.get("id")), task) for task in map(_object, text.elements()))
                 elif name == "info":
@@ -500,12 +506,12 @@ def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
     graded, ended = simulation.get("reward_info"), simulation.get("termination_reason")
     broke = {"error": f"the simulation ended with {ended}"} if ended in _BROKE else {}
     task = tasks.get(str(simulation.get("task_id")), {})
-    rest = {key: value for key, value in simulation.items() if key not in ("reward_info", "messages")}
+    other_fields = {key: value for key, value in simulation.items() if key not in ("reward_info", "messages")}
     return {
-        **rest,
+        **other_fields,
         "reward": _object(graded).get("reward"),
         "info": {"task": _tau2_task(task) if task else {}, "reward_info": _reward(graded), **broke},
-        "traj": [_message(one) for one in _flat(messages)]
+        "traj": [_message(message) for message in _flat(messages)]
         if isinstance(messages := simulation.get("messages"), list)
         else messages,
     }
@@ -521,24 +527,28 @@ def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
 def _tau2_task(task: _Members) -> dict[str, JsonValue]:
     """Convert a task. Only calls expected of the agent become actions; the simulated user also has tools."""
     criteria = _object(task.get("evaluation_criteria"))
-    given = criteria.get("actions")
-    actions = [one for one in given if _is_agents(one)] if isinstance(given, list) else []
-    others = [one if not _is_agents(one) else _other_fields(one) for one in given] if isinstance(given, list) else given
+    all_actions = criteria.get("actions")
+    actions = [action for action in all_actions if _is_agents(action)] if isinstance(all_actions, list) else []
+    other_actions = (
+        [action if not _is_agents(action) else _other_fields(action) for action in all_actions]
+        if isinstance(all_actions, list)
+        else all_actions
+    )
     return {
         **{key: value for key, value in task.items() if key not in ("user_scenario", "evaluation_criteria")},
         "instruction": task.get("user_scenario"),
-        "actions": [{"name": one["name"], "kwargs": one["arguments"]} for one in map(_object, actions)],
+        "actions": [{"name": action["name"], "kwargs": action["arguments"]} for action in map(_object, actions)],
         "outputs": criteria.get("communicate_info") or [],
         "evaluation_criteria": {
             **{key: value for key, value in criteria.items() if key != "communicate_info"},
-            "actions": others,
+            "actions": other_actions,
         },
     }
 
 
 def _is_agents(action: JsonValue) -> bool:
-    given = _object(action)
-    return "name" in given and "arguments" in given and given.get("requestor", "assistant") == "assistant"
+    fields = _object(action)
+    return "name" in fields and "arguments" in fields and fields.get("requestor", "assistant") == "assistant"
 
 
 def _other_fields(action: JsonValue) -> JsonValue:
@@ -559,14 +569,14 @@ def _message(message: JsonValue) -> JsonValue:
     """Convert a message. In tau2, a tool result has the call's id as `id`, and a boolean `error`."""
     if not isinstance(message, dict):
         return message
-    given = dict(message)
-    if given.get("role") == "assistant" and isinstance(calls := given.get("tool_calls"), list):
-        given["tool_calls"] = [_tau2_call(call) for call in calls]
-    if given.get("role") == "tool":
-        given["tool_call_id"] = given.pop("id", None)
-        if isinstance(error := given.pop("error", None), bool):
-            given["error"] = "error" if error else None
-    return cast(JsonValue, given)
+    converted = dict(message)
+    if converted.get("role") == "assistant" and isinstance(calls := converted.get("tool_calls"), list):
+        converted["tool_calls"] = [_tau2_call(call) for call in calls]
+    if converted.get("role") == "tool":
+        converted["tool_call_id"] = converted.pop("id", None)
+        if isinstance(error := converted.pop("error", None), bool):
+            converted["error"] = "error" if error else None
+    return cast(JsonValue, converted)
 
 
 def _tau2_call(call: JsonValue) -> JsonValue:

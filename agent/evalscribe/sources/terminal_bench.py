@@ -178,8 +178,8 @@ def _recognise(start: FileStart, _: RunOverrides) -> str | None:
 
 
 def _recognise_folder(start: FolderStart) -> str | None:
-    why = has(start.top_of(RESULTS), "results", "accuracy", "unresolved_ids")
-    return f"its `{RESULTS}` is of a run: {why}" if why else None
+    feature = has(start.top_of(RESULTS), "results", "accuracy", "unresolved_ids")
+    return f"its `{RESULTS}` is of a run: {feature}" if feature else None
 
 
 def _open(path: Path, overrides: RunOverrides) -> Records:

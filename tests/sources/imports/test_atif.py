@@ -35,7 +35,7 @@ def read(path: Path) -> tuple[Run, Record]:
 @pytest.mark.parametrize("version", [f"ATIF-v1.{n}" for n in range(2, 9)])
 def test_every_version_is_recognised(tmp_path: Path, version: str) -> None:
     path = write(tmp_path / "t.json", step(1, "user", "hello"), schema_version=version)
-    assert recognise(path, RunOverrides()).why == f"its `schema_version` is {version}"
+    assert recognise(path, RunOverrides()).feature == f"its `schema_version` is {version}"
 
 
 def test_a_continuation_repeats_nothing_and_alone_it_keeps_its_context(tmp_path: Path) -> None:

@@ -270,9 +270,9 @@ def test_a_trial_cannot_write_the_document_about_reference_answers(jobs: Path) -
 
 
 def test_formats_say_by_what_they_were_recognised(harbor: Path) -> None:
-    assert recognise(harbor / "jobs", RunOverrides()).why == "5 folders in it are jobs"
-    assert recognise(harbor / "jobs" / "model", RunOverrides()).why.endswith(": a job")
-    assert recognise(harbor / "jobs" / "model" / "dice-script__ePC9ad5", RunOverrides()).why.endswith(": a trial")
+    assert recognise(harbor / "jobs", RunOverrides()).feature == "5 folders in it are jobs"
+    assert recognise(harbor / "jobs" / "model", RunOverrides()).feature.endswith(": a job")
+    assert recognise(harbor / "jobs" / "model" / "dice-script__ePC9ad5", RunOverrides()).feature.endswith(": a trial")
 
 
 def test_the_name_of_a_step_cannot_leave_the_trial(jobs: Path) -> None:
