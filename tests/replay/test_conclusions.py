@@ -11,10 +11,10 @@ from evalscribe.model.reference_runs import GradedAnswer, GradedTrial, reference
 from evalscribe.model.run import Eval, Step
 from evalscribe.replay.conclusions import (
     conclude,
-    fails_alike,
-    look_of,
-    look_of_log,
-    parts_fail_alike,
+    fails_same_parts,
+    fails_the_same,
+    failure_signature,
+    log_signature,
     recorded_replays,
 )
 
@@ -162,29 +162,31 @@ def test_an_error_that_the_log_names_with_another_form_of_its_test_is_quoted() -
 )
 def test_alike_means_the_same_test_and_the_same_error(replayed: str, alike: bool) -> None:
     evidence = failure().evidence
-    assert fails_alike(look_of(evidence), look_of_log(evidence, replayed)) is alike
+    assert fails_the_same(failure_signature(evidence), log_signature(evidence, replayed)) is alike
 
 
 def test_an_output_that_fails_more_tests_than_the_reference_does_not_fail_alike() -> None:
     both = LOG.replace("1 failed", "FAILED test_grader.py::test_mean - AssertionError: assert 1 == 2\n2 failed")
     evidence = failure(both).evidence
-    assert not fails_alike(look_of(evidence), look_of_log(evidence, LOG))
-    assert fails_alike(look_of(evidence), look_of_log(evidence, both))
+    assert not fails_the_same(failure_signature(evidence), log_signature(evidence, LOG))
+    assert fails_the_same(failure_signature(evidence), log_signature(evidence, both))
 
 
 def test_a_linter_fails_alike_where_the_rule_is_the_same() -> None:
     log = "[cmd] ruff check total.py\ntotal.py:1:7: ANN401 Dynamically typed `values`\n[error] lint: ruff failed\n"
     evidence = failure(log, "lint", "lint failed").evidence
     elsewhere = log.replace("1:7", "9:2").replace("`values`", "`other`")
-    assert fails_alike(look_of(evidence), look_of_log(evidence, elsewhere))
-    assert not fails_alike(look_of(evidence), look_of_log(evidence, log.replace("ANN401", "E501")))
+    assert fails_the_same(failure_signature(evidence), log_signature(evidence, elsewhere))
+    assert not fails_the_same(failure_signature(evidence), log_signature(evidence, log.replace("ANN401", "E501")))
 
 
 def test_a_log_without_any_error_is_compared_as_a_whole() -> None:
     log = "[cmd] pytest test_grader.py\n[error] tests: pytest failed\n"
     evidence = failure(log, reason="tests failed (0%)").evidence
-    assert fails_alike(look_of(evidence), look_of_log(evidence, log))
-    assert not fails_alike(look_of(evidence), look_of_log(evidence, log.replace("pytest failed", "pytest failed, 9")))
+    assert fails_the_same(failure_signature(evidence), log_signature(evidence, log))
+    assert not fails_the_same(
+        failure_signature(evidence), log_signature(evidence, log.replace("pytest failed", "pytest failed, 9"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,13 +194,15 @@ def test_a_log_without_any_error_is_compared_as_a_whole() -> None:
 )
 def test_what_a_grader_prints_in_words_of_its_own_is_compared_too(said: str) -> None:
     recorded = failure(f"{said}\n", reason=said).evidence
-    assert fails_alike(look_of(recorded), look_of_log(recorded, f"{said}\n"))
-    assert not fails_alike(look_of(recorded), look_of_log(recorded, "cannot open the file of the answer\n"))
+    assert fails_the_same(failure_signature(recorded), log_signature(recorded, f"{said}\n"))
+    assert not fails_the_same(
+        failure_signature(recorded), log_signature(recorded, "cannot open the file of the answer\n")
+    )
     without_log = recorded.model_copy(
         update={"documents": tuple(one for one in recorded.documents if one.role != "log")}
     )
-    assert fails_alike(look_of(without_log), look_of_log(without_log, f"started\n{said}\n"))
-    assert not fails_alike(look_of(without_log), look_of_log(without_log, "started\n"))
+    assert fails_the_same(failure_signature(without_log), log_signature(without_log, f"started\n{said}\n"))
+    assert not fails_the_same(failure_signature(without_log), log_signature(without_log, "started\n"))
 
 
 def test_recorded_trials_of_the_reference_answer_count() -> None:
@@ -219,11 +223,11 @@ def test_parts_are_alike_if_all_that_failed_fails_again() -> None:
         evidence = failure("FAIL: 3\n").evidence
         return evidence.model_copy(update={"steps": tuple(Step(name=name, status="failed") for name in steps)})
 
-    assert parts_fail_alike(stored("a"), ["a", "b"], "")
-    assert not parts_fail_alike(stored("a", "b"), ["a"], "")
-    assert parts_fail_alike(stored("a"), ["b"], "FAIL: 3")
-    assert parts_fail_alike(stored("a", "limit"), ["a"], ""), "that the agent ran out of time is no check"
-    assert not parts_fail_alike(stored(), ["a"], "")
+    assert fails_same_parts(stored("a"), ["a", "b"], "")
+    assert not fails_same_parts(stored("a", "b"), ["a"], "")
+    assert fails_same_parts(stored("a"), ["b"], "FAIL: 3")
+    assert fails_same_parts(stored("a", "limit"), ["a"], ""), "that the agent ran out of time is no check"
+    assert not fails_same_parts(stored(), ["a"], "")
 
 
 @pytest.mark.parametrize(

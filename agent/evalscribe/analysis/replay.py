@@ -21,7 +21,7 @@ from evalscribe.replay.harbor import open_harbor
 from evalscribe.replay.outside import CommandOutside
 from evalscribe.replay.replays import Replays
 from evalscribe.replay.sandbox import readable_copy, require_sandbox, scratch_prefix
-from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
+from evalscribe.replay.tau_bench import is_tau_bench_run, open_tau_bench
 from evalscribe.reports.apply import PatchOffer, SuiteFolder
 from evalscribe.sample import GRADED_WITH, is_shipped, replay_table, suite_folder
 from evalscribe.settings.config import COMMAND_LINE, CONFIG_NAME
@@ -69,7 +69,7 @@ async def prove_failures(
             concurrency=workspace.settings.concurrency.value,
             fresh=options.fresh,
             on_proof=proved,
-            known=prepared.proofs,
+            earlier_proofs=prepared.proofs,
         )
         proofs_made = await replays.prove([partial(load, eval) for eval in evals])
     if missing and not proofs_made:
@@ -119,7 +119,7 @@ async def prove_change(
             return ()
         changed = opened.enter_context(_changed_suite(grader, suite, offer))
         stored = {proof.eval_id: proof for proof in store.proofs(run.id)}
-        replays = Replays(store=store, run_id=run.id, grader=grader, known=stored)
+        replays = Replays(store=store, run_id=run.id, grader=grader, earlier_proofs=stored)
         changes = []
         for eval in run.failures:
             evidence = store.get_evidence(run.id, eval.id) if eval.path in offer.recommendation.evals else None
@@ -176,7 +176,7 @@ async def open_grader(
         outside = CommandOutside(command.value, tasks)
         say(f"Answers run outside the sandbox, with the command of {command.origin.where}: {command.value}")
         yield outside
-    elif is_of_tau_bench(workspace.store.runs, run):
+    elif is_tau_bench_run(workspace.store.runs, run):
         await require_sandbox()
         with open_tau_bench(workspace.store.runs, run, evals, tasks, options.expectations) as trials:
             yield trials

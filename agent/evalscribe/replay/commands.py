@@ -1,4 +1,4 @@
-"""Find the shell commands of a stored trajectory, and whether running them again repeats what the agent did."""
+"""Extract the shell commands of a stored trajectory, if running them again repeats the agent's work."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ ARGUMENTS = ("command", "cmd", "script", "commands", "code")
 """Names of the argument that holds the command."""
 FOLDERS = ("workdir", "cwd", "working_directory", "working_dir")
 INTERACTIVE = ("input", "keystroke", "session", "terminal", "background", "tty", "detach")
-"""Parts of the names of arguments that make a call more than a command."""
+"""Parts of argument names; a call with such an argument does more than run a command."""
 
 
 MAX_COMMAND = 100_000
@@ -40,15 +40,15 @@ class CommandSequence(NamedTuple):
     """Commands in the order in which they ran."""
 
     texts: tuple[tuple[str, str], ...] = ()
-    """Each with the folder that it starts in; empty for the agent's."""
+    """Each command with its working directory; empty for the agent's working directory."""
     cut_off: bool = False
-    """Whether a limit or an exception ended the agent's work."""
+    """True if a limit or an exception ended the agent's work."""
     unfinished: bool = False
-    """Whether a last command is left out, because it had not ended."""
+    """True if the last command is left out because it had not ended."""
 
     @property
     def script(self) -> str:
-        """A script that runs them. Each has a shell of its own, as Harbor starts them."""
+        """A script that runs each command in its own shell, as Harbor does."""
         lines = []
         for text, start_in in self.texts:
             place = f"cd {shlex.quote(start_in)} && " if start_in else ""
@@ -57,7 +57,7 @@ class CommandSequence(NamedTuple):
 
 
 def recorded_commands(evidence: Evidence) -> CommandSequence | str:
-    """Return the shell commands of a trial, or why they cannot be run again."""
+    """Return the shell commands of a trial, or the reason why they cannot be run again."""
     transcripts = [parse_transcript(document.text) for document in evidence.of("transcript")]
     if not transcripts:
         return "it has neither artifacts nor a trajectory"
@@ -79,23 +79,23 @@ def recorded_commands(evidence: Evidence) -> CommandSequence | str:
 
 
 class _NotReplayableError(Exception):
-    """The commands alone do not repeat what the agent did."""
+    """The commands alone do not repeat the agent's work."""
 
 
-def _calls(main: tuple[TranscriptTurn, ...], others: list[tuple[TranscriptTurn, ...]]) -> Iterator[TranscriptTurn]:
-    """Yield the calls of shells; those of a sub-agent where it was called."""
-    called = [turn for turn in main if turn.kind == "calls"]
-    unknown = [turn for turn in called if not _is(turn, SHELLS | READERS)]
-    if len(unknown) != len(others):
+def _calls(main: tuple[TranscriptTurn, ...], sub_agents: list[tuple[TranscriptTurn, ...]]) -> Iterator[TranscriptTurn]:
+    """Yield the shell calls in order, including those of each sub-agent at the point of its call."""
+    main_calls = [turn for turn in main if turn.kind == "calls"]
+    unknown = [turn for turn in main_calls if not _is(turn, SHELLS | READERS)]
+    if len(unknown) != len(sub_agents):
         if unknown:
             raise _NotReplayableError(f"it uses the tool {visible(unknown[0].name or '')[:40]}, which is no shell")
         raise _NotReplayableError("several agents worked at the same time")
-    left = iter(others)
-    for turn in called:
+    remaining = iter(sub_agents)
+    for turn in main_calls:
         if _is(turn, SHELLS):
             yield turn
         elif not _is(turn, READERS):
-            yield from _calls(next(left), [])
+            yield from _calls(next(remaining), [])
 
 
 def _is(turn: TranscriptTurn, names: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Compare replays with the stored failure, and draw the conclusion: whose fault was it, or is it still a judgement?"""
+"""Compare replays with the stored failure, and conclude what caused it, if the replays prove a cause."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -31,18 +31,18 @@ from evalscribe.model.reference_runs import ENDINGS, failed_parts, prints_the_sa
 AT_FAULT: tuple[CauseKind, ...] = ("grader", "harness", "lint", "infrastructure")
 """Kinds of cause that a proof can name."""
 COMPARED = 40
-"""Characters of an error that are looked for in a replay's log."""
+"""Characters of an error that are searched for in a replay's log."""
 
 
-class FailureLook(NamedTuple):
-    """How a failure looks: what is compared in a replay and in the stored run."""
+class FailureSignature(NamedTuple):
+    """The features of a failure that are compared between a replay and the stored run."""
 
     errors: frozenset[str]
-    """Each located error with its step, without what differs from run to run."""
+    """The error signature of each located error, with its step."""
     tests: frozenset[str]
     """Names of the failed tests."""
     error: str | None
-    """The located error as a person would quote it."""
+    """The located error as text."""
     lint: frozenset[str]
     """The violated rules, if a linter failed."""
     printed: str
@@ -53,40 +53,40 @@ LINTERS = ("eslint", "ruff")
 
 
 @lru_cache(32)  # each replay of a failure is compared with the stored one
-def look_of(evidence: Evidence) -> FailureLook:
-    """Return how a failure looks."""
+def failure_signature(evidence: Evidence) -> FailureSignature:
+    """Return the features of a stored failure."""
     diagnosis = diagnose(evidence)
     error = diagnosis.located.error if diagnosis.located else None
     tests = frozenset(test.name for test in diagnosis.tests.failures)
     lint = frozenset(
-        error_found.code
-        for error_found in diagnosis.errors
-        if error_found.code and error_found.tool in LINTERS and error_found.severity == "error"
+        diagnostic.code
+        for diagnostic in diagnosis.errors
+        if diagnostic.code and diagnostic.tool in LINTERS and diagnostic.severity == "error"
     )
     log = failed_log(evidence)
-    errors_found = (error_found for error_found in diagnosis.errors if error_found.severity == "error")
+    diagnostics = (diagnostic for diagnostic in diagnosis.errors if diagnostic.severity == "error")
     errors = frozenset(
         error_signature
-        for error_found in errors_found
-        if (error_signature := signature(evidence.eval.failed_step, error_found))
+        for diagnostic in diagnostics
+        if (error_signature := signature(evidence.eval.failed_step, diagnostic))
     )
-    return FailureLook(errors, tests, error, lint, log.text if log else "")
+    return FailureSignature(errors, tests, error, lint, log.text if log else "")
 
 
-def look_of_log(stored: Evidence, log: str) -> FailureLook:
-    """Return how a replay failed whose grader printed `log`."""
+def log_signature(stored: Evidence, log: str) -> FailureSignature:
+    """Return the features of a failed replay, from the log of its grader."""
     eval = stored.eval.model_copy(update={"reason": None})
     stored_log = first_log(stored)
     other_documents = (document for document in stored.documents if document.role not in ("log", "transcript"))
     printed = Document(role="log", path=stored_log.path if stored_log else "replay.log", text=log)
-    return look_of(Evidence(eval=eval, documents=(*other_documents, printed)))
+    return failure_signature(Evidence(eval=eval, documents=(*other_documents, printed)))
 
 
-def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
+def fails_the_same(stored: FailureSignature, replayed: FailureSignature) -> bool:
     """Return whether a replay failed every check that the stored output failed, with the same errors.
 
-    Each rule of a linter is one check, whichever name or line an error is about. An error that a run recorded apart
-    from its log is looked for in the lines of the replay, and equal logs are alike whatever they say.
+    A linter's rule counts as one check, for any name or line. An error that the run recorded outside its log is
+    searched for in the lines of the replay's log. Equal logs always count as the same failure.
     """
     if prints_the_same(stored.printed, replayed.printed):
         return True
@@ -99,23 +99,23 @@ def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
     return stored.tests <= replayed.tests and all(error.partition(": ")[2] in lines for error in errors)
 
 
-def parts_fail_alike(stored: Evidence, failed_at: Iterable[str], output: str) -> bool:
-    """Return whether another answer fails every part of the grading that the stored one failed, or prints the same.
+def fails_same_parts(stored: Evidence, failed_at: Iterable[str], output: str) -> bool:
+    """Return whether another answer fails every graded part that the stored answer failed, or prints the same.
 
     Args:
         stored: The stored failure.
-        failed_at: The other's failed parts, as `failed_parts` names them.
-        output: What the grader printed of the other one.
+        failed_at: Failed parts of the other answer, as named by `failed_parts`.
+        output: Output of the grader for the other answer.
     """
-    own = set(failed_parts(step for step in stored.steps if not step.name.endswith(ENDINGS)))
+    stored_parts = set(failed_parts(step for step in stored.steps if not step.name.endswith(ENDINGS)))
     if tests := stored.document("log", TESTS_OF_A_PATCH):  # SWE-bench's steps count tests, which this document names
-        own = {line for line in tests.lines if FAILED.fullmatch(line)} or own
+        stored_parts = {line for line in tests.lines if FAILED.fullmatch(line)} or stored_parts
     log = first_log(stored)
-    return bool(own) and (own <= set(failed_at) or bool(log and prints_the_same(log.text, output)))
+    return bool(stored_parts) and (stored_parts <= set(failed_at) or bool(log and prints_the_same(log.text, output)))
 
 
 def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
-    """Return the trials of the reference answer that the run's own files have, for the same version of the task."""
+    """Return the trials of the reference answer that the run recorded for the same version of the task."""
     replays: list[Replay] = []
     for answers in read_reference_runs(evidence.of("log")):
         if answers.kind != "reference answer" or answers.judged:
@@ -126,7 +126,7 @@ def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
                 Replay(
                     answer="reference",
                     passed=False,
-                    alike=parts_fail_alike(evidence, trial.failed_at, trial.output),
+                    alike=fails_same_parts(evidence, trial.failed_at, trial.output),
                     error=trial.failed_at[0],
                     tests=trial.failed_at,
                     log=trial.output,
@@ -143,13 +143,13 @@ def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | No
     """Draw the conclusion from the replays of one failure.
 
     Args:
-        case: The failure, as a judge is given it.
-        replays: Its replays, recorded ones included.
-        same_grader: Whether the grader is the run's; None if the run has no record of it.
-        note: Why one of the answers could not be run, if something is known of that.
+        case: The failure, as judges receive it.
+        replays: Its replays, including recorded ones.
+        same_grader: True if the grader is the same as in the run; None if the run has no record of it.
+        note: Why an answer could not be run; empty if unknown.
     """
     facts = _Replays(case, replays, note)
-    outcome, why, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
+    outcome, reason, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
     if same_grader is None and outcome not in ("inconclusive", "fixed by change"):
         reasoning += " The run has no record of its grader, so the grader may have changed since."
     eval = case.evidence.eval
@@ -158,7 +158,7 @@ def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | No
         eval_id=eval.id,
         evidence=case.evidence.digest,
         outcome=outcome,
-        why=quote.cut(why),
+        why=quote.cut(reason),
         reasoning=reasoning,
         same_grader=same_grader,
         replays=tuple(replays),
@@ -176,12 +176,14 @@ class _Replays:
     def __init__(self, case: Failure, replays: Sequence[Replay], note: str) -> None:
         self._case = case
         self._note = note
-        self._all = replays
+        self._replays = replays
         self._rules = RulesJudge().decide(case)
 
-    def _of(self, answer: ReplayedAnswer) -> list[Replay]:
+    def _replays_of(self, answer: ReplayedAnswer) -> list[Replay]:
         return [
-            replay for replay in self._all if replay.answer == answer and replay.change is None and not replay.broken
+            replay
+            for replay in self._replays
+            if replay.answer == answer and replay.change is None and not replay.broken
         ]
 
     def changed_grader(self) -> Conclusion:
@@ -192,17 +194,22 @@ class _Replays:
         )
 
     def conclusion(self) -> Conclusion:
-        return self._of_correction() or self._of_reference() or self._of_output() or self._nothing()
+        return (
+            self._conclude_from_correction()
+            or self._conclude_from_reference()
+            or self._conclude_from_output()
+            or self._conclude_without_replays()
+        )
 
-    def _of_reference(self) -> Conclusion | None:
-        """Conclude from the reference answer alone; None if it passes every time, or was not run."""
-        runs = self._of("reference")
+    def _conclude_from_reference(self) -> Conclusion | None:
+        """Conclude from the reference answer alone; None if it always passes or was not run."""
+        runs = self._replays_of("reference")
         passed = sum(replay.passed for replay in runs)
         failed = [replay for replay in runs if not replay.passed]
         if not failed:
             return None
         if self._needs_network(failed):
-            return self._no_network()
+            return self._conclude_without_network()
         if not all(replay.alike for replay in failed):
             other_error = next(replay.error for replay in failed if not replay.alike)
             error_suffix = f": {quote.cut(other_error, 60)}" if other_error else ""
@@ -211,7 +218,7 @@ class _Replays:
                 f"the reference answer fails in another way{error_suffix}",
                 "The reference answer fails, but not as this output did, so the replay differs from the run.",
             )
-        if passed and self._differs(runs):
+        if passed and self._contradicts_record(runs):
             return (
                 "inconclusive",
                 "the reference answer does not end like its recorded trials",
@@ -231,9 +238,9 @@ class _Replays:
             "Nobody can pass before the grader or the reference answer is corrected.",
         )
 
-    def _of_correction(self) -> Conclusion | None:
-        """Conclude from an expectation that its authors corrected, and that lets a failed output pass."""
-        for replay in self._all:
+    def _conclude_from_correction(self) -> Conclusion | None:
+        """Conclude from an expectation that its authors corrected, if the failed output passes with the correction."""
+        for replay in self._replays:
             if replay.change == CORRECTED and replay.passed and replay.broken:
                 return (
                     "inconclusive",
@@ -241,8 +248,8 @@ class _Replays:
                     f"The stored output passes with {CORRECTED}, {replay.broken}, so this proves nothing about "
                     "the run.",
                 )
-        passed, total = counted(self._all, "output", CORRECTED)
-        unchanged = self._of("output")
+        passed, total = counted(self._replays, "output", CORRECTED)
+        unchanged = self._replays_of("output")
         if not total or passed < total or not unchanged or any(replay.passed for replay in unchanged):
             return None
         return (
@@ -251,14 +258,14 @@ class _Replays:
             "Without it the stored output fails: what was expected was wrong.",
         )
 
-    def _of_output(self) -> Conclusion | None:
-        runs = self._of("output")
+    def _conclude_from_output(self) -> Conclusion | None:
+        runs = self._replays_of("output")
         passed = sum(replay.passed for replay in runs)
         failed = [replay for replay in runs if not replay.passed]
         if not runs:
             return None
         if failed and self._needs_network(failed):
-            return self._no_network()
+            return self._conclude_without_network()
         if not failed:
             return (
                 "not reproducible",
@@ -279,10 +286,10 @@ class _Replays:
                 f"the output fails in another way than in the run{error_suffix}",
                 "The stored output fails again, but not as in the run, so the replay differs from the run.",
             )
-        if not self._of("reference"):
+        if not self._replays_of("reference"):
             unknown = f"not run: {self._note}" if self._note else "not run"
             detail = next(
-                (replay.broken for replay in self._all if replay.answer == "reference" and replay.broken), unknown
+                (replay.broken for replay in self._replays if replay.answer == "reference" and replay.broken), unknown
             )
             return (
                 "inconclusive",
@@ -297,11 +304,11 @@ class _Replays:
             "passes: the failure is real.",
         )
 
-    def _nothing(self) -> Conclusion:
-        broken = next((replay.broken for replay in self._all if replay.broken), "")
+    def _conclude_without_replays(self) -> Conclusion:
+        broken = next((replay.broken for replay in self._replays if replay.broken), "")
         if broken:
             return "inconclusive", broken, f"The replay was {broken}, so it says nothing about the answer."
-        if self._of("reference"):
+        if self._replays_of("reference"):
             return (
                 "inconclusive",
                 "the reference answer passes; the output cannot be run again",
@@ -310,18 +317,18 @@ class _Replays:
             )
         return "inconclusive", "nothing could be run", "Neither the reference answer nor the output could be run."
 
-    def _differs(self, runs: Sequence[Replay]) -> bool:
-        """Return whether several recorded trials and several replays end in opposite ways, which chance seldom does."""
+    def _contradicts_record(self, runs: Sequence[Replay]) -> bool:
+        """Return whether several recorded trials and several replays have opposite results, which is rarely chance."""
         recorded = [replay.passed for replay in runs if replay.recorded]
         replayed = [replay.passed for replay in runs if not replay.recorded]
         several = len(recorded) > 1 and len(replayed) > 1
         return several and len({*recorded}) == len({*replayed}) == 1 and recorded[0] != replayed[0]
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
-        """Return whether the failure is one of reaching a service, which no replay can in its sandbox."""
+        """Return whether the run failed to reach a service; a replay has no network in its sandbox."""
         return self._rules.cause_kind == "infrastructure" and not all(replay.recorded for replay in failed)
 
-    def _no_network(self) -> Conclusion:
+    def _conclude_without_network(self) -> Conclusion:
         return (
             "inconclusive",
             "needs a service, and a replay has no network",
@@ -329,8 +336,8 @@ class _Replays:
         )
 
     def verdict(self, proof: Proof) -> Verdict:
-        """Return the verdict of a proof; its cause and fix are those of the rules if they say the same."""
-        rules, error = self._rules, look_of(self._case.evidence).error
+        """Return the verdict of a proof, with cause and fix from the rules if they agree with the proof."""
+        rules, error = self._rules, failure_signature(self._case.evidence).error
         agrees = rules.classification == "OVERLY_STRICT" and rules.cause_kind in AT_FAULT
         return Verdict(
             classification="OVERLY_STRICT",
@@ -348,7 +355,7 @@ class _Replays:
         )
 
     def _kind(self) -> CauseKind:
-        """Return `grader` where a check of the grader decided, else what the rules say of harness and environment."""
+        """Return `grader` if a check of the grader decided, else the rules' cause for harness and environment."""
         if self._rules.cause_kind in AT_FAULT:
             return self._rules.cause_kind
         return "grader" if self._graded() else "harness"
@@ -358,7 +365,7 @@ class _Replays:
         return bool(diagnosis.tests.failures or failed_parts(self._case.evidence.steps))
 
     def _citations(self, proof: Proof) -> tuple[Citation, ...]:
-        """Quote the replay that decides: its error, else the end of what it printed."""
+        """Quote the deciding replay: its error, else the end of its output."""
         index = next(
             (n for n, replay in enumerate(proof.replays) if replay.log.strip() and _decides(replay, proof)), None
         )
@@ -389,7 +396,7 @@ _FIXES: dict[ReplayOutcome, str] = {
 
 
 def _decides(replay: Replay, proof: Proof) -> bool:
-    """Return whether a replay is one that the conclusion rests on."""
+    """Return whether the conclusion depends on a replay."""
     if proof.outcome == "fixed by change":
         return replay.change == CORRECTED
     if proof.outcome == "not reproducible":

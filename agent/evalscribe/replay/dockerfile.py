@@ -48,21 +48,21 @@ def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, M
         NeedsImageError: The Dockerfile does something else as well.
     """
     build = _Build(context, tree)
-    for keyword, rest in _instructions(context):
+    for keyword, arguments in _instructions(context):
         try:
-            build.add(keyword, rest)
+            build.add(keyword, arguments)
         except (OSError, ValueError, RecursionError) as error:
             # A name that no file can have, a file where a folder has to be, or a pattern with thousands of parts.
             reason = (error.strerror if isinstance(error, OSError) else None) or "it cannot be read"
-            raise _needs(f"has {keyword} {rest[:40]}: {reason}") from None
+            raise _needs(f"has {keyword} {arguments[:40]}: {reason}") from None
     folders = [Folder(path, f"/{path.name}", writable=True) for path in sorted(tree.iterdir())]
-    if other := next((folder for folder in folders if folder.source and not folder.source.is_dir()), None):
-        raise _needs(f"copies to {other.inside}")
+    if file := next((folder for folder in folders if folder.source and not folder.source.is_dir()), None):
+        raise _needs(f"copies to {file.inside}")
     return tuple(folders), str(build.start_in), build.environment
 
 
-def _needs(what: str) -> NeedsImageError:
-    return NeedsImageError(f"its Dockerfile {visible(one_line(what))[:80]}")
+def _needs(problem: str) -> NeedsImageError:
+    return NeedsImageError(f"its Dockerfile {visible(one_line(problem))[:80]}")
 
 
 def _instructions(context: Path) -> Iterator[tuple[str, str]]:
@@ -80,11 +80,11 @@ def _instructions(context: Path) -> Iterator[tuple[str, str]]:
     lines = (line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
     has_from = False
     for line in re.sub(r"\\[ \t]*\n", "", "\n".join(lines)).split("\n"):
-        keyword, rest = [*line.strip().split(maxsplit=1), "", ""][:2]
+        keyword, arguments = [*line.strip().split(maxsplit=1), "", ""][:2]
         has_from = has_from or keyword.upper() == "FROM"
         if not has_from:
             raise _needs("does not begin with FROM")
-        yield keyword.upper(), rest.strip()
+        yield keyword.upper(), arguments.strip()
 
 
 class _Build:
@@ -96,41 +96,41 @@ class _Build:
         self.start_in = PurePosixPath("/")
         self.environment: dict[str, str] = {}
 
-    def add(self, keyword: str, rest: str) -> None:
+    def add(self, keyword: str, arguments: str) -> None:
         """Carry out one instruction. Raises `NeedsImageError`."""
         if keyword in WITHOUT_EFFECT:
             return
-        if "$" in rest or "<<" in rest:
-            raise _needs(f"has variables or a script: {keyword} {rest}")
+        if "$" in arguments or "<<" in arguments:
+            raise _needs(f"has variables or a script: {keyword} {arguments}")
         if keyword == "FROM" and not self._has_from:
             self._has_from = True
-            self._from(rest)
-        elif keyword == "WORKDIR" and rest:
-            self.start_in = self._resolved(rest.strip("\"'"))
+            self._from(arguments)
+        elif keyword == "WORKDIR" and arguments:
+            self.start_in = self._resolved(arguments.strip("\"'"))
             self.path(self.start_in).mkdir(parents=True, exist_ok=True)
         elif keyword in ("COPY", "ADD"):
-            self._copy(keyword, rest)
+            self._copy(keyword, arguments)
         elif keyword == "ENV":
-            self.environment |= _variables(rest)
+            self.environment |= _variables(arguments)
         else:
-            raise _needs(f"has {keyword} {rest}")
+            raise _needs(f"has {keyword} {arguments}")
 
-    def _from(self, rest: str) -> None:
-        image = next((word for word in rest.split() if not word.startswith("--")), "")
+    def _from(self, arguments: str) -> None:
+        image = next((word for word in arguments.split() if not word.startswith("--")), "")
         name = re.sub(r"[:@].*", "", image.removeprefix("docker.io/").removeprefix("library/"))
         if name not in PLAIN_IMAGES:
             raise _needs(f"starts from {image}")
 
-    def _copy(self, keyword: str, rest: str) -> None:
+    def _copy(self, keyword: str, arguments: str) -> None:
         flags: list[str] = []
-        files = rest
+        files = arguments
         while files.startswith("--"):
             flag, _, files = files.partition(" ")
             flags.append(flag.removeprefix("--"))
             files = files.lstrip()
         *sources, target = _words(files) or [""]
         if not sources or any(not flag.startswith(("chown=", "link")) for flag in flags):
-            raise _needs(f"has {keyword} {rest}")
+            raise _needs(f"has {keyword} {arguments}")
         inside = self._resolved(target)
         to = self.path(inside)
         paths = [path for source in sources for path in self._sources(keyword, source)]

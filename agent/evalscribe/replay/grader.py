@@ -15,7 +15,7 @@ from evalscribe.ids import content_id
 from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import Replay, ReplayedAnswer
 from evalscribe.redaction.redact import redact
-from evalscribe.replay.conclusions import fails_alike, look_of, look_of_log
+from evalscribe.replay.conclusions import fails_the_same, failure_signature, log_signature
 from evalscribe.replay.sandbox import Execution, Folder, SandboxLimits, execute, readable_copy, scratch_prefix
 from evalscribe.settings.config import ReplayTable
 from evalscribe.text import one_line, visible
@@ -103,9 +103,9 @@ class CommandGrader:
         if not grader:
             return ReplayPlan(note=f"the suite has no {self._place(self._table.grader, task)}")
         for word in self._command(task, 1):
-            named = PurePosixPath(word)
-            if named.is_relative_to(SUITE) and not (self._copy / named.relative_to(SUITE)).exists():
-                return ReplayPlan(note=f"the suite has no {named.relative_to(SUITE)}, which `[replay] command` names")
+            path = PurePosixPath(word)
+            if path.is_relative_to(SUITE) and not (self._copy / path.relative_to(SUITE)).exists():
+                return ReplayPlan(note=f"the suite has no {path.relative_to(SUITE)}, which `[replay] command` names")
         jobs, note = [], ""
         if reference := self._files(self._table.reference, task):
             jobs.append(self._job("reference", task, reference))
@@ -142,7 +142,7 @@ class CommandGrader:
             passed=done.exit_code == 0,
             exit_code=done.exit_code,
             command=shlex.join(command).replace(sys.executable, "python"),
-            log=kept_log(done.output),
+            log=clean_log(done.output),
             broken=broken(done),
         )
 
@@ -208,9 +208,11 @@ FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
 
 def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
     """Return a failed replay with how it failed by its log, and whether the stored failure did so, too."""
-    look = look_of_log(evidence, replay.log)
-    alike = fails_alike(look_of(evidence), look)
-    return replay.model_copy(update={"alike": alike, "error": look.error, "tests": tuple(sorted(look.tests))})
+    replayed = log_signature(evidence, replay.log)
+    same_failure = fails_the_same(failure_signature(evidence), replayed)
+    return replay.model_copy(
+        update={"alike": same_failure, "error": replayed.error, "tests": tuple(sorted(replayed.tests))}
+    )
 
 
 def interpreter() -> list[Folder]:
@@ -220,7 +222,7 @@ def interpreter() -> list[Folder]:
     return [Folder(Path(prefix), prefix) for prefix in prefixes if prefix not in ("/", "/usr")]
 
 
-def kept_log(text: str) -> str:
+def clean_log(text: str) -> str:
     """Return what is kept of a log: redacted, without control characters, and not too long."""
     return redact(visible(text[-MAX_LOG:]))
 

@@ -18,9 +18,9 @@ from evalscribe.model.finding import Replay, ReplayedAnswer
 from evalscribe.model.reference_runs import failed_parts
 from evalscribe.redaction.redact import redact
 from evalscribe.replay.commands import CommandSequence, recorded_commands
-from evalscribe.replay.conclusions import parts_fail_alike
+from evalscribe.replay.conclusions import fails_same_parts
 from evalscribe.replay.dockerfile import NeedsImageError, build_folders
-from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, is_plain_path, kept_log, last_words, write_files
+from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, clean_log, is_plain_path, last_words, write_files
 from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, open_folders, readable_copy, scratch_prefix
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import file_below
@@ -199,7 +199,7 @@ class HarborGrader:
                         limits=task.limits("agent"),
                     )
                     if reason := _failed_to_answer(done, _printed_text(evidence) if output else None):
-                        return answer.model_copy(update={"broken": reason, "log": kept_log(done.output)})
+                        return answer.model_copy(update={"broken": reason, "log": clean_log(done.output)})
                 # What the answer left in /logs is not seen, so that it cannot set its own reward.
                 done = await shared.execute(
                     shlex.split(TEST),
@@ -225,32 +225,32 @@ class HarborGrader:
             (folder / VERIFIER_FOLDER / Path(path).name).write_text(text, "utf-8")
         grading = HarborReader(folder, self._overrides).grading()
         # Like Harbor, ignore the verifier's exit code if it left a reward.
-        why = broken(done) if grading is None or done.ended != "exited" else ""
-        if not why and grading is None:
-            why = "left without a reward by the verifier"
-        if not why and grading and grading.passed and cut_off:
-            why = "graded as passed, but a limit had ended the agent's work, which a replay cannot repeat"
+        reason = broken(done) if grading is None or done.ended != "exited" else ""
+        if not reason and grading is None:
+            reason = "left without a reward by the verifier"
+        if not reason and grading and grading.passed and cut_off:
+            reason = "graded as passed, but a limit had ended the agent's work, which a replay cannot repeat"
         failed = tuple(redact(visible(part)) for part in failed_parts(grading.steps)) if grading else ()
         errors = (step.error for step in grading.steps if step.status == "failed" and step.error) if grading else ()
         command = f"{answer.command} && {TEST}" if answer.command else TEST
         rewards = redact(visible(one_line(grading.rewards))) if grading else ""
         return answer.model_copy(
             update={
-                "passed": grading is not None and grading.passed and not why,
-                "broken": why,
+                "passed": grading is not None and grading.passed and not reason,
+                "broken": reason,
                 "tests": failed,
                 "error": next((redact(visible(one_line(error))) for error in errors), None),
                 "exit_code": None if grading else done.exit_code,
                 "note": "; ".join(filter(None, (answer.note, rewards))),
                 "command": command,
-                "log": kept_log(done.output),
+                "log": clean_log(done.output),
             }
         )
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        if why := _missing_here(f"{replay.log}\n{replay.error}", _printed_text(evidence)):
-            return replay.model_copy(update={"broken": why})
-        return replay.model_copy(update={"alike": parts_fail_alike(evidence, replay.tests, replay.log)})
+        if reason := _missing_here(f"{replay.log}\n{replay.error}", _printed_text(evidence)):
+            return replay.model_copy(update={"broken": reason})
+        return replay.model_copy(update={"alike": fails_same_parts(evidence, replay.tests, replay.log)})
 
 
 @contextmanager
@@ -267,23 +267,23 @@ def _folder(opened: ExitStack) -> Path:
 def _check(folder: Path, config: Mapping[str, object]) -> None:
     """Raise `NeedsImageError` if a task needs more than files and a shell."""
     environment, verifier = object_of(config.get("environment")), object_of(config.get("verifier"))
-    why = ""
+    problem = ""
     if dicts(config.get("steps")):
-        why = "its task has several steps"
+        problem = "its task has several steps"
     elif text_of(verifier.get("environment_mode")) == "separate" or verifier.get("environment"):
-        why = "its verifier has an environment of its own"
+        problem = "its verifier has an environment of its own"
     elif environment.get("mcp_servers") or environment.get("gpus"):
-        why = "its environment has more than files"
+        problem = "its environment has more than files"
     elif not file_below(folder, "tests", "test.sh"):
-        why = "its task has no tests/test.sh"
+        problem = "its task has no tests/test.sh"
     elif any((folder / "environment").glob("*compose*.y*ml")):
-        why = "its environment has several services"
+        problem = "its environment has several services"
     for table in (environment, object_of(config.get("solution")), verifier):
         for name, value in object_of(table.get("env")).items():
             if "${" in str(value) or "\0" in str(value) or not re.fullmatch(r"[A-Za-z_]\w*", name):
-                why = "its task wants a variable of your environment"
-    if why:
-        raise NeedsImageError(why)
+                problem = "its task wants a variable of your environment"
+    if problem:
+        raise NeedsImageError(problem)
 
 
 class _Output(NamedTuple):
@@ -370,11 +370,11 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
     if reason := broken(done):
         return reason
     if run_output is not None:
-        return _missing_here(kept_log(done.output), run_output)
+        return _missing_here(clean_log(done.output), run_output)
     if done.exit_code != 0:
         last = last_words(done.output)
         return f"left unfinished: solution/solve.sh ends with exit code {done.exit_code}{f': {last}' if last else ''}"
-    return _missing_here(kept_log(done.output), "", files=False)
+    return _missing_here(clean_log(done.output), "", files=False)
 
 
 def _missing_here(printed: str, run_output: str, *, files: bool = True) -> str:

@@ -10,15 +10,15 @@ from evalscribe.ids import content_id
 from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import Replay
 from evalscribe.replay.commands import recorded_commands
-from evalscribe.replay.conclusions import parts_fail_alike
+from evalscribe.replay.conclusions import fails_same_parts
 from evalscribe.replay.grader import (
     ReplayJob,
     ReplayPlan,
     broken,
+    clean_log,
     compare_logs,
     fill_fields,
     is_plain_path,
-    kept_log,
     write_files,
 )
 from evalscribe.replay.sandbox import MIB, SandboxLimits, execute_outside, scratch_prefix
@@ -109,13 +109,13 @@ class CommandOutside:
             passed=done.exit_code == 0,
             exit_code=done.exit_code,
             command=self._command,
-            log=kept_log(done.output),
+            log=clean_log(done.output),
             broken=broken(done),
         )
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        looked = compare_logs(evidence, replay)
-        return looked.model_copy(update={"alike": looked.alike or parts_fail_alike(evidence, (), replay.log)})
+        compared = compare_logs(evidence, replay)
+        return compared.model_copy(update={"alike": compared.alike or fails_same_parts(evidence, (), replay.log)})
 
 
 def _output(evidence: Evidence) -> dict[str, str] | str:

@@ -32,7 +32,7 @@ class Replays:
     fresh: bool = False
     """Whether to run again what was run before."""
     on_proof: Callable[[Proof], None] = _ignore
-    known: Mapping[str, Proof] = field(default_factory=dict)
+    earlier_proofs: Mapping[str, Proof] = field(default_factory=dict)
     """Earlier proofs, by eval id."""
     refused: dict[str, str] = field(default_factory=dict)
     """Why nothing could be run of failures without a proof, by eval id."""
@@ -77,10 +77,10 @@ class Replays:
 
     def _stored(self, proof: Proof, tried: Sequence[Replay] = ()) -> Proof:
         """Store a proof with the replays of a proposed change, and with those of earlier changes."""
-        stored = self.known.get(proof.eval_id)
-        earlier = stored.replays if stored and stored.evidence == proof.evidence else ()
+        stored = self.earlier_proofs.get(proof.eval_id)
+        stored_replays = stored.replays if stored and stored.evidence == proof.evidence else ()
         changes = {None, CORRECTED, *(replay.change for replay in tried)}
-        earlier_replays = (replay for replay in earlier if replay.change not in changes)
+        earlier_replays = (replay for replay in stored_replays if replay.change not in changes)
         proof = proof.model_copy(update={"replays": (*proof.replays, *earlier_replays, *tried)})
         self.store.put_proof(self.run_id, proof)
         return proof
@@ -123,13 +123,13 @@ class Replays:
     async def _run(self, evidence: Evidence, job: ReplayJob) -> list[Replay]:
         assert self.grader is not None, "only a grader has jobs"
         times = self.repeat if self.grader.by_chance else 1
-        done = await asyncio.gather(*(self._once(evidence, job, attempt) for attempt in range(1, times + 1)))
+        done = await asyncio.gather(*(self._run_once(evidence, job, attempt) for attempt in range(1, times + 1)))
         # An output that equals the reference answer has its replays.
         answer_fields = {"answer": job.answer, "change": job.change}
         done = [replay.model_copy(update={**answer_fields, "broken": replay.broken or job.doubt}) for replay in done]
         return [replay if replay.passed or replay.broken else self.grader.compare(evidence, replay) for replay in done]
 
-    async def _once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
+    async def _run_once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
         """Return the stored replay, else run it; another failure may be waiting for the same one."""
         key = (job.key, attempt)
         if key not in self._running:

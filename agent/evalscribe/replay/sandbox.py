@@ -124,7 +124,7 @@ async def execute(
 async def open_folders(folders: Sequence[Folder]) -> AsyncIterator["SharedFolders"]:
     """Open folders for several commands, one after another. Raises as `execute`."""
     await require_sandbox()
-    with _workplace() as place:
+    with _temporary_folder() as place:
         yield SharedFolders(place, folders)
 
 
@@ -249,10 +249,10 @@ async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Exec
     )
 
 
-def _no_sandbox(why: str) -> UnavailableError:
+def _no_sandbox(reason: str) -> UnavailableError:
     return UnavailableError(
-        f"bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else: {why}, or name a command that "
-        "brings its own isolation, such as docker, with `replay_command`.",
+        f"bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else: {reason}, or name a command "
+        "that brings its own isolation, such as docker, with `replay_command`.",
         fields=("replay_command",),
     )
 
@@ -272,7 +272,7 @@ async def require_sandbox() -> None:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap, util-linux and coreutils"
         raise _no_sandbox(f"{', '.join(missing)} not found. Install {packages}")
     await asyncio.to_thread(_remove_leftovers)
-    with _workplace() as place:
+    with _temporary_folder() as place:
         done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
     if done.exit_code != 0:
         lines = visible(done.output).strip().splitlines()
@@ -321,7 +321,7 @@ def _maker(folder: str) -> int:
 
 
 @contextlib.contextmanager
-def _workplace() -> Iterator[Path]:
+def _temporary_folder() -> Iterator[Path]:
     """Make a folder that another user can pass through but not list, and remove it with whatever is in it then."""
     place = Path(tempfile.mkdtemp(prefix=scratch_prefix()))
     try:
@@ -344,7 +344,7 @@ def readable_copy(source: Path, *, hidden: bool = False) -> Iterator[Path]:
 
     Raises `UsageError` as `execute`.
     """
-    with _workplace() as place:
+    with _temporary_folder() as place:
         yield _copy(source, place / "copy", None, hidden=hidden)
 
 
@@ -367,16 +367,16 @@ def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Pa
             shutil.copytree(source, to, symlinks=True, ignore=skipped)
         else:
             shutil.copyfile(source, to)
-        _give(to, uid)
+        _change_owner(to, uid)
     except RecursionError:
         raise UsageError(f"{source} is too deeply nested to copy into a sandbox") from None
     except shutil.Error as error:
-        file, _, why = error.args[0][0]
-        raise UsageError(f"{file} cannot be copied into a sandbox: {one_line(str(why))}") from None
+        file, _, reason = error.args[0][0]
+        raise UsageError(f"{file} cannot be copied into a sandbox: {one_line(str(reason))}") from None
     return to
 
 
-def _give(to: Path, uid: int | None) -> None:
+def _change_owner(to: Path, uid: int | None) -> None:
     for path in (to, *to.rglob("*")):
         if path.is_symlink():
             continue
@@ -535,15 +535,15 @@ async def _read(process: asyncio.subprocess.Process, output: bytearray, most: in
 def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> bool:
     """Return whether folders hold no more than that; looks at no more than `most_files` entries."""
     size, number = 0, 0
-    left = list(folders)
-    while left:
-        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+    unread = list(folders)
+    while unread:
+        with contextlib.suppress(OSError), os.scandir(unread.pop()) as entries:
             for entry in entries:
                 number += 1
                 with contextlib.suppress(OSError):
                     size += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
-                        left.append(Path(entry.path))
+                        unread.append(Path(entry.path))
                 if size > most_bytes or number > most_files:
                     return False
     return True
@@ -551,13 +551,13 @@ def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> boo
 
 def _memory(pid: int) -> int:
     """Return the bytes of memory that a process and all that it started use."""
-    used, left = 0, [pid]
-    while left:
-        process_id = left.pop()
+    used, unread = 0, [pid]
+    while unread:
+        process_id = unread.pop()
         with contextlib.suppress(OSError, ValueError, IndexError):
             used += int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             for task in os.listdir(f"/proc/{process_id}/task"):
-                left += map(int, Path(f"/proc/{process_id}/task/{task}/children").read_text().split())
+                unread += map(int, Path(f"/proc/{process_id}/task/{task}/children").read_text().split())
     return used
 
 

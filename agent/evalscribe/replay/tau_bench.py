@@ -20,7 +20,7 @@ from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import CORRECTED, Replay
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay import tau_driver
-from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, interpreter, kept_log, last_words
+from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, clean_log, interpreter, last_words
 from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, readable_copy, scratch_prefix
 from evalscribe.replay.tau_tasks import (
     ASSERTIONS,
@@ -133,7 +133,7 @@ class TauGrader:
             passed=not graded.failed,
             error=None if not graded.failed else _error(graded, answer, expected_answer),
             tests=tuple(PARTS.get(name, name) for name in graded.failed),
-            log=kept_log("\n".join(_log(graded, answer, expected_answer))),
+            log=clean_log("\n".join(_log(graded, answer, expected_answer))),
             broken=reason,
         )
 
@@ -260,7 +260,7 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
         answer="reference",
         passed=not failed,
         error=one_line(visible(f"an expected call fails: {failed[0]}")) if failed else None,
-        log=kept_log("\n".join(lines)),
+        log=clean_log("\n".join(lines)),
         note="the expected calls, executed",
     )
 
@@ -271,8 +271,12 @@ def _difference(trial: RecordedTrial, graded: GradedTrajectory) -> str:
         return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
     if not trial.ended:
         return ""
-    other = [name for name, passed in trial.parts.items() if graded.parts.get(name, passed) is not passed]
-    return f"not the run's: another result for {', '.join(PARTS.get(name, name) for name in other)}" if other else ""
+    different = [name for name, passed in trial.parts.items() if graded.parts.get(name, passed) is not passed]
+    return (
+        f"not the run's: another result for {', '.join(PARTS.get(name, name) for name in different)}"
+        if different
+        else ""
+    )
 
 
 def _error(graded: GradedTrajectory, answer: Json, expected_answer: Json) -> str:
@@ -318,7 +322,7 @@ def _differences(answer: Json, expected_answer: Json) -> Iterator[str]:
             yield f"{path}: {changed_values.get(path, 'unchanged')}, expected {expected_values.get(path, 'unchanged')}"
 
 
-def is_of_tau_bench(run_store: "RunStore", run: Run) -> bool:
+def is_tau_bench_run(run_store: "RunStore", run: Run) -> bool:
     """Return whether the run is one of tau-bench or tau2-bench, by its first failure."""
     first = run_store.record(run.failures[0].id, run_id=run.id) if run.failures else None
     return first is not None and is_trial(first)

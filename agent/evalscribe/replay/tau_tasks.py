@@ -129,15 +129,15 @@ def _replies(messages: Sequence[ChatMessage], newer: bool) -> Iterator[str]:
             yield message.content if newer else reply_in_text(message.content)
 
 
-def _expected(documents: Sequence[Document], shown: Document, task: Json, newer: bool) -> Expectation:
+def _expected(documents: Sequence[Document], calls_document: Document, task: Json, newer: bool) -> Expectation:
     outputs = next(
         (document.text for document in documents if (document.role, document.path) == ("expected", "outputs.json")),
         "[]",
     )
-    if shown.path == "actions.json":
-        agents = [_call(action) for action in _list(_parsed(shown.text))]
+    if calls_document.path == "actions.json":
+        agents = [_call(action) for action in _list(_parsed(calls_document.text))]
     else:
-        agents = [_call({"name": call.name, "kwargs": call.arguments}) for call in parse_calls(shown.text)]
+        agents = [_call({"name": call.name, "kwargs": call.arguments}) for call in parse_calls(calls_document.text)]
     output_texts = tuple(str(text) for text in _list(_parsed(outputs)))
     if not newer:
         return Expectation(tuple(agents), output_texts)
@@ -147,10 +147,12 @@ def _expected(documents: Sequence[Document], shown: Document, task: Json, newer:
         action if "name" in action else {**action, **next(remaining, {})}
         for action in map(_object, _list(criteria.get("actions")))
     ]
-    return _of_criteria({**criteria, "actions": cast(JsonValue, actions), "communicate_info": list(output_texts)}, task)
+    return _expectation_of(
+        {**criteria, "actions": cast(JsonValue, actions), "communicate_info": list(output_texts)}, task
+    )
 
 
-def _of_criteria(criteria: Json, task: Json) -> Expectation:
+def _expectation_of(criteria: Json, task: Json) -> Expectation:
     """Return the expectation of a task of tau2-bench."""
     return Expectation(
         actions=tuple(_call(item) for item in _list(criteria.get("actions"))),
@@ -213,10 +215,10 @@ def grade(
 
 
 def _is_call(expected: Json, call: Json) -> bool:
-    arguments, other = _object(expected["arguments"]), _object(call["arguments"])
+    arguments, call_arguments = _object(expected["arguments"]), _object(call["arguments"])
     names = expected.get("compare_args")
-    compared = set(map(str, names)) if isinstance(names, list) else set(other)
-    return expected["name"] == call["name"] and _only(arguments, compared) == _only(other, compared)
+    compared = set(map(str, names)) if isinstance(names, list) else set(call_arguments)
+    return expected["name"] == call["name"] and _only(arguments, compared) == _only(call_arguments, compared)
 
 
 def _only(arguments: Json, names: set[str]) -> Json:
@@ -268,7 +270,7 @@ def read_corrections(file: Path, trials: Iterable[RecordedTrial]) -> dict[str, C
     if not tasks:
         raise DataError(f"{file} has no expectations: it is neither tau2-bench's tasks.json nor a list of corrections")
     trials_by_task = {trial.task: trial for trial in trials}
-    matched_tasks = _matched(trials_by_task, tasks)
+    matched_tasks = _match_tasks(trials_by_task, tasks)
     if not matched_tasks:
         raise DataError(f"{file} has none of the run's tasks")
     corrections = {name: _correction(trials_by_task[name], task) for name, task in matched_tasks.items()}
@@ -302,7 +304,7 @@ def _new_task(task: Json) -> _NewTask | None:
     request = task.get("user_scenario")
     criteria = _object(task["evaluation_criteria"])
     return _NewTask(
-        (None, str(task["id"])), None, json.dumps([request, criteria]), _of_criteria(criteria, task), _prose(request)
+        (None, str(task["id"])), None, json.dumps([request, criteria]), _expectation_of(criteria, task), _prose(request)
     )
 
 
@@ -344,7 +346,7 @@ def _prose(value: JsonValue) -> str:
     return " ".join(map(_prose, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
 
 
-def _matched(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
+def _match_tasks(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
     """Find the task of each trial: by ids where the file has the run's, else by user, request and expected calls."""
     tasks_by_trial: dict[str, _NewTask] = {}
     by_user: dict[str, list[RecordedTrial]] = {}
@@ -356,7 +358,7 @@ def _matched(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> 
             by_user.setdefault(trial.user_id, []).append(trial)
     for user_id, user_trials in by_user.items():
         user_pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(user_id)}(?![A-Za-z0-9_])")
-        tasks_by_trial |= _assigned(
+        tasks_by_trial |= _assign_tasks(
             user_trials, [task for task in tasks if task.request and user_pattern.search(task.text)]
         )
     return tasks_by_trial
@@ -368,36 +370,36 @@ def _same_user(trial: RecordedTrial, task: _NewTask) -> bool:
 
 MOST_ASSIGNED = 8
 """Maximum tasks of one user that are assigned; more have too many orders to be tried."""
-LIKE_ENOUGH, LIKER = 0.3, 0.1
+MIN_SIMILARITY, MIN_LEAD = 0.3, 0.1
 """Lowest similarity of a task, and by how much one that is left over has to be less similar."""
 
 
-def _assigned(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
+def _assign_tasks(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
     """Assign tasks to trials one to one, so that they are most similar altogether. Leaves out what is not certain.
 
     Similarity alone misleads: of two tasks of one user, the longer one has all words of the shorter.
     """
     if not tasks or max(len(trials), len(tasks)) > MOST_ASSIGNED:
         return {}
-    like = [[_similarity(trial, task) for task in tasks] for trial in trials]
+    similarities = [[_similarity(trial, task) for task in tasks] for trial in trials]
     best = max(
         permutations(range(max(len(trials), len(tasks))), len(trials)),
-        key=lambda order: sum(like[n][at] for n, at in enumerate(order) if at < len(tasks)),
+        key=lambda order: sum(similarities[n][index] for n, index in enumerate(order) if index < len(tasks)),
     )
-    free = [at for at in range(len(tasks)) if at not in best]
+    free = [index for index in range(len(tasks)) if index not in best]
     return {
-        trials[n].task: tasks[at]
-        for n, at in enumerate(best)
-        if at < len(tasks)
-        and like[n][at] >= LIKE_ENOUGH
-        and all(like[n][at] - like[n][other] >= LIKER for other in free)
+        trials[n].task: tasks[index]
+        for n, index in enumerate(best)
+        if index < len(tasks)
+        and similarities[n][index] >= MIN_SIMILARITY
+        and all(similarities[n][index] - similarities[n][unassigned] >= MIN_LEAD for unassigned in free)
     }
 
 
 def _similarity(trial: RecordedTrial, task: _NewTask) -> float:
     """Return how alike two tasks are, from 0 to 1: half by their words, half by their expected calls."""
-    words, others = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
-    same = 2 * (words & others).total() / max(1, words.total() + others.total())
+    words, task_words = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
+    same = 2 * (words & task_words).total() / max(1, words.total() + task_words.total())
     calls, task_calls = (
         {json.dumps([action["name"], action["arguments"]], sort_keys=True) for action in expected.actions}
         for expected in (trial.expected, task.expected)
