@@ -167,7 +167,7 @@ def test_the_configuration_shown_is_one() -> None:
 
 def test_every_environment_variable_is_documented() -> None:
     page = (ROOT / "agent/docs/configuration.md").read_text("utf-8")
-    assert [name for name in (*ConfigFile().named(), *access.PROVIDER_NAMES) if f"`{name}`" not in page] == []
+    assert [name for name in (*ConfigFile().by_variable(), *access.PROVIDER_NAMES) if f"`{name}`" not in page] == []
 
 
 DEVELOPMENT = (ROOT / "agent/docs/development.md").read_text("utf-8")

@@ -134,7 +134,7 @@ async def test_an_answer_in_between_starts_the_count_anew() -> None:
             lanes.clock.advance(0.06)
         await answered
         (late,) = await lanes.refused("b")
-        assert lanes.shared.left_s() == 0.0
+        assert lanes.shared.remaining_s() == 0.0
         await cancelled([late])
         await lanes.close()
 
@@ -146,9 +146,9 @@ async def test_another_provider_goes_on() -> None:
     with ChatServer(answer) as server:
         lanes = Lanes(server)
         refused = await lanes.refused("abc")
-        assert lanes.shared.left_s() == 2.0
+        assert lanes.shared.remaining_s() == 2.0
         await lanes.ask("other", RateLimitPause())
-        assert lanes.shared.left_s() == 2.0
+        assert lanes.shared.remaining_s() == 2.0
         await cancelled(refused)
         await lanes.close()
 

@@ -111,7 +111,7 @@ async def test_models_of_one_provider_pause_together_and_the_others_go_on() -> N
         refused = [asyncio.create_task(models.open(f"openai/{name}", "judge").complete(ASKED)) for name in "abc"]
         shared = models.open("openai/d", "tag")
         pause = models._pauses["openai"]
-        await until(pause.left_s, "the pause")
+        await until(pause.remaining_s, "the pause")
         later = asyncio.create_task(shared.complete(ASKED))
         await models.open("anthropic/claude-x", "judge").complete(ASKED)
         assert (len(chat.calls), len(claude.calls)) == (3, 1), "the fourth waits, another provider's does not"

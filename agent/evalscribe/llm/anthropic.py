@@ -91,11 +91,11 @@ class StreamedMessage:
     def _begin(self, index: int, block: dict[str, Any]) -> str:
         if index != len(self._blocks) or not self._message:
             raise ValueError("a block out of place")
-        another = any(earlier["type"] == "text" for earlier in self._blocks)
+        has_text = any(earlier["type"] == "text" for earlier in self._blocks)
         self._blocks.append(block)
         if block["type"] != "text":
             return ""
-        return ("\n" if another else "") + str(block["text"])
+        return ("\n" if has_text else "") + str(block["text"])
 
     def _grow(self, index: int, delta: dict[str, Any]) -> str:
         block = self._blocks[index]

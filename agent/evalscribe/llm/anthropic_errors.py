@@ -50,11 +50,11 @@ def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | Ev
 
 
 def _refusal(error: anthropic.APIStatusError) -> ErrorResponse:
-    spent = (error.error_code or "").endswith("spend_limit_reached")
+    limit_reached = (error.error_code or "").endswith("spend_limit_reached")
     status = IN_A_STREAM.get(str(error.type), error.status_code) if error.status_code == 200 else error.status_code
     return ErrorResponse(
         status=status,
         words=one_short_line(error.api_message),
-        code="billing_error" if spent else str(error.type or ""),
+        code="billing_error" if limit_reached else str(error.type or ""),
         after=retry_after(error.response.headers),
     )

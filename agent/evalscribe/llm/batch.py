@@ -49,7 +49,7 @@ class BatchPacing(Frozen):
     """Maximum consecutive failures of calls to the service."""
 
     def wait(self, times: int, requested_s: float | None = None) -> float:
-        """Return the seconds to wait after `times` attempts. `asked`: seconds that the service asks to wait."""
+        """Return the seconds to wait after `times` attempts. `requested_s`: seconds that the service asks to wait."""
         return min(self.longest_poll_s, max(requested_s or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
 
@@ -146,23 +146,23 @@ class BatchDelivery:
         return batch_id
 
     async def _match(self, intent: BatchIntent) -> str | None:
-        """Find the intent's batch among the batches without a known id, by the questions that their results name."""
+        """Find the intent's batch among the batches without a stored id, by the questions that their results name."""
         known_ids = self._intents.batch_ids()
-        listings = await self._patiently(lambda: self._api.since(intent.created - CLOCK_SKEW))
+        listings = await self._retry(lambda: self._api.since(intent.created - CLOCK_SKEW))
         for listing in listings:
             if (
                 listing.id not in known_ids
                 and listing.size == len(intent.keys)
-                and await self._is_of(listing.id, intent)
+                and await self._is_batch_of(listing.id, intent)
             ):
                 return listing.id
         return None
 
-    async def _is_of(self, batch_id: str, intent: BatchIntent) -> bool:
+    async def _is_batch_of(self, batch_id: str, intent: BatchIntent) -> bool:
         keys = frozenset(intent.keys)
         try:
             await self._ended(batch_id)
-            return await self._patiently(lambda: self._has_keys(batch_id, keys))
+            return await self._retry(lambda: self._has_keys(batch_id, keys))
         except BatchGone:
             return False
 
@@ -177,11 +177,11 @@ class BatchDelivery:
 
     async def _ended(self, batch_id: str) -> None:
         for times in count():
-            if await self._patiently(lambda: self._api.has_ended(batch_id)):
+            if await self._retry(lambda: self._api.has_ended(batch_id)):
                 return
             await asyncio.sleep(self._pace.wait(times))
 
-    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, call: Callable[[], Awaitable[T]]) -> T:
         for failures in count(1):
             try:
                 return await call()
@@ -207,7 +207,7 @@ class BatchNotAnswered(CallFailed):
 
 @dataclass
 class PendingQuestion:
-    """A question for whose answer callers wait."""
+    """A question, and the callers that wait for its answer."""
 
     params: "MessageCreateParamsNonStreaming"
     answer: "asyncio.Future[BatchOutcome | BatchFailure]"
@@ -401,9 +401,9 @@ class BatchOrSingleModel:
         try:
             return await self._waves.complete(request, on_text)
         except BatchNotAnswered as lost:
-            return await self._alone(request, lost.usage, on_text)
+            return await self._ask_single(request, lost.usage, on_text)
 
-    async def _alone(self, request: Request, lost: Usage, on_text: OnText | None) -> Reply:
+    async def _ask_single(self, request: Request, lost: Usage, on_text: OnText | None) -> Reply:
         try:
             reply = await self._single.complete(request, on_text)
         except CallFailed as error:

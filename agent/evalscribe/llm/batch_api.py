@@ -71,9 +71,9 @@ class BatchApi:
             failure = self._adapter.failure(error)
             if 400 <= error.status_code < 500 and error.status_code not in (408, 499):
                 raise failure from None
-            raise _unsure(failure) from None
+            raise _uncertain_failure(failure) from None
         except Exception as error:
-            raise _unsure(self._adapter.failure(error)) from None
+            raise _uncertain_failure(self._adapter.failure(error)) from None
 
     async def has_ended(self, batch_id: str) -> bool:
         """Return whether the batch has ended. Raises `BatchGone`, `TransientFailure`, or `EvalscribeError`."""
@@ -179,5 +179,5 @@ def _listing(batch: "MessageBatch") -> BatchListing:
     return BatchListing(id=_id(batch), created=moment if moment.tzinfo else moment.replace(tzinfo=UTC), size=size)
 
 
-def _unsure(failure: CallFailed | EvalscribeError) -> CallFailed | EvalscribeError:
+def _uncertain_failure(failure: CallFailed | EvalscribeError) -> CallFailed | EvalscribeError:
     return failure if isinstance(failure, EvalscribeError) else SubmissionUncertain(failure.reason)

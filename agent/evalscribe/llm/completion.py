@@ -111,8 +111,8 @@ def tool(offered: Tool, *, strict: bool) -> dict[str, Any]:
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:
-    named = {"name": "answer", "schema": schema, "strict": is_strict(schema)}
-    return {"type": "json_schema", "json_schema": named}
+    json_schema = {"name": "answer", "schema": schema, "strict": is_strict(schema)}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def is_strict(schema: object) -> bool:
@@ -277,7 +277,7 @@ class StreamedCompletion:
         self._calls: list[dict[str, Any]] = []
         self._arguments: list[list[str]] = []
         self._thoughts: list[dict[str, Any]] = []
-        self._other: dict[str, Any] = {}
+        self._other_fields: dict[str, Any] = {}
         self._stop: Any = None
         self._usage: Any = None
 
@@ -299,7 +299,7 @@ class StreamedCompletion:
             call["function"]["arguments"] = "".join(arguments)
             call.pop("index")
         message = {
-            **self._other,
+            **self._other_fields,
             "content": "".join(self._content) if self._content else None,
             "refusal": "".join(self._refusal) or None,
             "tool_calls": self._calls or None,
@@ -316,7 +316,7 @@ class StreamedCompletion:
             self._call(call)
         for thought in delta.get("reasoning_details") or ():
             self._think(thought)
-        self._other |= {name: value for name, value in delta.items() if value is not None and name not in LATEST}
+        self._other_fields |= {name: value for name, value in delta.items() if value is not None and name not in LATEST}
         if delta.get("refusal"):
             self._refusal.append(delta["refusal"])
         if delta.get("content") is None:
@@ -337,11 +337,11 @@ class StreamedCompletion:
             # Some servers send the arguments as an object, not as text.
             self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
-    def _number(self, index: object, called: object, name: object) -> int:
+    def _number(self, index: object, call_id: object, name: object) -> int:
         """Return the number of the tool call that a delta extends, since some services give all calls the index 0."""
         for number in reversed(range(len(self._calls))):
             call = self._calls[number]
-            same = not called or not call["id"] or call["id"] == called
+            same = not call_id or not call["id"] or call["id"] == call_id
             if call["index"] == index and same and not (index is None and name):
                 return number
         self._calls.append({"index": index, "id": None, "type": "function", "function": {"name": None}})

@@ -67,7 +67,7 @@ class OpenAIModel:
 
         Raises `UsageError` if the package `openai` is not installed.
         """
-        _look_for_package(provider)
+        _require_package(provider)
         self.id = f"{provider.name}/{name}"
         self._name = name
         self._key = key
@@ -143,7 +143,7 @@ class OpenAIModel:
             try:
                 return await self._send(params)
             except (BadRequestError, NotFoundError, UnprocessableEntityError) as error:
-                if not self._gives_way(params, str(error)):
+                if not self._adapt(params, str(error)):
                     raise
 
     async def _send(self, params: dict[str, Any]) -> Any:
@@ -180,7 +180,7 @@ class OpenAIModel:
             (effort for effort in (supported, *FALLBACK.get(supported, ())) if effort not in self._refused), None
         )
 
-    def _gives_way(self, params: dict[str, Any], message: str) -> bool:
+    def _adapt(self, params: dict[str, Any], message: str) -> bool:
         """Adapt the parameters for all further calls after the service rejected one; return whether any was adapted.
 
         Raises `NotStreamed` if the service only accepts calls without streaming.
@@ -237,6 +237,6 @@ class OpenAIModel:
         return CallTarget(provider=self._provider, model=self._name, host=self.host)
 
 
-def _look_for_package(provider: Provider) -> None:
+def _require_package(provider: Provider) -> None:
     if find_spec("openai") is None:
         raise UsageError(f"models of {provider.title} need the package openai: pip install 'evalscribe[openai]'")

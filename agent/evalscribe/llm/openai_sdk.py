@@ -119,9 +119,9 @@ def _fields(body: object) -> dict[str, Any]:
         return _fields(body[0])
     if isinstance(body, dict):
         inner = body.get("error")
-        return _fields(inner) if isinstance(inner, dict | list) else _worded(body, inner)
+        return _fields(inner) if isinstance(inner, dict | list) else _with_message(body, inner)
     return {"message": body} if isinstance(body, str) and "<" not in body else {}
 
 
-def _worded(body: dict[str, Any], inner: object) -> dict[str, Any]:
+def _with_message(body: dict[str, Any], inner: object) -> dict[str, Any]:
     return {**body, "message": inner} if isinstance(inner, str) else body

@@ -43,7 +43,7 @@ class RateLimitPause:
         self._answered.set()
         self._answered = asyncio.Event()
 
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Return the seconds of pause that are left."""
         if self._refused < MAX_REFUSALS:
             return 0.0
@@ -51,9 +51,9 @@ class RateLimitPause:
 
     async def over(self) -> None:
         """Wait until the pause is over, or until a call was answered."""
-        while (left := self.left_s()) > 0:
+        while (remaining := self.remaining_s()) > 0:
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(remaining):
                     await self._answered.wait()
             except TimeoutError:
                 continue
@@ -117,7 +117,7 @@ class RetryingModel:
         if error.limited and wait <= self._patience.total_s:
             # A wait that is longer than `total_s` is not shared: it would make all other calls fail too.
             self._shared.refused(wait)
-        late = asyncio.get_running_loop().time() + max(wait, self._shared.left_s()) > deadline
+        late = asyncio.get_running_loop().time() + max(wait, self._shared.remaining_s()) > deadline
         if not late and failures < self._patience.attempts:
             await asyncio.sleep(wait)
             await self._shared.over()
@@ -226,8 +226,8 @@ def require_access(provider: Provider, name: str, find: FindAccess) -> Access:
     """Return the host and key of a provider. Raises `AccessError` naming the missing variable."""
     access = find(provider.name)
     if access is None:
-        own = f"; a server of your own needs only {provider.url_name}" if provider.compatible else ""
-        raise AccessError(f"{name} needs a key: set {provider.key_name} (environment, .env.local or .env){own}")
+        hint = f"; a server of your own needs only {provider.url_name}" if provider.compatible else ""
+        raise AccessError(f"{name} needs a key: set {provider.key_name} (environment, .env.local or .env){hint}")
     return access
 
 

@@ -76,7 +76,7 @@ REASONS = {
         "patterns can be used only with ~",
     ),
     **{
-        name: f"it returns rows and belongs in FROM: FROM …, {name}(…) AS one"
+        name: f"it returns rows and belongs in FROM: FROM …, {name}(…) AS item"
         for function in ROW_FUNCTIONS
         for name in (function, function.replace("jsonb", "json"))
     },

@@ -118,10 +118,10 @@ def _spread_list(node: exp.Expr) -> None:
         new: exp.Expr = exp.In(this=node.this, **operands)
         node.replace(exp.Paren(this=exp.Not(this=new) if is_all else new))
         return
-    each: list[exp.Expr] = [
+    comparisons: list[exp.Expr] = [
         type(node)(**{**node.copy().args, "expression": element.copy()}) for element in inner.expressions
     ]
-    node.replace(exp.Paren(this=exp.and_(*each, copy=False) if is_all else exp.or_(*each, copy=False)))
+    node.replace(exp.Paren(this=exp.and_(*comparisons, copy=False) if is_all else exp.or_(*comparisons, copy=False)))
 
 
 def _name_values(values: exp.Values) -> None:
@@ -150,22 +150,22 @@ class _PostgresSQL(PostgresGenerator):
             return f"CAST(NULLIF({part}, 'null'::jsonb) AS {kind})"
         return self.cast_sql(node)
 
-    def called(self, node: exp.Anonymous) -> str:
+    def function_call(self, node: exp.Anonymous) -> str:
         """Render a function call; aggregates of lists return JSON, so that both engines return the same."""
         name = node.name.lower()
         if name not in _LISTS:
             return self.anonymous_sql(node)
         parts, distinct, order = arguments(node)
-        called = "string_agg" if name == "string_agg" else "jsonb_agg"
-        listed = ", ".join(map(self.sql, parts))
-        spelled = f" ORDER BY {', '.join(map(self.sql, order))}" if order else ""
-        return f"{called}({'DISTINCT ' if distinct else ''}{listed}{spelled})"
+        function = "string_agg" if name == "string_agg" else "jsonb_agg"
+        arguments_sql = ", ".join(map(self.sql, parts))
+        order_sql = f" ORDER BY {', '.join(map(self.sql, order))}" if order else ""
+        return f"{function}({'DISTINCT ' if distinct else ''}{arguments_sql}{order_sql})"
 
     TRANSFORMS: ClassVar = {
         **PostgresGenerator.TRANSFORMS,
         exp.Round: round_sql,
         exp.Cast: converted,
-        exp.Anonymous: called,
+        exp.Anonymous: function_call,
     }
 
 
@@ -271,7 +271,7 @@ class _SQLiteSQL(SQLiteGenerator):
             return f"(unixepoch({self.sql(time, 'this')}) - unixepoch({self.sql(time, 'expression')}))"
         return f"date_part('{field}', {self.sql(time)})"
 
-    def called(self, node: exp.Anonymous) -> str:
+    def function_call(self, node: exp.Anonymous) -> str:
         name = node.name.lower()
         if name in _LISTS:
             return self.collected(node, name)
@@ -325,7 +325,7 @@ class _SQLiteSQL(SQLiteGenerator):
         exp.JSONBContainsTopKey: has_key,
         exp.Cast: converted,
         exp.Extract: extracted,
-        exp.Anonymous: called,
+        exp.Anonymous: function_call,
         exp.WithinGroup: percentile,
         exp.Pow: lambda self, node: f"power({self.sql(node, 'this')}, {self.sql(node, 'expression')})",
     }

@@ -95,7 +95,7 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
     tree = annotate_types(tree, schema=schema, expression_metadata=METADATA)
     _check_types(tree)
     columns = tuple(ResultColumn(name=column.alias_or_name, kind=_kind(column)) for column in tree.selects)
-    used = _own_tables(tree)
+    used = _rename_tables(tree)
     text = for_sqlite(tree) if dialect == "sqlite" else for_postgres(tree)
     if len(text) > LONGEST:
         raise QueryError("it is too long with inner queries expanded: nest fewer queries", None)
@@ -180,8 +180,8 @@ def _normalise_row_functions(select: exp.Select) -> None:
     for values in [source for source in _sources(select) if isinstance(source, exp.Values)]:
         column_names = values.args["alias"].args.get("columns") or []
         width = len(values.expressions[0].expressions)
-        more = [exp.to_identifier(f"column{number}") for number in range(len(column_names) + 1, width + 1)]
-        values.args["alias"].set("columns", [*column_names, *more])
+        more_columns = [exp.to_identifier(f"column{number}") for number in range(len(column_names) + 1, width + 1)]
+        values.args["alias"].set("columns", [*column_names, *more_columns])
     for table in [source for source in _sources(select) if isinstance(source.this, exp.Anonymous)]:
         name, alias = row_function(table.this.name), table.args.get("alias")
         alias_name = alias.this if alias is not None and alias.this is not None else exp.to_identifier(name)
@@ -233,9 +233,9 @@ class _Widths:
         for with_query in tree.find_all(exp.CTE):
             self._queries.setdefault(fold_name(with_query.args["alias"].this), []).append(with_query.this)
         for query in tree.find_all(exp.Select, exp.SetOperation, exp.Subquery):
-            self._of(query)
+            self._width(query)
 
-    def _of(self, query: exp.Expr) -> int:
+    def _width(self, query: exp.Expr) -> int:
         if id(query) not in self._widths:
             self._widths[id(query)] = 1  # ends the recursion for a query that reads itself, refused later
             self._widths[id(query)] = width = self._count(query)
@@ -245,13 +245,13 @@ class _Widths:
 
     def _count(self, query: exp.Expr) -> int:
         if isinstance(query, exp.SetOperation):
-            return max(self._of(query.this), self._of(query.expression))
+            return max(self._width(query.this), self._width(query.expression))
         if isinstance(query, exp.Subquery):
-            return self._of(query.this)
+            return self._width(query.this)
         if not isinstance(query, exp.Select):
             raise query_error(query, "only SELECT is allowed")
         sources = {source.alias_or_name.lower() or str(number): source for number, source in enumerate(_sources(query))}
-        widths = {name: self._of_source(source) for name, source in sources.items()}
+        widths = {name: self._source_width(source) for name, source in sources.items()}
         total = 0
         for expression in query.expressions:
             star = (
@@ -262,12 +262,12 @@ class _Widths:
             total += star if expression.is_star else 1
         return total
 
-    def _of_source(self, source: exp.Expr) -> int:
+    def _source_width(self, source: exp.Expr) -> int:
         if isinstance(source, exp.Subquery):
-            return self._of(source)
+            return self._width(source)
         if isinstance(source, exp.Table):
             name = fold_name(source.this)
-            widths = [self._of(query) for query in self._queries.get(name, ())]
+            widths = [self._width(query) for query in self._queries.get(name, ())]
             return max([*widths, len(by_name()[name].columns) if name in by_name() else 1])
         return len(source.args["alias"].args["columns"])
 
@@ -316,7 +316,9 @@ def _check_types(tree: exp.Expr) -> None:
     for node in tree.find_all(exp.Add, exp.Sub, exp.RegexpLike, exp.RegexpILike):
         if isinstance(node, exp.RegexpLike | exp.RegexpILike):
             if node.this.is_type(*exp.DataType.NUMERIC_TYPES, exp.DType.BOOLEAN, exp.DType.JSONB):
-                raise query_error(node, f"a pattern needs text, but this is {_named(node.this)}: write CAST(… AS TEXT)")
+                raise query_error(
+                    node, f"a pattern needs text, but this is {_type_name(node.this)}: write CAST(… AS TEXT)"
+                )
             continue
         left, right = node.this, node.expression
         temporal = [operand for operand in (left, right) if operand.is_type(*_TIMES)]
@@ -328,12 +330,12 @@ def _check_types(tree: exp.Expr) -> None:
         if not dates or (len(temporal) == 2 and isinstance(node, exp.Add)):
             raise query_error(
                 node,
-                f"{_named(left)} and {_named(right)} cannot be combined here: write extract(epoch from a - b), which "
-                "returns seconds, or add an interval to a time: created_at::timestamp + interval '7 days'",
+                f"{_type_name(left)} and {_type_name(right)} cannot be combined here: write extract(epoch from a - b), "
+                "which returns seconds, or add an interval to a time: created_at::timestamp + interval '7 days'",
             )
 
 
-def _named(node: exp.Expr) -> str:
+def _type_name(node: exp.Expr) -> str:
     name = _kind(node).lower()
     return "bigint" if name == "int" else name
 
@@ -346,11 +348,11 @@ def _check_size(tree: exp.Expr) -> None:
     """Raise `QueryError` if the columns of inner queries, written out where they are used, become too long."""
     sizes: dict[int, dict[str, int]] = {}
     for scope in traverse_scope(tree):
-        own = sizes[id(scope.expression)] = {}
+        column_sizes = sizes[id(scope.expression)] = {}
         if not isinstance(scope.expression, exp.Query):
             continue
         for select in scope.expression.selects:
-            own[select.alias_or_name] = _limited_size(_sizes(select, scope, sizes))
+            column_sizes[select.alias_or_name] = _limited_size(_sizes(select, scope, sizes))
         for name in ("where", "group", "having", "order", "joins"):
             part = scope.expression.args.get(name)
             for clause in part if isinstance(part, list) else [part] if part is not None else []:
@@ -375,7 +377,7 @@ def _limited_size(size: int) -> int:
     return size
 
 
-def _own_tables(tree: exp.Expr) -> list[str]:
+def _rename_tables(tree: exp.Expr) -> list[str]:
     """Rename tables and queries in WITH to our own names, so that no user's name can hide a table of the store."""
     used, queries = set[str](), dict[int, str]()
     renamed = list[tuple[exp.Table, str]]()

@@ -190,7 +190,7 @@ private-key             b20+        LS0tLS1CRUdJTiBEU0EgUFJJVkFURS RWRTY0Iy
 for "or more", and literal text between them. With `?`, the key must also look random, because words can have its
 format."""
 
-_OTHERS = (
+_WITHOUT_PREFIX = (
     ("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
     (
         "private-key",
@@ -218,7 +218,7 @@ _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
 class Shape(NamedTuple):
     kind: str
     prefix: str
-    """The literal prefix; empty for the patterns of `_OTHERS`."""
+    """The literal prefix; empty for the patterns of `_WITHOUT_PREFIX`."""
     body: str
     random: bool
     """Whether the text after the prefix must look random."""
@@ -239,12 +239,12 @@ def _shapes() -> Iterator[Shape]:
 def _pattern(body: str) -> str:
     """Translate a body of `_TABLE` into a regular expression. The word must end after a body of exact length."""
     pattern, exact = "", False
-    for letter, length, more, uuid, other in _PART.findall(body):
-        exact = not more
-        if other:
-            pattern += re.escape(other)
+    for letter, length, or_more, uuid, literal in _PART.findall(body):
+        exact = not or_more
+        if literal:
+            pattern += re.escape(literal)
         else:
-            pattern += _ALPHABETS[letter or uuid] + (f"{{{length}{',}+' if more else '}'}" if letter else "")
+            pattern += _ALPHABETS[letter or uuid] + (f"{{{length}{',}+' if or_more else '}'}" if letter else "")
     return pattern + (r"(?![\w-])" if exact else "")
 
 
@@ -253,7 +253,7 @@ def _by_beginning() -> dict[str, list[Shape]]:
     shapes: dict[str, list[Shape]] = defaultdict(list)
     for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
         shapes[shape.prefix[:3]].append(shape)
-    for kind, beginning, pattern in _OTHERS:
+    for kind, beginning, pattern in _WITHOUT_PREFIX:
         shapes[beginning].append(Shape(kind, "", pattern, False))
     return dict(shapes)
 

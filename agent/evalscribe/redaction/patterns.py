@@ -37,11 +37,11 @@ class ScannedText:
     @cached_property
     def words(self) -> frozenset[str]:
         """The words of `_WORDS` that occur in the text."""
-        lowered, found = self.lowered, {""}
+        lowered, words = self.lowered, {""}
         for word, encoded, needed in _ENCODED:
-            if needed in found and encoded in lowered:
-                found.add(word)
-        return frozenset(found)
+            if needed in words and encoded in lowered:
+                words.add(word)
+        return frozenset(words)
 
     def matches(self, pattern: re.Pattern[str], following: Following) -> Iterator[re.Match[str]]:
         """Like `pattern.finditer`, for a pattern that begins with one of the words in `following`.
@@ -265,7 +265,7 @@ def redact_url_login(scanned: ScannedText) -> str:
         text = _URL_LOGIN.sub(lambda match: _url_login("://", match[1], match[2]) or match[0], text)
     if ":\\/" in scanned.words:
         text = _ESCAPED_URL_LOGIN.sub(lambda match: _url_login(match[1], match[2], match[3]) or match[0], text)
-    return _ENCODED_URL_LOGIN.sub(_kept_lead("basic-auth", _any), text) if "%40" in scanned.words else text
+    return _ENCODED_URL_LOGIN.sub(_secret_replacer("basic-auth", _any), text) if "%40" in scanned.words else text
 
 
 def _url_login(lead: str, user: str, password: str | None) -> str | None:
@@ -290,7 +290,7 @@ def redact_convex(scanned: ScannedText) -> str:
 
 def redact_signatures(scanned: ScannedText) -> str:
     """Redact signatures in links that grant access, such as Azure's shared access links and S3's signed links."""
-    return scanned.sub(_SIGNATURE, _kept_lead("signature", looks_random), {"sig": b"=n%"})
+    return scanned.sub(_SIGNATURE, _secret_replacer("signature", looks_random), {"sig": b"=n%"})
 
 
 def redact_cookies(scanned: ScannedText) -> str:
@@ -302,7 +302,9 @@ def redact_cookies(scanned: ScannedText) -> str:
             pieces += [scanned.text[end : head.end()], redact_cookie(scanned.text[head.end() : stop])]
             end = stop
     text = "".join([*pieces, scanned.text[end:]]) if pieces else scanned.text
-    return _COOKIE_LINE.sub(_kept_lead("cookie", _any), text) if "\tTRUE\t" in text or "\tFALSE\t" in text else text
+    return (
+        _COOKIE_LINE.sub(_secret_replacer("cookie", _any), text) if "\tTRUE\t" in text or "\tFALSE\t" in text else text
+    )
 
 
 def _end_of_cookies(text: str, head: re.Match[str]) -> int:
@@ -318,7 +320,7 @@ def _end_of_cookies(text: str, head: re.Match[str]) -> int:
 
 def redact_cookie(value: str) -> str:
     """Redact the random-looking parts of a value such as `sid=…; theme=dark`."""
-    return _COOKIE_PAIR.sub(_kept_lead("cookie", _is_cookie), value)
+    return _COOKIE_PAIR.sub(_secret_replacer("cookie", _is_cookie), value)
 
 
 def _is_cookie(value: str) -> bool:
@@ -326,19 +328,19 @@ def _is_cookie(value: str) -> bool:
 
 
 def redact_netrc(scanned: ScannedText) -> str:
-    return scanned.sub(_NETRC, _kept_lead("password", _any), {"machine": b" \t\r\n\\", "default": b" \t\r\n\\"})
+    return scanned.sub(_NETRC, _secret_replacer("password", _any), {"machine": b" \t\r\n\\", "default": b" \t\r\n\\"})
 
 
 def redact_pgpass(scanned: ScannedText) -> str:
-    return scanned.sub(_PGPASS, _kept_lead("password", _any), {"543": b"0123456789:"})
+    return scanned.sub(_PGPASS, _secret_replacer("password", _any), {"543": b"0123456789:"})
 
 
 def redact_user_option(scanned: ScannedText) -> str:
     """Redact `curl -u user:password`."""
-    return _USER_OPTION.sub(_kept_lead("basic-auth", lambda value: not value.isdecimal()), scanned.text)
+    return _USER_OPTION.sub(_secret_replacer("basic-auth", lambda value: not value.isdecimal()), scanned.text)
 
 
-def _kept_lead(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
+def _secret_replacer(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
     """Return a replacement function that replaces a match's second group by a mark if `secret` accepts the group."""
 
     def replaced(match: re.Match[str]) -> str:
@@ -434,5 +436,5 @@ def _is_expression(lead: str, value: str) -> bool:
     if _CHAIN.fullmatch(value):
         return True
     words = _WORD.findall(value)
-    named = _IDENTIFIER.fullmatch(value) and words and sum(map(len, words)) / len(words) >= 3.4
-    return bool(named) and not _ENV_LEAD.search(lead)
+    is_name = _IDENTIFIER.fullmatch(value) and words and sum(map(len, words)) / len(words) >= 3.4
+    return bool(is_name) and not _ENV_LEAD.search(lead)

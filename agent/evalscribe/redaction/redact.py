@@ -34,7 +34,7 @@ class Hints(NamedTuple):
 
     passes: tuple[RedactionPass, ...] = ()
     """The passes that found something in the text."""
-    named: bool = False
+    has_secret_names: bool = False
     """True if the text, read as JSON, may have a member whose name shows that its value is a secret."""
 
 

@@ -393,7 +393,7 @@ class RayEngine:
         if self._joined is None:
             self._joined = asyncio.ensure_future(asyncio.to_thread(join_cluster, self._address))
         await asyncio.shield(self._joined)
-        _signals_are_ours()
+        _restore_signal_handlers()
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
@@ -416,15 +416,15 @@ def join_cluster(address: str | None) -> bool:
     _silence()
     if ray.is_initialized():
         return False
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": False}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": False}
     if address is None:
-        quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_node_ip_address": LOOPBACK}
-    for left in reversed(range(1 if address else STARTS)):
+        options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_node_ip_address": LOOPBACK}
+    for remaining_starts in reversed(range(1 if address else STARTS)):
         try:
-            ray.init(address=address or "local", **quiet)
+            ray.init(address=address or "local", **options)
             break
         except Exception as error:
-            if left:
+            if remaining_starts:
                 ray.shutdown()
                 continue
             message = " ".join(str(error).split())[:200]
@@ -433,7 +433,7 @@ def join_cluster(address: str | None) -> bool:
     return True
 
 
-def _signals_are_ours() -> None:
+def _restore_signal_handlers() -> None:
     """Install our signal handlers again: Ray handles SIGTERM before Python does, and prints a long message."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -446,7 +446,7 @@ def _silence() -> None:
     from ray._private import worker
 
     if hasattr(worker, "print_to_stdstream"):
-        worker.print_to_stdstream = lambda *_args, **_named: None
+        worker.print_to_stdstream = lambda *_args, **_kwargs: None
 
 
 LOCAL, RAY = "local", "ray"

@@ -45,7 +45,7 @@ __all__ = ["RULES", "Access", "Options", "Origin", "SettingRow", "SettingValue",
 
 T = TypeVar("T")
 RAY_ADDRESS = "EVALSCRIBE_RAY_ADDRESS"
-_OWN_NAMES = (*ConfigFile().named(), RAY_ADDRESS)
+_OWN_NAMES = (*ConfigFile().by_variable(), RAY_ADDRESS)
 _NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *access.PROVIDER_NAMES, *access.GITHUB_NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
@@ -223,13 +223,13 @@ class Settings(Frozen):
         except EvalscribeError as error:  # a check of `doctor` reports it
             name = self.judge.value or str(error).split("\n")[0]
         if name == RULES:
-            why = self.judge.origin.where if self.judge.value else f"{key} is not set"
+            reason = self.judge.origin.where if self.judge.value else f"{key} is not set"
         elif self.user_names_judge:
-            why = self.judge.origin.where
+            reason = self.judge.origin.where
         else:
-            named = self.judge.origin.where if self.judge.value else f"{key} is set"
-            why = f"{named}; not called without consent"
-        return SettingValue(value=name, origin=Origin(where=why, trust=self.judge.origin.trust))
+            source = self.judge.origin.where if self.judge.value else f"{key} is set"
+            reason = f"{source}; not called without consent"
+        return SettingValue(value=name, origin=Origin(where=reason, trust=self.judge.origin.trust))
 
     def _store_row(self) -> SettingRow:
         try:
@@ -287,10 +287,10 @@ def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str],
     if options.env_file:
         names = (*_OWN_NAMES, *access.PROVIDER_NAMES, *access.GITHUB_NAMES)
         files = (read_env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
-        rest: SettingsSources = (*files, settings_source("environment", ENVIRONMENT, environ, names))
+        other_sources: SettingsSources = (*files, settings_source("environment", ENVIRONMENT, environ, names))
     else:
-        rest = (settings_source("environment", ENVIRONMENT, environ, _NAMES), *_folder_files(cwd, root))
-    return (options_source, *rest, settings_source(CONFIG_NAME, FOLDER, config.named(), _NAMES))
+        other_sources = (settings_source("environment", ENVIRONMENT, environ, _NAMES), *_folder_files(cwd, root))
+    return (options_source, *other_sources, settings_source(CONFIG_NAME, FOLDER, config.by_variable(), _NAMES))
 
 
 def _options_source(options: Options, cwd: Path) -> SettingsSource:
@@ -322,10 +322,10 @@ def _key_in(path: Path) -> str:
 def _folder_files(cwd: Path, root: Path) -> SettingsSources:
     folders = dict.fromkeys((cwd.resolve(), root))
     paths = [folder / name for name in ENV_FILES for folder in folders]
-    return tuple(read_env_file(path, _shown(path, cwd), FOLDER, _NAMES) for path in paths if path.is_file())
+    return tuple(read_env_file(path, _display_path(path, cwd), FOLDER, _NAMES) for path in paths if path.is_file())
 
 
-def _shown(path: Path, cwd: Path) -> str:
+def _display_path(path: Path, cwd: Path) -> str:
     return path.name if path.parent == cwd.resolve() else str(path)
 
 
@@ -340,18 +340,18 @@ def _optional(setting: SettingValue[str] | None) -> SettingValue[str | None]:
 def _number(
     places: SettingsSources, name: str, kind: Callable[[str], T], default: T, least: float, most: float = float_info.max
 ) -> SettingValue[T]:
-    value_found = find_setting(places, name)
-    if value_found is None:
+    setting_value = find_setting(places, name)
+    if setting_value is None:
         return SettingValue(value=default, origin=DEFAULT)
     try:
-        number = kind(value_found.value)
-        if least <= float(value_found.value) <= most:
-            return SettingValue(value=number, origin=value_found.origin)
+        number = kind(setting_value.value)
+        if least <= float(setting_value.value) <= most:
+            return SettingValue(value=number, origin=setting_value.origin)
     except (ValueError, OverflowError):
         pass
     setting = name.removeprefix("EVALSCRIBE_").lower().replace("_", "-")
     at_most = f", at most {most:g}" if most < float_info.max else ""
-    raise UsageError(f"{setting} ({value_found.origin.where}) must be a number of at least {least:g}{at_most}")
+    raise UsageError(f"{setting} ({setting_value.origin.where}) must be a number of at least {least:g}{at_most}")
 
 
 def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:

@@ -99,7 +99,7 @@ DEPLOYMENT_NAME = "EVALSCRIBE_DEPLOYMENT"
 CONVEX_NAMES = (*DEPLOY_KEYS, SELF_HOSTED_KEY, SELF_HOSTED_URL, "CONVEX_DEPLOYMENT")
 _IGNORED = "<ignore_deploy_key>"
 _MISSING = "<missing_deploy_key:"
-_NAMED = re.compile(r"(?:prod|dev):([A-Za-z0-9-]{1,100})\|.+")
+_DEPLOYMENT_KEY = re.compile(r"(?:prod|dev):([A-Za-z0-9-]{1,100})\|.+")
 _NOTHING = (
     "no Convex deployment is set: set CONVEX_DEPLOY_KEY (environment, .env.local or .env), or give `key_file` F\n"
     "find the key in the deployment's dashboard under Settings, Deploy keys; logged in without a key: "
@@ -135,8 +135,8 @@ class _Key(Frozen):
     @property
     def deployment(self) -> str | None:
         """The deployment address contained in the key."""
-        named = _NAMED.fullmatch(self.secret.get_secret_value())
-        return f"https://{named[1]}.convex.cloud" if named else None
+        match = _DEPLOYMENT_KEY.fullmatch(self.secret.get_secret_value())
+        return f"https://{match[1]}.convex.cloud" if match else None
 
 
 def model_access(places: SettingsSources, provider: Provider) -> Access | None:
@@ -303,9 +303,9 @@ def github_access(places: SettingsSources) -> Access:
 
     Raises `UsageError` if a less trusted source than the token's names the host.
     """
-    token, named = find_setting(places, *GITHUB_TOKENS), find_setting(places, GITHUB_API_NAME)
-    url = host_url(named, GITHUB_API_NAME) if named else GITHUB_API
-    origin = named.origin if named else DEFAULT
+    token, api_setting = find_setting(places, *GITHUB_TOKENS), find_setting(places, GITHUB_API_NAME)
+    url = host_url(api_setting, GITHUB_API_NAME) if api_setting else GITHUB_API
+    origin = api_setting.origin if api_setting else DEFAULT
     if token is None:
         return Access(url=url, url_origin=origin)
     if not (token.value.isascii() and token.value.isprintable()):

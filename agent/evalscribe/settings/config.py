@@ -187,7 +187,7 @@ class ConfigFile(Frozen):
     cascade: CascadeTable = CascadeTable()
     replay: ReplayTable | None = None
 
-    def named(self) -> dict[str, str | None]:
+    def by_variable(self) -> dict[str, str | None]:
         """Return the settings by environment variable name."""
         settings = {
             "EVALSCRIBE_JUDGE": self.judge,
@@ -263,20 +263,20 @@ def save_setting(root: Path, key: str, value: str) -> Path:
     text = read_settings_file(path) if path.is_file() else ""
     line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
     table = re.search(r"^[ \t]*\[", text, re.MULTILINE)
-    top, rest = (text[: table.start()], text[table.start() :]) if table else (text, "")
+    top, tables = (text[: table.start()], text[table.start() :]) if table else (text, "")
     changed, count = re.subn(rf"^[ \t]*{key}[ \t]*=.*$", lambda _: line, top, flags=re.MULTILINE)
     if not count:
         changed = f"{top.rstrip()}\n{line}\n" if top.strip() else f"{line}\n"
-        changed += "\n" if rest else ""
+        changed += "\n" if tables else ""
     try:
-        valid = tomllib.loads(changed + rest) == {**tomllib.loads(text), key: value}
+        valid = tomllib.loads(changed + tables) == {**tomllib.loads(text), key: value}
     except tomllib.TOMLDecodeError:
         valid = False
     if not valid or path.is_symlink():
         raise UsageError(f"{path} cannot be changed here; write this line before its first table:\n{line}")
     try:
         with NamedTemporaryFile("w", encoding="utf-8", dir=root, prefix=".", suffix=".tmp", delete=False) as file:
-            file.write(changed + rest)
+            file.write(changed + tables)
         os.chmod(file.name, path.stat().st_mode & 0o777 if path.exists() else 0o644)
         os.replace(file.name, path)
     except OSError as error:

@@ -23,7 +23,7 @@ class Consent:
         self,
         *,
         agreed: bool = False,
-        named: Iterable[str] = (),
+        permitted: Iterable[str] = (),
         ask: Callable[[str], bool] | None = None,
         limit: str = "",
     ) -> None:
@@ -31,24 +31,24 @@ class Consent:
 
         Args:
             agreed: True if any model may be called.
-            named: Models that the user named.
+            permitted: Models that the user named.
             ask: Asks the user a question, and returns True for a yes; None if nobody can be asked.
             limit: The budget in words, for the question.
         """
         self.agreed = agreed
         self.estimate: Estimate | None = None
         """The last estimate that `require` received."""
-        self._named = set(named)
+        self._permitted = set(permitted)
         self._ask = ask
         self._limit = limit
 
     def name(self, *models: str) -> None:
         """Permit models that the user named."""
-        self._named.update(models)
+        self._permitted.update(models)
 
     def check(self, *models: str, advice: str = ADVICE) -> None:
         """Raise `ConsentError` with the advice if these models may not be called, and nobody can be asked."""
-        unnamed = _and(model for model in models if model not in self._named)
+        unnamed = _join_names(model for model in models if model not in self._permitted)
         if unnamed and not self.agreed and self._ask is None:
             raise ConsentError(
                 f"no consent to call {unnamed}, which costs money. {advice}. Nothing was sent.",
@@ -66,10 +66,10 @@ class Consent:
         if self.agreed or self._ask is None or (estimate and not estimate.input_tokens):
             return
         cost = f" for {estimate.summary}" if estimate else ""
-        if not self._ask(f"Call {_and(models)}{cost}{self._limit}? [y/N] "):
-            raise ConsentError(f"{_and(models)} was not called, because the question was not answered with yes")
+        if not self._ask(f"Call {_join_names(models)}{cost}{self._limit}? [y/N] "):
+            raise ConsentError(f"{_join_names(models)} was not called, because the question was not answered with yes")
         self.agreed = True
 
 
-def _and(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return " and ".join(dict.fromkeys(names))

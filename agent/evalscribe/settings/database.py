@@ -34,7 +34,7 @@ def store_url(places: SettingsSources) -> SettingValue[str] | None:
     return (
         setting
         if setting.origin.trust > FOLDER
-        else SettingValue(value=_on_its_own(setting.value), origin=setting.origin)
+        else SettingValue(value=_without_other_passwords(setting.value), origin=setting.origin)
     )
 
 
@@ -62,7 +62,7 @@ def _checked(address: str, where: str) -> str:
     return address
 
 
-def _on_its_own(address: str) -> str:
+def _without_other_passwords(address: str) -> str:
     """Return the address with settings that stop libpq from adding a password from the environment or the home
     folder.
     """

@@ -178,5 +178,5 @@ class _Counted(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _too_large(what: str, most: int) -> AnswerTooLarge:
-    return AnswerTooLarge(f"{what} of more than {most / MIB:g} MiB")
+def _too_large(subject: str, most: int) -> AnswerTooLarge:
+    return AnswerTooLarge(f"{subject} of more than {most / MIB:g} MiB")
