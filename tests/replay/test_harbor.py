@@ -112,9 +112,12 @@ UNREADABLE = (
         (TinyTask(solve="set -e\nmake\n"), "left unfinished: solution/solve.sh ends with exit code 2: "),
         (
             TinyTask(solve="nosuchprogram\ntrue\n"),
-            "stopped for want of something that the run had: nosuchprogram: command not found",
+            "stopped because something that the run had is missing: nosuchprogram: command not found",
         ),
-        (TinyTask(commands=("nosuchprogram",)), "stopped for want of something that the run had: nosuchprogram: comm"),
+        (
+            TinyTask(commands=("nosuchprogram",)),
+            "stopped because something that the run had is missing: nosuchprogram: comm",
+        ),
         (TinyTask(test="true\n"), "left without a reward by the verifier"),
         *(
             (TinyTask(test=f"cd /logs/verifier; {leaves}\n"), "left without a reward by the verifier")
@@ -208,7 +211,7 @@ def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:
     [
         (
             {"function_name": "str_replace", "arguments": {"path": "a"}},
-            "it uses the tool str_replace, which is no shell",
+            "it uses the tool str_replace, which is not a shell",
         ),
         (
             {"function_name": "bash", "arguments": {"keystrokes": "ls\n"}},
@@ -263,7 +266,7 @@ def test_no_file_of_the_folder_names_a_command_that_runs_outside(inside: InProce
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("grade {nothing}", "--replay-command has {nothing}, which is no field: {task}, {eval}, {answer}, {output}"),
+        ("grade {nothing}", "--replay-command has {nothing}, which is not a field: {task}, {eval}, {answer}, {output}"),
         ("grade 'open", "--replay-command cannot be read: No closing quotation"),
         ("grade {task}", "--replay-command has {task}: give the folder with --tasks"),
     ],
@@ -317,9 +320,9 @@ def test_a_dockerfile_sets_the_environment(tmp_path: Path) -> None:
         ("ADD a.tar.gz /app/", "has ADD a.tar.gz"),
         ("COPY none /app/", "copies none, which its environment does not have"),
         ("COPY ../secret /app/", "copies ../secret"),
-        ("COPY ** /x/", "copies **, a pattern that docker reads in another way"),
+        ("COPY ** /x/", "copies **, a pattern that docker reads differently"),
         ("COPY [^a].txt /x/", "cannot be read: [^a].txt /x/"),
-        ("COPY data/[!a].txt /x/", "copies data/[!a].txt, a pattern that docker reads in another way"),
+        ("COPY data/[!a].txt /x/", "copies data/[!a].txt, a pattern that docker reads differently"),
         ("COPY " + "*/" * 3000 + " /x/", "has COPY " + "*/" * 20 + ": it cannot be read"),
         ("COPY " + "[" * 50_000, "cannot be read: [["),
         ('COPY ["a.txt", "/x\\u0000"]', "has COPY "),

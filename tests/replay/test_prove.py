@@ -188,11 +188,11 @@ def test_what_is_missing_is_said(inside: InProcessCommand) -> None:
     assert "nothing says how the evals of run tiny0run0000000000000000 are graded" in refused
     assert "`[replay]` of evalscribe.toml" in refused
     config.write_text('[replay]\ncommand = "sh {nowhere}"\nsuite = "suite"\n')
-    assert "{nowhere}, which is no field: {eval}, {suite}" in inside.run("prove", "run", code=64).err
+    assert "{nowhere}, which is not a field: {eval}, {suite}" in inside.run("prove", "run", code=64).err
     config.write_text('[replay]\ncommand = "sh"\nsuite = "away"\n')
     assert "the folder away of `[replay] suite` does not exist" in inside.run("prove", "run", code=66).err
     config.write_text('[replay]\ncommand = "cat {suite}/id_rsa"\nsuite = "../.ssh"\n')
-    assert "the folder ../.ssh of `[replay] suite` is outside of" in inside.run("prove", "run", code=64).err
+    assert "the folder ../.ssh of `[replay] suite` is outside" in inside.run("prove", "run", code=64).err
     config.write_text('[replay]\ncommand = "no-such-program"\nsuite = "suite"\n')
     told = inside.run("prove", "run", code=69).out
     assert "sums/005-other: not started: " in told

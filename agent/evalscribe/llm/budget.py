@@ -131,7 +131,7 @@ class Budget:
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
         """Reserve the maximum cost of a call while it runs. If the call does not fit yet, wait for calls in progress.
 
-        A waiting call reserves nothing. Raises `CallFailed` once the call cannot fit beside what is already spent, and
+        A waiting call reserves nothing. Raises `CallFailed` if the call cannot fit in the remaining budget, and
         `ConsentError` if the model may not be called. Every call of a model uses this method.
         """
         self.consent.require(model)

@@ -1,1 +1,1 @@
-"""Run references and stored outputs through a grader again, in a sandbox, and conclude whose fault a failure is."""
+"""Grade references and stored outputs again in a sandbox, and conclude what caused a failure."""

@@ -88,7 +88,7 @@ def _calls(main: tuple[TranscriptTurn, ...], sub_agents: list[tuple[TranscriptTu
     unknown = [turn for turn in main_calls if not _is(turn, SHELLS | READERS)]
     if len(unknown) != len(sub_agents):
         if unknown:
-            raise _NotReplayableError(f"it uses the tool {visible(unknown[0].name or '')[:40]}, which is no shell")
+            raise _NotReplayableError(f"it uses the tool {visible(unknown[0].name or '')[:40]}, which is not a shell")
         raise _NotReplayableError("several agents worked at the same time")
     remaining = iter(sub_agents)
     for turn in main_calls:

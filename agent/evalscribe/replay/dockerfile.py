@@ -1,4 +1,4 @@
-"""Lay out the files that a Dockerfile copies into its image, if that is all that it does."""
+"""Lay out the files that a Dockerfile copies into its image, if it does nothing else."""
 
 import json
 import re
@@ -12,26 +12,26 @@ from evalscribe.sources.files import file_below, open_regular
 from evalscribe.text import one_line, visible
 
 PLAIN_IMAGES = frozenset(("buildpack-deps", "debian", "python", "ubuntu"))
-"""Images that have little more than the system that runs evalscribe; a reference answer may need what others have."""
+"""Images with little more than the system that runs evalscribe. Answers may need the contents of any other image."""
 WITHOUT_EFFECT = frozenset(("LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"))
-"""Instructions that do not matter to commands that Harbor starts in a container."""
+"""Instructions without effect on commands that Harbor starts in a container."""
 OF_THE_SYSTEM = frozenset(
     (
         *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr"),
         *("var", "logs", "solution", "tests", "commands.sh"),
     )
 )
-"""Folders of `/` that the sandbox has itself."""
+"""Folders of `/` that the sandbox provides."""
 ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tar\.\w+|gz|bz2|xz)$")
 MAX_LENGTH = 64 * 1024
 MAX_SOURCES = 200
-"""Maximum sources of all `COPY` instructions: each pattern looks through a folder."""
+"""Maximum sources of all `COPY` instructions, because each pattern searches a folder."""
 MAX_COPIED = 20_000
-"""Maximum files and folders that they copy together; a sandbox allows no more."""
+"""Maximum files and folders that all `COPY` instructions copy; a sandbox allows no more."""
 
 
 class NeedsImageError(Exception):
-    """A task cannot be run without its image; says why."""
+    """A task cannot be run without its image; the message gives the reason."""
 
 
 def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, Mapping[str, str]]:
@@ -39,20 +39,20 @@ def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, M
 
     Args:
         context: Folder with the Dockerfile.
-        tree: Empty folder that stands for `/`.
+        tree: Empty folder that represents `/`.
 
     Returns:
         The folders of `/` with these files, the working directory, and the environment.
 
     Raises:
-        NeedsImageError: The Dockerfile does something else as well.
+        NeedsImageError: The Dockerfile does more than copy files.
     """
     build = _Build(context, tree)
     for keyword, arguments in _instructions(context):
         try:
             build.add(keyword, arguments)
         except (OSError, ValueError, RecursionError) as error:
-            # A name that no file can have, a file where a folder has to be, or a pattern with thousands of parts.
+            # An invalid file name, a file in place of a folder, or a pattern with thousands of parts.
             reason = (error.strerror if isinstance(error, OSError) else None) or "it cannot be read"
             raise _needs(f"has {keyword} {arguments[:40]}: {reason}") from None
     folders = [Folder(path, f"/{path.name}", writable=True) for path in sorted(tree.iterdir())]
@@ -162,7 +162,7 @@ class _Build:
         if pattern.strip("./") == "" and ".." not in pattern:
             return [self._context]
         if "**" in pattern or "[" in pattern or "\\" in pattern:
-            raise _needs(f"copies {source}, a pattern that docker reads in another way")
+            raise _needs(f"copies {source}, a pattern that docker reads differently")
         paths = [] if ".." in PurePosixPath(pattern).parts else sorted(self._context.glob(pattern))
         if not paths:
             raise _needs(f"copies {source}, which its environment does not have")
@@ -171,7 +171,7 @@ class _Build:
         return paths
 
     def _resolved(self, path: str) -> PurePosixPath:
-        """Return an absolute path in the image, of folders that the sandbox does not have itself."""
+        """Return an absolute path in the image. Raises `NeedsImageError` for folders that the sandbox provides."""
         parts: list[str] = []
         for part in (self.start_in / path).parts[1:]:
             if part == "..":
@@ -183,7 +183,7 @@ class _Build:
         return PurePosixPath("/", *parts)
 
     def path(self, inside: PurePosixPath) -> Path:
-        """Return where a path of the image lies, without following links out of it."""
+        """Return the path below the image's folder, without following links out of it."""
         path = self._tree.joinpath(*inside.parts[1:])
         if not path.resolve().is_relative_to(self._tree.resolve()):
             raise _needs(f"follows a link to {inside}")

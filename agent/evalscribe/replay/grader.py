@@ -1,4 +1,4 @@
-"""What runs an answer through the grader of an eval again, and the grader that is a command in a sandbox."""
+"""Grade answers again: the protocol of graders, and the grader that runs a command in a sandbox."""
 
 import hashlib
 import re
@@ -21,19 +21,19 @@ from evalscribe.settings.config import ReplayTable
 from evalscribe.text import one_line, visible
 
 MAX_LOG = 64 * 1024
-"""Maximum characters of a replay's log that are kept; the last ones, where test runners say what failed."""
+"""Maximum characters stored of a replay's log: the last ones, where test runners report failures."""
 NEVER_STARTED = "not started"
-"""How the reason of a replay begins whose command does not exist."""
+"""Start of the reason of a replay whose command does not exist."""
 SUITE, ANSWER = "/suite", "/answer"
-"""Where a sandbox has the suite and the answer."""
+"""Paths of the suite and the answer in a sandbox."""
 
 
 class ReplayJob(NamedTuple):
-    """One answer that is to go through the grader."""
+    """One answer to grade."""
 
     answer: ReplayedAnswer
     key: str
-    """Content id of all that its result depends on, besides chance: grader, answer and command."""
+    """Content id of everything that determines the result, except chance: grader, answer and command."""
     change: str | None = None
     """As in `Replay`."""
     doubt: str = ""
@@ -41,39 +41,39 @@ class ReplayJob(NamedTuple):
 
 
 class ReplayPlan(NamedTuple):
-    """What can be run again of one failure."""
+    """The jobs that can replay one failure."""
 
     jobs: tuple[ReplayJob, ...] = ()
     same_grader: bool | None = None
-    """Whether the grader is the run's; None if the run has no record of it."""
+    """True if the grader is the same as in the run; None if the run has no record of it."""
     note: str = ""
-    """Why there is no job, or none for one of the answers."""
+    """Why there is no job, or no job for one of the answers."""
 
 
 class Grader(Protocol):
-    """Runs answers through the graders of one suite. Raises `EvalscribeError` only for what concerns every eval."""
+    """Runs answers through the graders of one suite. Raises `EvalscribeError` only for problems of every eval."""
 
     by_chance: bool
-    """Whether the same answer may get different results, so that it has to be run several times."""
+    """True if the same answer may get different results, so that it must be run several times."""
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
-        """Return what can be run again of a failure."""
+        """Return the jobs that can replay a failure."""
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
         """Run one answer once.
 
         Args:
             evidence: The stored failure, with the output.
-            job: One of the plan's.
+            job: A job of the plan.
             attempt: Number of the replay of this answer, from 1.
         """
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        """Return a replay that failed with how it failed, and whether the stored failure did so, too."""
+        """Return a failed replay with its error, and whether it failed like the stored failure."""
 
 
 class CommandGrader:
-    """A command of the user's that grades an answer in a folder: `[replay]` in evalscribe.toml."""
+    """A user's command that grades an answer in a folder: `[replay]` in evalscribe.toml."""
 
     by_chance = True
 
@@ -81,9 +81,9 @@ class CommandGrader:
         """Read the suite.
 
         Args:
-            table: The command and where the suite has answers and graders.
+            table: The command, and the paths of answers and graders in the suite.
             suite: Folder with the evals.
-            copy: Copy of it that a sandbox can read.
+            copy: Copy of the suite that a sandbox can read.
         """
         self._table = table
         self.suite = suite
@@ -98,7 +98,7 @@ class CommandGrader:
     def plan(self, evidence: Evidence) -> ReplayPlan:
         task = evidence.eval.task
         if not is_plain_path(task):
-            return ReplayPlan(note=f"its name is no path in the suite: {visible(task)[:80]}")
+            return ReplayPlan(note=f"its name is not a path in the suite: {visible(task)[:80]}")
         grader = self._files(self._table.grader, task)
         if not grader:
             return ReplayPlan(note=f"the suite has no {self._place(self._table.grader, task)}")
@@ -181,16 +181,16 @@ def open_command(table: ReplayTable, root: Path) -> Iterator[CommandGrader]:
 
     Args:
         table: The table.
-        root: Folder that its paths are relative to.
+        root: Base folder of its relative paths.
 
     Raises:
         NotFoundError: The suite does not exist.
-        UsageError: The command cannot be read, has unknown fields, or the suite is outside of `root`.
+        UsageError: The command cannot be read, has unknown fields, or the suite is outside `root`.
     """
     suite = (root / table.suite).resolve()
     if not suite.is_relative_to(root.resolve()):
-        # The file may be a stranger's, and what the command prints is kept in the report.
-        raise UsageError(f"the folder {table.suite} of `[replay] suite` is outside of {root}")
+        # The file may be a stranger's, and the command's output is stored in the report.
+        raise UsageError(f"the folder {table.suite} of `[replay] suite` is outside {root}")
     if not suite.is_dir():
         raise NotFoundError(f"the folder {table.suite} of `[replay] suite` does not exist in {root}")
     try:
@@ -207,7 +207,7 @@ FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
 
 
 def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
-    """Return a failed replay with how it failed by its log, and whether the stored failure did so, too."""
+    """Return a failed replay with the error in its log, and whether it failed like the stored failure."""
     replayed = log_signature(evidence, replay.log)
     same_failure = fails_the_same(failure_signature(evidence), replayed)
     return replay.model_copy(
@@ -223,12 +223,12 @@ def interpreter() -> list[Folder]:
 
 
 def clean_log(text: str) -> str:
-    """Return what is kept of a log: redacted, without control characters, and not too long."""
+    """Return the end of a log, redacted and without control characters."""
     return redact(visible(text[-MAX_LOG:]))
 
 
 def broken(done: Execution) -> str:
-    """Return why an execution says nothing about the answer: a limit ended it, or the command does not exist."""
+    """Return why an execution is inconclusive: a limit ended it, or the command does not exist; else an empty text."""
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
     if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
@@ -247,7 +247,7 @@ def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]")
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
             fields = ", ".join(f"{{{name}}}" for name in values)
-            raise UsageError(f"`{setting}` has {match[0]}, which is no field: {fields}")
+            raise UsageError(f"`{setting}` has {match[0]}, which is not a field: {fields}")
         return values[match[1]]
 
     return re.sub(r"\{([a-z_]+)\}", value, word)
@@ -262,22 +262,22 @@ def _digests(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def is_plain_path(path: str) -> bool:
-    """Return whether an untrusted path leads to a file below a folder, wherever that is."""
+    """Return whether an untrusted path is relative and stays below its folder."""
     parts = path.split("/")
     return 0 < len(path) <= 1000 and "\0" not in path and all(part not in ("", ".", "..") for part in parts)
 
 
 def _same(stored: str, now: str | None) -> bool:
-    """Return whether a stored file, which is redacted, is the one of the suite."""
+    """Return whether a stored file, which is redacted, equals the file of the suite."""
     return now is not None and stored.replace("\r\n", "\n") in (text := now.replace("\r\n", "\n"), redact(text))
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files with plain paths below a folder; one that cannot be written is left out."""
+    """Write files with plain paths below a folder, skipping files that cannot be written."""
     for path, text in files.items():
         target = folder / path
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8")
         except OSError:
-            continue  # two outputs that cannot both be files, or a name that is too long
+            continue  # conflicting paths, or a name that is too long

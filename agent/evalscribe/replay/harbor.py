@@ -1,4 +1,4 @@
-"""Grade answers to Harbor's tasks again: the reference solution, and what a trial left or did."""
+"""Grade answers to Harbor's tasks again: the reference solution, and the files or commands of a trial."""
 
 import math
 import re
@@ -36,14 +36,14 @@ from evalscribe.sources.records import dicts, figure, object_of, text_of
 from evalscribe.text import one_line, visible
 
 VERSION = "harbor@1"
-"""Raise the number by hand when the same answer is graded differently."""
+"""Increase this number if a change of the code grades the same answer differently."""
 SOLVE, TEST = "bash /solution/solve.sh", "bash /tests/test.sh"
 LOGS, COMMANDS = "/logs", "/commands.sh"
 NOT_HERE = "it does not run in the sandbox"
 LEFT = ("reward.json", "reward.txt", "ctrf.json")
-"""What is read of the files that a verifier leaves."""
+"""Files of a verifier that are read."""
 DEFAULT_S, MAX_S = 600.0, 3600.0
-"""Seconds for an answer or a verifier of which the task does not say; most that a task may ask for."""
+"""Default and maximum seconds for an answer or a verifier."""
 DEFAULT_MB, MAX_MB = 2048, 16_384
 _LACKS = (
     r"(?<!\S)\S{1,300}: (?:command )?not found",
@@ -64,10 +64,10 @@ class _Task(NamedTuple):
     """A task that can be run without its image."""
 
     folder: Path
-    """Copy of its folder."""
+    """Copy of the task's folder."""
     checksum: str
     folders: tuple[Folder, ...]
-    """What its image has besides the system, such as `/app`."""
+    """Folders of its image in addition to the system, such as `/app`."""
     start_in: str
     environment: Mapping[str, str]
     config: Mapping[str, object]
@@ -100,7 +100,7 @@ class HarborGrader:
         Args:
             tasks: Folder of the tasks.
             threshold: Lowest reward that passes. None means the default, 1.
-            opened: Closes what this opens.
+            opened: Closes the files and folders that this grader opens.
         """
         self._tasks = tasks
         self._overrides = RunOverrides(threshold=threshold)
@@ -126,7 +126,7 @@ class HarborGrader:
         return ReplayJob(answer, content_id([VERSION, task.checksum, self._overrides.threshold, answer, *content]))
 
     def _task(self, evidence: Evidence) -> _Task | str:
-        """Return an eval's task, or why it cannot be run."""
+        """Return an eval's task, or the reason why it cannot be run."""
         folder = self._folder(evidence)
         if folder is None:
             return f"{self._tasks.name} has no such task"
@@ -170,7 +170,7 @@ class HarborGrader:
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002
         task = self._task(evidence)
-        assert isinstance(task, _Task), "only such a task has jobs"
+        assert isinstance(task, _Task), "a task that cannot run has no jobs"
         with ExitStack() as stack:
             logs = _folder(stack)
             for name in ("agent", "artifacts", VERIFIER_FOLDER):
@@ -200,7 +200,7 @@ class HarborGrader:
                     )
                     if reason := _failed_to_answer(done, _printed_text(evidence) if output else None):
                         return answer.model_copy(update={"broken": reason, "log": clean_log(done.output)})
-                # What the answer left in /logs is not seen, so that it cannot set its own reward.
+                # The verifier gets an empty /logs, so that the answer cannot set its own reward.
                 done = await shared.execute(
                     shlex.split(TEST),
                     [own_logs, Folder(task.folder / "tests", "/tests")],
@@ -212,13 +212,13 @@ class HarborGrader:
             return self._graded(answer, done, _folder(stack), cut_off=output is not None and output.cut_off)
 
     def _graded(self, answer: Replay, done: Execution, folder: Path, *, cut_off: bool) -> Replay:
-        """Return what the verifier says.
+        """Return the replay with the verifier's result.
 
         Args:
             answer: The replay so far.
             done: The verifier's execution.
             folder: Empty folder.
-            cut_off: Whether a limit ended the agent's work, so that a pass says nothing about what was graded.
+            cut_off: True if a limit ended the agent's work, so that a pass is inconclusive.
         """
         (folder / VERIFIER_FOLDER).mkdir()
         for path, text in {VERIFIER_OUTPUT: done.output, **done.files}.items():
@@ -255,7 +255,7 @@ class HarborGrader:
 
 @contextmanager
 def open_harbor(tasks: Path, threshold: float | None) -> Iterator[HarborGrader]:
-    """Open the grader of Harbor's tasks, as `HarborGrader` says."""
+    """Open the grader of Harbor's tasks. Takes the arguments of `HarborGrader`."""
     with ExitStack() as opened:
         yield HarborGrader(tasks, threshold, opened)
 
@@ -281,13 +281,13 @@ def _check(folder: Path, config: Mapping[str, object]) -> None:
     for table in (environment, object_of(config.get("solution")), verifier):
         for name, value in object_of(table.get("env")).items():
             if "${" in str(value) or "\0" in str(value) or not re.fullmatch(r"[A-Za-z_]\w*", name):
-                problem = "its task wants a variable of your environment"
+                problem = "its task needs a variable of your environment"
     if problem:
         raise NeedsImageError(problem)
 
 
 class _Output(NamedTuple):
-    """What a trial left, or else what it did."""
+    """The files that a trial left, or else its commands."""
 
     files: Mapping[str, str]
     """Collected files, by their absolute paths."""
@@ -295,7 +295,7 @@ class _Output(NamedTuple):
 
     @property
     def content(self) -> Iterator[object]:
-        """All that its replay depends on."""
+        """Yield everything that determines the result of its replay."""
         yield dict(self.files)
         yield list(self.commands.texts)
         yield self.cut_off
@@ -331,7 +331,7 @@ class _Output(NamedTuple):
             }
             write_files(target, below)
             for path, text in below.items():
-                if text.startswith("#!"):  # of an artifact only the text is stored
+                if text.startswith("#!"):  # only the text of an artifact is stored, not its mode
                     with suppress(OSError):
                         (target / path).chmod(0o755)
             copied.append(folder._replace(source=target))
@@ -339,11 +339,11 @@ class _Output(NamedTuple):
 
 
 def _output(evidence: Evidence, start_in: str) -> _Output | str:
-    """Return what of a trial can be graded again, or why nothing can.
+    """Return the output of a trial that can be graded again, or the reason why there is none.
 
     Args:
         evidence: The trial.
-        start_in: Folder that the verifier looks at.
+        start_in: Folder that the verifier examines.
     """
     below = f"{start_in.strip('/')}/"
     collected = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
@@ -361,11 +361,11 @@ def _printed_text(evidence: Evidence) -> str:
 
 
 def _failed_to_answer(done: Execution, run_output: str | None) -> str:
-    """Return why an answer was not made as in the run; empty if nothing speaks against it.
+    """Return why an answer differs from the run's; empty if no difference is known.
 
     Args:
-        done: What made the answer.
-        known: What the trial printed; None for the reference answer.
+        done: The execution that produced the answer.
+        run_output: Output of the trial; None for the reference answer.
     """
     if reason := broken(done):
         return reason
@@ -378,14 +378,14 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
 
 
 def _missing_here(printed: str, run_output: str, *, files: bool = True) -> str:
-    """Return what a replay lacks that the run had, as a reason why it says nothing; empty if it lacks nothing.
+    """Return the reason if a replay lacks something that the run had; empty if it lacks nothing.
 
     Args:
-        printed: What the replay printed.
-        known: What the run printed: what was missing there as well is the answer's own fault.
-        files: Whether a missing file counts.
+        printed: Output of the replay.
+        run_output: Output of the run. If it has the same error, the answer itself is at fault.
+        files: True to count missing files.
     """
     for match in (_FILES if files else _MISSING).finditer(printed):
         if match[0] not in run_output:
-            return f"stopped for want of something that the run had: {visible(one_line(match[0]))[:80]}"
+            return f"stopped because something that the run had is missing: {visible(one_line(match[0]))[:80]}"
     return ""

@@ -1,4 +1,4 @@
-"""Grade answers with a command of the user's that brings its own isolation, such as docker or a benchmark's harness."""
+"""Grade answers with a user's command that isolates them itself, such as docker or a benchmark's harness."""
 
 import re
 import shlex
@@ -28,11 +28,11 @@ from evalscribe.text import visible
 VERSION = "outside@1"
 """Increase this number if a change of the code grades the same answer differently."""
 LIMITS = SandboxLimits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
-"""Time is limited, memory is not: the command limits what it isolates."""
+"""Time is limited, memory is not, because the command limits the processes that it isolates."""
 
 
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/\w[\w.@+-]*)*")
-"""Names of evals that mean nothing to a shell and lead to no other folder."""
+"""Matches names of evals without special characters of a shell and without a path to another folder."""
 
 
 class CommandOutside:
@@ -45,14 +45,14 @@ class CommandOutside:
     by_chance = True
 
     def __init__(self, command: str, tasks: Path | None) -> None:
-        """Check the command, which was named by the user, never by a file of the folder or of a run.
+        """Check the command, which only the user may name, not a file of the folder or of a run.
 
         Args:
             command: The command line; it is not run by a shell.
             tasks: Folder of the tasks; None if the command has no `{task}`.
 
         Raises:
-            UsageError: The command cannot be read, has unknown fields, or wants tasks that are not given.
+            UsageError: The command cannot be read, has unknown fields, or uses `{task}` without `tasks`.
         """
         try:
             self._words = shlex.split(command)
@@ -74,10 +74,10 @@ class CommandOutside:
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
         if "eval" in self._used and not _PLAIN_NAME.fullmatch(evidence.eval.task):
-            return ReplayPlan(note=f"its name may not stand in a command: {visible(evidence.eval.task)[:80]}")
+            return ReplayPlan(note=f"its name cannot be used in a command: {visible(evidence.eval.task)[:80]}")
         task = self._folders.get(evidence.eval.name)
         if task is None and "task" in self._used:
-            return ReplayPlan(note="there is no such task")
+            return ReplayPlan(note="`tasks` has no such task")
         version = task_checksum(task) if task else None
         jobs, note = [], ""
         if "answer" in self._used or "output" not in self._used:
@@ -119,7 +119,7 @@ class CommandOutside:
 
 
 def _output(evidence: Evidence) -> dict[str, str] | str:
-    """Return the files of a stored output, or why there is none."""
+    """Return the files of a stored output, or the reason why there are none."""
     files = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
     if not evidence.of("transcript"):
         return files or "its output is not stored"

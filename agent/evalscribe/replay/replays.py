@@ -1,4 +1,4 @@
-"""Replay failures, several at a time. Each replay is stored when it ends, so that nothing is run twice."""
+"""Replay failures concurrently. Each replay is stored when it ends, so that nothing is run twice."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,35 +25,35 @@ class Replays:
     store: "AnalysisStore"
     run_id: str
     grader: Grader | None
-    """None if nothing can be run: then only what the run's own files recorded counts."""
+    """None if nothing can be run; then only the replays that the run recorded count."""
     repeat: int = REPEAT
     concurrency: int = 2
-    """Replays at the same time."""
+    """Maximum concurrent replays."""
     fresh: bool = False
-    """Whether to run again what was run before."""
+    """True to run stored replays again."""
     on_proof: Callable[[Proof], None] = _ignore
     earlier_proofs: Mapping[str, Proof] = field(default_factory=dict)
     """Earlier proofs, by eval id."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Why nothing could be run of failures without a proof, by eval id."""
+    """Reasons why failures have no proof, by eval id."""
     _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(init=False, default_factory=dict)
-    """By key and attempt: trials of one task share the replays of their reference answer."""
+    """Replays by key and attempt: trials of one task share the replays of their reference answer."""
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(max(1, self.concurrency))
 
     async def prove(self, cases: Iterable[Callable[[], Failure | None]]) -> tuple[Proof, ...]:
-        """Replay failures and store what that proves.
+        """Replay failures and store the proofs.
 
         Args:
-            cases: Loads one failure each; None for one that cannot be read, which is left out.
+            cases: Functions that load one failure each, or return None for a failure that cannot be read.
 
         Returns:
-            The proofs in this order, without failures of which nothing could be run.
+            The proofs in the order of the failures. Failures for which nothing could be run have none.
 
         Raises:
-            UnavailableError: A sandbox cannot be made here.
+            UnavailableError: Sandboxes do not work on this machine.
         """
         numbered_cases = enumerate(cases)
         proofs: dict[int, Proof] = {}
@@ -101,11 +101,11 @@ class Replays:
         return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True, note=note)
 
     async def try_change(self, case: Failure, change: str, changed: Grader) -> Proof | None:
-        """Replay a failure with a changed grader as well, and store the proof with both.
+        """Replay a failure with a changed grader, and add the replays to the failure's proof.
 
         Args:
             case: The failure.
-            change: What the change is, in one line.
+            change: Description of the change, in one line.
             changed: The grader with the change.
 
         Returns:
@@ -124,13 +124,13 @@ class Replays:
         assert self.grader is not None, "only a grader has jobs"
         times = self.repeat if self.grader.by_chance else 1
         done = await asyncio.gather(*(self._run_once(evidence, job, attempt) for attempt in range(1, times + 1)))
-        # An output that equals the reference answer has its replays.
+        # An output that equals the reference answer shares its replays.
         answer_fields = {"answer": job.answer, "change": job.change}
         done = [replay.model_copy(update={**answer_fields, "broken": replay.broken or job.doubt}) for replay in done]
         return [replay if replay.passed or replay.broken else self.grader.compare(evidence, replay) for replay in done]
 
     async def _run_once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
-        """Return the stored replay, else run it; another failure may be waiting for the same one."""
+        """Return the stored replay, or run it once for all failures that need it."""
         key = (job.key, attempt)
         if key not in self._running:
             self._running[key] = asyncio.ensure_future(self._stored_or_run(evidence, job, attempt))

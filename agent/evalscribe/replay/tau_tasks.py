@@ -1,4 +1,4 @@
-"""Recorded trials of tau-bench and tau2-bench, and what was and what should have been expected of them."""
+"""Read recorded trials of tau-bench and tau2-bench, and their recorded and corrected expectations."""
 
 import json
 import re
@@ -21,27 +21,27 @@ from evalscribe.sources.tau_bench import reply_in_text
 from evalscribe.text import join_first
 
 DATABASE, OUTPUTS, ASSERTIONS, CALLS, JUDGED = "DB", "COMMUNICATE", "ENV_ASSERTION", "ACTION", "NL_ASSERTION"
-"""Parts of a reward, by their names in tau2-bench. In tau-bench a reward has the first two."""
+"""Parts of a reward by their names in tau2-bench. Rewards in tau-bench have the first two."""
 ENDED = ("agent_stop", "user_stop")
 """Terminations after which tau2-bench grades."""
 Json = dict[str, JsonValue]
 
 
 class Expectation(NamedTuple):
-    """What a task expects."""
+    """The expectation of a task."""
 
     actions: tuple[Json, ...] = ()
     """Calls with `name`, `arguments`, `requestor` and `compare_args`."""
     outputs: tuple[str, ...] = ()
-    """Texts that the user has to be told."""
+    """Texts that the agent must tell the user."""
     assertions: tuple[Json, ...] = ()
-    """About the end of the conversation, for functions of the domain."""
+    """Assertions about the end of the conversation, for functions of the domain."""
     judged: tuple[str, ...] = ()
     """Assertions that a model judges."""
     parts: tuple[str, ...] = (DATABASE, OUTPUTS)
-    """What the reward is made of."""
+    """Parts of the reward."""
     initial: JsonValue = None
-    """State that the task starts from, if it is not the domain's own."""
+    """Initial state of the task, if it differs from the domain's."""
 
 
 class RecordedTrial(NamedTuple):
@@ -50,22 +50,22 @@ class RecordedTrial(NamedTuple):
     task: str
     user_id: str
     request: str
-    """What the simulated user was told."""
+    """Instructions of the simulated user."""
     newer: bool
-    """Whether it is one of tau2-bench."""
+    """True for a trial of tau2-bench."""
     calls: tuple[Json, ...]
     """Calls with `name`, `arguments` and `requestor`, in order."""
     replies: tuple[str, ...]
-    """What the user was told."""
+    """Messages of the agent to the user."""
     spoke: bool
-    """Whether there was a simulated user in the conversation."""
+    """True if the conversation had a simulated user."""
     ended: bool
-    """Whether the conversation ended by itself, so that it was graded."""
+    """True if the conversation ended normally, so that it was graded."""
     expected: Expectation
     passed: bool
-    """According to the recorded reward."""
+    """True if the recorded reward is a pass."""
     parts: Mapping[str, bool]
-    """Recorded results of parts of the reward."""
+    """Recorded result of each part of the reward."""
 
 
 def is_trial(record: Record) -> bool:
@@ -74,7 +74,7 @@ def is_trial(record: Record) -> bool:
 
 
 def read_trajectory(record: Record) -> RecordedTrial | None:
-    """Return the trajectory of an imported eval; None if it is none of these benchmarks, or has no task or reward."""
+    """Return the trajectory of an imported eval; None if it is from another source, or has no task or reward."""
     info = _object(record.metadata.get("info"))
     task, graded = _object(info.get("task")), _object(info.get("reward_info"))
     reward = score_number(_object(record.metadata.get("scores")).get("reward"))
@@ -141,7 +141,7 @@ def _expected(documents: Sequence[Document], calls_document: Document, task: Jso
     output_texts = tuple(str(text) for text in _list(_parsed(outputs)))
     if not newer:
         return Expectation(tuple(agents), output_texts)
-    # Names and arguments of the agent's calls are in the document, the rest of them and the user's calls here.
+    # The document has names and arguments of the agent's calls; the task has their other fields and the user's calls.
     criteria, remaining = _object(task.get("evaluation_criteria")), iter(agents)
     actions = [
         action if "name" in action else {**action, **next(remaining, {})}
@@ -176,14 +176,14 @@ def _call(action: JsonValue) -> Json:
 
 
 class GradedTrajectory(NamedTuple):
-    """How a replayed trial fulfils an expectation."""
+    """The result of a replayed trial for an expectation."""
 
     parts: dict[str, bool]
-    """Each part of the reward; a part that a model judges is as it was recorded."""
+    """Result of each part of the reward; a part that a model judges keeps its recorded result."""
     missing_outputs: tuple[str, ...]
     missing_calls: tuple[str, ...]
     unknown: bool
-    """Whether a model would have to judge a part."""
+    """True if a part needs a model to judge it."""
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ class GradedTrajectory(NamedTuple):
 def grade(
     trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]
 ) -> GradedTrajectory:
-    """Grade a trial as the benchmark does, given what its calls did to the database."""
+    """Grade a trial like the benchmark, by the changes of its calls to the database."""
     replies = [reply.lower().replace(",", "") for reply in trial.replies]
     missing_outputs = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in replies))
     missing_calls = tuple(
@@ -226,7 +226,7 @@ def _only(arguments: Json, names: set[str]) -> Json:
 
 
 class CorrectedExpectation(NamedTuple):
-    """What a task should have expected."""
+    """The corrected expectation of a task."""
 
     expected: Expectation
     doubt: str = ""
@@ -234,34 +234,34 @@ class CorrectedExpectation(NamedTuple):
 
 
 class _NewTask(NamedTuple):
-    """A task of a file of expectations."""
+    """A task in a file of expectations."""
 
     ids: tuple[str | None, str | None]
-    """Id in tau-bench and in tau2-bench; None if the file does not say it."""
+    """Id in tau-bench and in tau2-bench; None if the file has no id."""
     user_id: str | None
     text: str
     expected: Expectation
     request: str = ""
     same_request: bool | None = None
-    """None if the file does not say it."""
+    """None if unknown."""
     before: Expectation | None = None
-    """What it expected before it was corrected, if the file says it."""
+    """The expectation before the correction, if the file has it."""
 
 
 ANOTHER = "made for another request"
 
 
 def read_corrections(file: Path, trials: Iterable[RecordedTrial]) -> dict[str, CorrectedExpectation]:
-    """Return corrected expectations, by the task of the trials; tasks whose expectation is the same have none.
+    """Return corrected expectations by task; tasks with an unchanged expectation are left out.
 
     Args:
         file: tau2-bench's `tasks.json`, or an object with `tasks` that have `old_task_id`, `new_task_id`, `user_id`,
             `same_request`, `corrected_actions` and `corrected_outputs`.
-        trials: Of the run, at least one of each task.
+        trials: Trials of the run, at least one of each task.
 
     Raises:
         NotFoundError: The file does not exist.
-        DataError: It holds no expectations, or none for a task of the run.
+        DataError: The file has no expectations, or none for a task of the run.
     """
     with FileReader(file) as reader:
         value = _parsed(b"".join(iter(reader.read, b"")).decode("utf-8", "replace"))
@@ -313,7 +313,7 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
     if not task.request:
         if task.before == task.expected:
             return CorrectedExpectation(trial.expected)
-        # Such a file says only which calls and texts are expected.
+        # Such a file states only the expected calls and texts.
         expected = trial.expected._replace(actions=expected.actions, outputs=expected.outputs)
         return CorrectedExpectation(expected, "" if task.same_request else ANOTHER)
     if expected.initial != trial.expected.initial:
@@ -322,20 +322,22 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
         sorted(set(_WORD.findall(_prose(_parsed(request) or request).lower())))
         for request in (trial.request, task.request)
     )
-    missing = [word for word in before if _says_something(word) and not get_close_matches(word, now, 1, ALIKE)]
+    missing = [
+        word for word in before if _is_distinctive(word) and not get_close_matches(word, now, 1, MIN_WORD_SIMILARITY)
+    ]
     return CorrectedExpectation(expected, f"whose request no longer says {join_first(missing, 2)}" if missing else "")
 
 
 _WORD = re.compile(r"[a-z0-9_]+")
-ALIKE = 0.8
-"""Similarity of two words from which they are forms or spellings of one."""
+MIN_WORD_SIMILARITY = 0.8
+"""Minimum similarity of two words that count as forms or spellings of one word."""
 _FILLERS = frozenset(
     ("also", "does", "from", "have", "just", "make", "more", "sure", "than", "that", "then", "they", "this", "upto")
 ).union(("what", "when", "will", "with", "would", "your"))
 
 
-def _says_something(word: str) -> bool:
-    """Return whether a request without this word may be another one."""
+def _is_distinctive(word: str) -> bool:
+    """Return whether the word can distinguish requests."""
     return (len(word) > 3 and word not in _FILLERS) or any(map(str.isdigit, word))
 
 
@@ -347,7 +349,7 @@ def _prose(value: JsonValue) -> str:
 
 
 def _match_tasks(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
-    """Find the task of each trial: by ids where the file has the run's, else by user, request and expected calls."""
+    """Match each trial with a task, by the ids of the run if the file has them, else by user, request and calls."""
     tasks_by_trial: dict[str, _NewTask] = {}
     by_user: dict[str, list[RecordedTrial]] = {}
     for name, trial in trials.items():
@@ -369,13 +371,13 @@ def _same_user(trial: RecordedTrial, task: _NewTask) -> bool:
 
 
 MOST_ASSIGNED = 8
-"""Maximum tasks of one user that are assigned; more have too many orders to be tried."""
+"""Maximum tasks of one user to assign, because all their permutations are tried."""
 MIN_SIMILARITY, MIN_LEAD = 0.3, 0.1
-"""Lowest similarity of a task, and by how much one that is left over has to be less similar."""
+"""Minimum similarity of an assigned task, and its minimum lead over tasks that stay unassigned."""
 
 
 def _assign_tasks(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
-    """Assign tasks to trials one to one, so that they are most similar altogether. Leaves out what is not certain.
+    """Assign tasks to trials one to one with the highest total similarity, leaving out uncertain assignments.
 
     Similarity alone misleads: of two tasks of one user, the longer one has all words of the shorter.
     """
@@ -397,7 +399,7 @@ def _assign_tasks(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) ->
 
 
 def _similarity(trial: RecordedTrial, task: _NewTask) -> float:
-    """Return how alike two tasks are, from 0 to 1: half by their words, half by their expected calls."""
+    """Return the similarity of two tasks from 0 to 1: half for their words, half for their expected calls."""
     words, task_words = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
     same = 2 * (words & task_words).total() / max(1, words.total() + task_words.total())
     calls, task_calls = (

@@ -406,9 +406,8 @@ def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[D
 def _split_log(content: str, eval_path: str) -> tuple[str, str]:
     """Split run.log at the runner's last header: return the text before it, and the runner's own output.
 
-    The model may have written a `run.log` of its own, to which the runner then appended: without a header, no part of
-    it
-    is known to come from the runner.
+    The model may have written its own `run.log`, to which the runner then appended. Without a header, it is unknown
+    which part comes from the runner.
     """
     lines = content.split("\n")
     header = f"=== Eval: {eval_path} ==="

@@ -1,4 +1,4 @@
-"""Read test runs of DeepEval: its own files, and what `evaluate` returns."""
+"""Read test runs of DeepEval: its own files, and results of `evaluate`."""
 
 import re
 from collections.abc import Iterator, Mapping

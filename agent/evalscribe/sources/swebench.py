@@ -1,4 +1,4 @@
-"""Read runs of SWE-bench: what the agents left behind, and what the evaluation harness made of it.
+"""Read runs of SWE-bench: predictions and trajectories of agents, and their evaluation by the harness.
 
 A run is one evaluation of the predictions of one model. Its parts may lie side by side in a folder: trajectories and
 `preds.json` of SWE-agent or mini-SWE-agent, the harness's `logs/run_evaluation/<run id>/<model>/<instance>/`, and its
