@@ -21,7 +21,7 @@ from evalscribe.sources.streams import JsonLine, json_lines
 NAME = "codex"
 _CONTEXT = ("<environment_context>", "# AGENTS.md", "<user_instructions>", "<permissions instructions>")
 """First words of user messages that Codex itself inserts."""
-_KNOWN = ("event_msg", "session_meta", "turn_context", "response_item", "compacted")
+_LINE_TYPES = ("event_msg", "session_meta", "turn_context", "response_item", "compacted")
 
 
 class CodexReader(EvalReader):
@@ -52,7 +52,7 @@ class CodexReader(EvalReader):
         line, place = json_line.value, f"line {json_line.number}"
         if line is None:
             self._omit_line(json_line, place)
-        elif line.get("type") not in _KNOWN:
+        elif line.get("type") not in _LINE_TYPES:
             self._omit(f"a line of type `{text_of(line.get('type'))[:40] or 'unknown'}`", place)
         elif size > MAX_SESSION_CHARACTERS and line.get("type") == "response_item":
             self._omit("a message of a session that is too long", place)
@@ -187,7 +187,7 @@ def _output(value: object) -> object:
 
 
 def _recognise(line: Mapping[str, object] | None) -> str | None:
-    if line is None or not line.keys() >= {"timestamp", "type", "payload"} or line["type"] not in _KNOWN:
+    if line is None or not line.keys() >= {"timestamp", "type", "payload"} or line["type"] not in _LINE_TYPES:
         return None
     return "its lines have `timestamp`, `type` and `payload`"
 

@@ -62,7 +62,7 @@ _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", 
 _SEVERAL = 1
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
 """Fields of a file that contain settings or repeat the rows."""
-_KNOWN = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
+_FILE_FIELDS = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
 _ROW = {
     "id": "id",
     "prompt_idx": "promptIdx",
@@ -178,7 +178,7 @@ class Promptfoo(EvalReader):
                     number += 1
                 elif name == "config":
                     about[name] = text_of(object_of(value).get("description"))
-                elif name in _KNOWN:
+                elif name in _FILE_FIELDS:
                     about[name] = value
                 else:
                     self._omit(f"the file's field `{name}`")
