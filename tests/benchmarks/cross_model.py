@@ -25,7 +25,7 @@ from evalscribe.ids import content_id
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.history import other_runs, stored_records
-from evalscribe.reports.recurring import alike_evals
+from evalscribe.reports.recurring import load_shared_failures
 from evalscribe.store.analyses import AnalysisStore, open_store
 
 DATES = {
@@ -88,7 +88,7 @@ def costs(folder: Path, runs: int, failures: int) -> None:
         said = sum(others.across(compact_failure(one)) is not None for one in mine)
     print(f"  {said:,} failures are shared")
     with measured("recurring --across-models, without reports"):
-        rows = alike_evals(library, store).rows
+        rows = load_shared_failures(library, store).rows
     print(f"  {len(rows):,} rows")
     store.close()
 

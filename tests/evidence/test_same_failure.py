@@ -143,7 +143,7 @@ def test_an_eval_of_which_every_trial_passed_has_passed() -> None:
     run = Run(id="r", provider="q", model="n", passed=3, total=3, evals=("a/1#1", "a/1#2", "b/c#x"))
     elsewhere = OtherRuns({"a/1": [compact_failure(sighting("q/o"))]}, tuple(complete_runs(run)))
     assert elsewhere.across(compact_failure(sighting())) == CrossModelFailures(alike=("q/o",), models=3)
-    assert [one.evals for one in elsewhere.passing] == [{"a/1", "b/c#x"}]
+    assert [one.evals for one in elsewhere.complete_runs] == [{"a/1", "b/c#x"}]
 
 
 def test_a_judge_is_told_numbers_and_no_names() -> None:

@@ -47,7 +47,7 @@ def test_any_page_is_read_without_an_edit(report: Report) -> None:
     assert f"\nwritten: {page_digest(page)}\n" in page
     for text in (page, page.replace("\n", "\r\n"), f"\ufeff{page}"):
         edits = read_edits(text, report)
-        assert (edits.report, edits.elsewhere) == (report, ())
+        assert (edits.report, edits.outside_edits) == (report, ())
     assert render(report) == page
 
 
@@ -57,6 +57,6 @@ def test_any_page_is_read_part_by_part(report: Report) -> None:
     """As if somebody had edited it: nothing that is generated is taken for an edit."""
     page = render(report)
     edits = read_edits(re.sub(r"\nwritten: sha256:..", "\nwritten: sha256:00", page), report)
-    assert edits.elsewhere == ()
+    assert edits.outside_edits == ()
     assert [entry.classification for entry in edits.report.entries] == [e.classification for e in report.entries]
     assert len(parse_page(page).findings) == len(report.entries)

@@ -16,7 +16,7 @@ from evalscribe.reports.recurring import (
     RecurringRow,
     SharedFailure,
     SharedFailures,
-    alike_evals,
+    load_shared_failures,
     recurring_evals,
 )
 from evalscribe.settings import Options
@@ -55,7 +55,7 @@ def recurring(
             raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
         else:
             least = least or 2
-            alike = alike_evals(workspace.reports, store, models or (), least)
+            alike = load_shared_failures(workspace.reports, store, models or (), least)
             print_shared_failures(alike, least, as_json=as_json)
     return 0
 

@@ -71,20 +71,20 @@ _FRAME = re.compile(r"\s*(?:\d+\s|[|~^]|$)")
 def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     """Return every diagnostic in the lines, in order."""
     eslint_file, latest = "", -1
-    found: list[ParsedError] = []
+    errors: list[ParsedError] = []
     for at, line in enumerate(lines):
         if not line.text.strip():
             continue
         if _ESLINT_FILE.fullmatch(line.text.strip()) and not line.text[0].isspace():
             eslint_file = line.text.strip()
         elif by_eslint := _eslint(line, eslint_file):
-            latest = len(found)
-            found.append(by_eslint)
+            latest = len(errors)
+            errors.append(by_eslint)
         elif latest >= 0 and (rule := _ends_in_rule(line.text)):
-            found[latest] = _with_rule(found[latest], rule)
+            errors[latest] = _with_rule(errors[latest], rule)
         elif other := _single_line_error(lines, at) or _error_below_heading(lines, at):
-            found.append(other)
-    return iter(found)
+            errors.append(other)
+    return iter(errors)
 
 
 def _ends_in_rule(text: str) -> str:
@@ -281,20 +281,20 @@ def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
     A line that ends in a colon is a heading, such as `Hit an error while pushing:`; its error is the reason below it.
     """
-    reason = -1
+    reason_at = -1
     for at, line in enumerate(lines):
         text = line.text[:4000]
-        if at <= reason or not text.strip() or _PASSED_OVER.search(text):
+        if at <= reason_at or not text.strip() or _PASSED_OVER.search(text):
             continue
         below = _reason_below(lines, at)
         if is_stock(text) and not (below > at and is_announcement(text)):
             continue
         if _RAISED.fullmatch(strip_prefixes(text)) or _ERROR_LINE.match(text) or is_announcement(text):
-            reason = below
+            reason_at = below
             error = strip_prefixes(_unlabelled(line, text))
             if below > at:
-                why = strip_prefixes(lines[below].text)
-                error = why if is_announcement(text) else f"{error} {why}"
+                reason = strip_prefixes(lines[below].text)
+                error = reason if is_announcement(text) else f"{error} {reason}"
             yield ParsedError("", error, line.number, lines[below].number, places=_stack(lines, below))
 
 
@@ -437,8 +437,10 @@ def _vitest_unstarted(lines: Sequence[LogLine], skipped: int) -> ReportedFailure
     if not any(_VITEST_FILES.match(line.text) for line in lines):
         return None
     line = next((line for line in lines if _VITEST_FILE.match(line.text)), lines[0])
-    why = f"a hook failed: all {skipped} tests were skipped" if skipped else "the test file did not load: no test ran"
-    return ReportedFailure("", (why,), line.number, line.number)
+    reason = (
+        f"a hook failed: all {skipped} tests were skipped" if skipped else "the test file did not load: no test ran"
+    )
+    return ReportedFailure("", (reason,), line.number, line.number)
 
 
 def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
@@ -622,10 +624,10 @@ def _mocha_failures(lines: Sequence[LogLine]) -> Iterator[ReportedFailure]:
         if not match:
             continue
         body = _body(lines, at, lambda text: bool(_MOCHA_FAILED.match(text)))[:40]
-        names, rest = [match["name"][:MAX_NAME].strip()], body
-        while rest and not names[-1].endswith(":") and rest[0].text.strip():
-            names, rest = [*names, rest[0].text.strip()], rest[1:]
-        yield _failure(" > ".join(names).removesuffix(":"), line, rest)
+        names, remaining = [match["name"][:MAX_NAME].strip()], body
+        while remaining and not names[-1].endswith(":") and remaining[0].text.strip():
+            names, remaining = [*names, remaining[0].text.strip()], remaining[1:]
+        yield _failure(" > ".join(names).removesuffix(":"), line, remaining)
 
 
 _TAP = re.compile(r"TAP version \d+")

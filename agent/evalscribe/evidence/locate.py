@@ -82,7 +82,7 @@ def _limited(errors: Sequence[ParsedError]) -> Iterator[ParsedError]:
     """Yield at most `MAX_LOCATED` errors in their order: the first of each code before others."""
     if len(errors) <= MAX_LOCATED:
         return iter(errors)
-    first = {one.code: at for at, one in reversed(list(enumerate(errors)))}
+    first = {error.code: at for at, error in reversed(list(enumerate(errors)))}
     chosen = sorted(range(len(errors)), key=lambda at: (first[errors[at].code] != at, at))[:MAX_LOCATED]
     return (errors[at] for at in sorted(chosen))
 
@@ -243,13 +243,13 @@ def _cited(log: Document, first: int, last: int) -> Citation:
 
 def _places(path_lines: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
     """Yield the lines of output documents that a log names. Skip paths that match a reference document better."""
-    seen = set()
+    yielded = set()
     for path, line in path_lines:
         document = _best_fit(path, evidence.of("output"))
         if document is None or _means_reference(path, document, evidence):
             continue
-        if line <= len(document.lines) and (document.path, line) not in seen:
-            seen.add((document.path, line))
+        if line <= len(document.lines) and (document.path, line) not in yielded:
+            yielded.add((document.path, line))
             yield OutputLine(path=document.path, line=line)
 
 

@@ -78,7 +78,7 @@ class CompactFailure(NamedTuple):
     experiment: str
     eval: str
     step: str | None
-    look: Fingerprint | None
+    fingerprint: Fingerprint | None
     version: tuple[str, str] | None
     """Task and grader; None if one of them is unknown."""
     judged: bool
@@ -95,14 +95,14 @@ def compact_failure(failure: FailureFingerprint) -> CompactFailure:
         experiment=intern(failure.experiment),
         eval=intern(failure.eval),
         step=failure.step and intern(failure.step),
-        look=(intern(values[0]), values[1]) if values else None,
+        fingerprint=(intern(values[0]), values[1]) if values else None,
         version=version,
         judged=failure.judged,
     )
 
 
 def compare_across_models(
-    failure: CompactFailure, others: Sequence[CompactFailure], passed: Mapping[str, str]
+    failure: CompactFailure, other_failures: Sequence[CompactFailure], passed: Mapping[str, str]
 ) -> CrossModelFailures | None:
     """Count the other models that fail in the same way; None if there are none.
 
@@ -113,24 +113,25 @@ def compare_across_models(
 
     Args:
         failure: The failure.
-        others: Failures of the same eval in other runs.
-        passed: Model (`provider/model`) of each complete run with the eval, which passed unless the run is in `others`.
+        other_failures: Failures of the same eval in other runs.
+        passed: Model (`provider/model`) of each complete run with the eval. The eval passed there unless the run is in
+            `other_failures`.
     """
     comparable = [
         other
-        for other in others
+        for other in other_failures
         if other.key != failure.key and other.eval == failure.eval and _comparable(other, failure)
     ]
     same_version_failures = [other for other in comparable if other.version == failure.version]
-    failing = {other.key: other.model for other in same_version_failures if other.look == failure.look}
+    failing = {other.key: other.model for other in same_version_failures if other.fingerprint == failure.fingerprint}
     earlier = {
         other.key: other.model
         for other in comparable
-        if other.version != failure.version and other.look == failure.look
+        if other.version != failure.version and other.fingerprint == failure.fingerprint
     }
-    if failure.look is None or not (failing or earlier):
+    if failure.fingerprint is None or not (failing or earlier):
         return None
-    failed_in = {other.run for other in others}
+    failed_in = {other.run for other in other_failures}
     clean = {_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != failure.run}
     counted_models = {failure.key, *failing, *(other.key for other in same_version_failures if other.judged), *clean}
     return CrossModelFailures(
@@ -169,21 +170,23 @@ class OtherRuns:
 
     failures: Mapping[str, Sequence[CompactFailure]]
     """Failures by the eval's path."""
-    passing: Sequence[CompleteRun]
+    complete_runs: Sequence[CompleteRun]
 
     def across(self, failure: CompactFailure) -> CrossModelFailures | None:
         """Count the other models that fail in the same way; None if there are none."""
-        others = self.failures.get(failure.eval, ())
-        if failure.look is None or all(other.look != failure.look or other.key == failure.key for other in others):
+        other_failures = self.failures.get(failure.eval, ())
+        if failure.fingerprint is None or all(
+            other.fingerprint != failure.fingerprint or other.key == failure.key for other in other_failures
+        ):
             return None
-        return compare_across_models(failure, others, self._passed(failure.eval))
+        return compare_across_models(failure, other_failures, self._passed(failure.eval))
 
     def passed(self, eval: str) -> bool:
         """Return whether the eval passed in one of the runs."""
         return bool(self._passed(eval).keys() - {other.run for other in self.failures.get(eval, ())})
 
     def _passed(self, eval: str) -> dict[str, str]:
-        return {run: model for run, model, evals in self.passing if evals is None or eval in evals}
+        return {run: model for run, model, evals in self.complete_runs if evals is None or eval in evals}
 
 
 def complete_runs(run: Run) -> Iterator[CompleteRun]:

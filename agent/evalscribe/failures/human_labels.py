@@ -105,13 +105,13 @@ def examples_from_labels(
     labels = tuple(labels)
     disputed = {labelled_eval(label) for pair in disagreements(labels) for label in pair}
     ranked = [
-        (rank, label, why)
+        (rank, label, similarity)
         for label in _newest_first(labels)
         if label.in_force and label.run != now.fingerprint.run and labelled_eval(label) not in disputed
-        for rank, why in [_similar(label, now, records)]
-        if why
+        for rank, similarity in [_similar(label, now, records)]
+        if similarity
     ]
-    return tuple(_chosen((label, why) for _, label, why in sorted(ranked, key=lambda entry: entry[0])))
+    return tuple(_chosen((label, similarity) for _, label, similarity in sorted(ranked, key=lambda entry: entry[0])))
 
 
 def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords) -> tuple[LabelCount, ...]:
@@ -150,12 +150,12 @@ def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExamp
     """Select the first examples: a few of each label, and each label once per eval."""
     counts: Counter[Classification] = Counter()
     used: set[tuple[str, Classification]] = set()
-    for label, why in similar:
+    for label, similarity in similar:
         key = (without_trial(label.eval), label.label)
         if key not in used and counts[label.label] < MOST_OF_A_LABEL and counts.total() < MOST:
             used.add(key)
             counts[label.label] += 1
-            yield LabelledExample(**{name: getattr(label, name) for name in _SHARED}, why=why)
+            yield LabelledExample(**{name: getattr(label, name) for name in _SHARED}, why=similarity)
 
 
 _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "date")
@@ -164,12 +164,12 @@ _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "
 def _similar(label: HumanLabel, now: CurrentFailure, records: FailureRecords) -> tuple[int, str]:
     """Return the distance (0 is most similar) and how the failures are similar; empty if they are not."""
     stored = records.get(labelled_eval(label))
-    own = fingerprint(now.fingerprint)
+    current = fingerprint(now.fingerprint)
     if _of_eval(label, now):
         if stored is None or not _versions_differ(now.fingerprint, stored):
             return 3, ""  # a precedent, or another failure of the same version
-        return (0, SAME_ERROR_BEFORE) if own is not None and fingerprint(stored) == own else (2, OTHER_VERSION)
-    if (own is not None and stored and fingerprint(stored) == own) or (not stored and _same_words(label, now)):
+        return (0, SAME_ERROR_BEFORE) if current is not None and fingerprint(stored) == current else (2, OTHER_VERSION)
+    if (current is not None and stored and fingerprint(stored) == current) or (not stored and _same_words(label, now)):
         return 0, SAME_ERROR
     if now.code and label.step == now.fingerprint.step and _names(f"{label.error} {label.cause}", now.code):
         return 1, SAME_CODE

@@ -20,7 +20,7 @@ from evalscribe.reports.recurring import (
     RecurringRow,
     SharedFailure,
     SharedFailures,
-    alike_evals,
+    load_shared_failures,
     recurring_evals,
 )
 from evalscribe.workspace import Workspace
@@ -140,7 +140,7 @@ class ReportTools:
             if not across_models:
                 failures = recurring_evals(workspace.reports, models or (), store)
             elif store:
-                failures = alike_evals(workspace.reports, store, models or (), minimum)
+                failures = load_shared_failures(workspace.reports, store, models or (), minimum)
             else:
                 raise NotFoundError("there are no stored runs to compare: call analyze on several runs first")
         page, next_offset = page_of(failures.rows, offset, limit)

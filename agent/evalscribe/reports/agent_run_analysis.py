@@ -228,12 +228,12 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
     run = analysis.run
     agents = sorted({trial.agent for task in tasks for trial in task.trials if trial.agent})
     model = inline.code(f"{run.provider}/{run.model}")
-    who = f"{', '.join(map(inline.name, agents))} with {model}" if agents else model
+    subject = f"{', '.join(map(inline.name, agents))} with {model}" if agents else model
     passed, total = sum(task.passed for task in tasks), sum(task.total for task in tasks)
     yield "## Agent Run Analysis"
     yield ""
     yield (
-        f"{who}: {passed} of {pluralise(total, 'trial')} of {pluralise(len(tasks), 'task')} passed. Run "
+        f"{subject}: {passed} of {pluralise(total, 'trial')} of {pluralise(len(tasks), 'task')} passed. Run "
         f"{inline.code(run.id or 'unknown')}{f', {run.started_at[:10]}' if run.started_at else ''}; "
         f"judged by {join_first([inline.name(judge) for judge in analysis.judges] or ['people'], 3)}."
     )
@@ -286,7 +286,7 @@ def _task(task: _Task) -> Iterator[str]:
     yield ""
     yield f"### {inline.printed_path(task.name)}: {task.conclusion}"
     yield ""
-    yield _why(task)
+    yield _reasoning(task)
     yield ""
     yield from _trial_table(task)
     yield ""
@@ -306,7 +306,7 @@ def _task(task: _Task) -> Iterator[str]:
     yield from _proof(task)
 
 
-def _why(task: _Task) -> str:
+def _reasoning(task: _Task) -> str:
     """Return each distinct reasoning of the verdicts, with its trials."""
     reasons: dict[str, list[int]] = defaultdict(list)
     for number, finding in task.findings.items():
@@ -451,7 +451,7 @@ def _near_misses(task: _Task) -> str:
 
 def _distance(trial: TrialFacts) -> tuple[str, bool]:
     """Return a phrase on how far a trial is from passing, and whether it is a near miss."""
-    (name, score), *others = _scores(trial) or [("", 0.0)]
+    (name, score), *other_scores = _scores(trial) or [("", 0.0)]
     gap = next((match for _, error in trial.failed if (match := COMPARED.search(error))), None)
     if 0 < score < 1:
         return f"has {_escaped(name)} {score:g} of 1", score >= NEAR
@@ -461,7 +461,7 @@ def _distance(trial: TrialFacts) -> tuple[str, bool]:
     total = trial.passed + len(trial.failed)
     if total > 1 and trial.passed:
         return f"passes {trial.passed} of {total} tests", False
-    partial = [_escaped(f"{other} {value:g}") for other, value in others if value > 0]
+    partial = [_escaped(f"{other} {value:g}") for other, value in other_scores if value > 0]
     return f"has {join_first(partial, 3)} beside {_escaped(name)} {score:g}" if partial else "", False
 
 
@@ -493,14 +493,14 @@ def _refusals(task: _Task) -> str:
 
 def _time_limit(task: _Task) -> str:
     stopped = [trial for trial in task.trials if re.search(r"time[d -]?out|limit|exceeded", trial.ended, re.IGNORECASE)]
-    others = [trial.seconds for trial in task.trials if trial.seconds is not None and trial not in stopped]
-    usual = f" The others worked {_duration(median(others))} (median)." if others and stopped else ""
+    seconds = [trial.seconds for trial in task.trials if trial.seconds is not None and trial not in stopped]
+    usual = f" The others worked {_duration(median(seconds))} (median)." if seconds and stopped else ""
     if not stopped:
-        longest = max(others, default=None)
+        longest = max(seconds, default=None)
         return "- **Limits**: no trial was stopped." + (f" The longest worked {_duration(longest)}." if longest else "")
-    how = inline.code(cut(one_line(stopped[0].ended), 100))
-    which = _numbers(trial.number for trial in stopped)
-    return f"- **Limits**: {len(stopped)} of {pluralise(task.total, 'trial')} stopped ({which}): {how}.{usual}"
+    ending = inline.code(cut(one_line(stopped[0].ended), 100))
+    trials = _numbers(trial.number for trial in stopped)
+    return f"- **Limits**: {len(stopped)} of {pluralise(task.total, 'trial')} stopped ({trials}): {ending}.{usual}"
 
 
 def _soundness(task: _Task) -> str:

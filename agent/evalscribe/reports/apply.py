@@ -120,14 +120,14 @@ def _pages(text: str, line: str) -> Iterator[str]:
     because text such as an unclosed comment would hide a line below.
     """
     end = "\r\n" if "\r\n" in text else "\n"
-    head, section, rest = _split(text)
-    below = f"{end}{rest}" if rest else ""
+    head, section, tail = _split(text)
+    below = f"{end}{tail}" if tail else ""
     if section.strip() in ("", "None."):
         yield f"{head}{line}{end}{below}"
         return
     gap = end if section.rstrip().split("\n")[-1].startswith("- ") else end * 2
     yield f"{head}{section.rstrip()}{gap}{line}{end}{below}"
-    yield f"{head}{line}{end}{end}{section}{rest}"
+    yield f"{head}{line}{end}{end}{section}{tail}"
 
 
 def _stands(page: str, line: str, before: ParsedPage) -> bool:
@@ -198,7 +198,7 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
         raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
     recommendation = _numbered_recommendation(edits.report, id.strip().upper())
     row = f"| {recommendation.id} |"
-    if reworded := next((edit.line for edit in edits.elsewhere if (edit.before or "").startswith(row)), None):
+    if reworded := next((edit.line for edit in edits.outside_edits if (edit.before or "").startswith(row)), None):
         raise UsageError(
             f"{recommendation.id} was edited in {below} (line {reworded}), so it no longer matches "
             "the report's data. Restore it, or make the change yourself"
@@ -569,7 +569,7 @@ def _scope(
         subject.recommendation.evals,
         documents(evidence),
         links=suite.repository.links(head),
-        others=other_evals(workspace.store.analyses, subject),
+        other_evals=other_evals(workspace.store.analyses, subject),
         subfolder=suite.subfolder,
     )
 
@@ -578,8 +578,8 @@ def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], file
     """Return the files in the scope whose content is a stored output of the model."""
     texts = outputs(evidence)
     names = {document.path.rpartition("/")[2] for item in evidence.values() for document in item.of("output")}
-    alike = (path for path in concerned.files if path.rpartition("/")[2] in names)
-    return frozenset(path for path in alike if files.text(path) in texts)
+    paths = (path for path in concerned.files if path.rpartition("/")[2] in names)
+    return frozenset(path for path in paths if files.text(path) in texts)
 
 
 def _refuse_changed(suite: SuiteFolder, patch: Patch) -> None:
@@ -602,5 +602,5 @@ def _free_branch(suite: SuiteFolder, id: str, run: str) -> str:
 def _notes(prompts: Prompts, subject: ReportRecommendation, evidence: dict[str, Evidence]) -> list[str]:
     missing = [path for path in subject.recommendation.evals if path not in evidence]
     notes = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal relies on the report alone."]
-    own = ["The workspace's own prompts are used in place of the shipped ones."]
-    return [*(notes if missing else []), *(own if prompts.own("propose") else [])]
+    prompt_notes = ["The workspace's own prompts are used in place of the shipped ones."]
+    return [*(notes if missing else []), *(prompt_notes if prompts.own("propose") else [])]

@@ -79,7 +79,7 @@ class RunEvidence:
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
         """Return a warning if `digest`, the report's content id of the evidence, differs from that of today's."""
-        if not digest or self._read_from_elsewhere or len(self.run.failures) > MANY:
+        if not digest or self._reads_source_first or len(self.run.failures) > MANY:
             return ()
         try:
             items = [await self._load(eval) for eval in self.run.failures]
@@ -89,8 +89,10 @@ class RunEvidence:
         current_digest = content_id(digests)[: len("sha256:") + 8]
         if None in items or current_digest == digest:
             return ()
-        what = f"made from evidence {digest}, but compared with {current_digest}: the evidence or this line has changed"
-        return (LineProblem(1, "warning", what),)
+        message = (
+            f"made from evidence {digest}, but compared with {current_digest}: the evidence or this line has changed"
+        )
+        return (LineProblem(1, "warning", message),)
 
     async def _load(self, eval: Eval) -> Evidence | UnreadableEvidence | None:
         stored = self._store.get_evidence(self.run.id, eval.id) if self._store else None
@@ -102,7 +104,7 @@ class RunEvidence:
         return fetched
 
     @property
-    def _read_from_elsewhere(self) -> bool:
+    def _reads_source_first(self) -> bool:
         return self._source is not None and self._store is not None
 
     @cached_property
@@ -233,7 +235,7 @@ async def check_reports(
     """
     library = workspace.reports
     async with EvidenceFinder(workspace, evidence, fetch=fetch) as proofs:
-        files = [_find_named(workspace, name) for name in dict.fromkeys(names)] if names else library.all()
+        files = [_find_by_name(workspace, name) for name in dict.fromkeys(names)] if names else library.all()
         reports: list[CheckedReport] = []
         problems: list[Problem] = []
         runs: dict[str, str] = {}
@@ -248,7 +250,7 @@ async def check_reports(
     return CheckResult(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
 
 
-def _find_named(workspace: Workspace, name: str) -> ReportFile:
+def _find_by_name(workspace: Workspace, name: str) -> ReportFile:
     """Find a report, and replace its name by its path in the reports folder."""
     file = find_report(workspace, name)
     try:
@@ -361,8 +363,8 @@ def _twice(file: ReportFile, runs: dict[str, str]) -> Iterator[LineProblem]:
 
 
 def _notes(reports: Iterable[CheckedReport]) -> Iterator[str]:
-    why: Mapping[str, int] = Counter(report.not_compared for report in reports if report.not_compared)
-    for reason, count in why.items():
+    counts: Mapping[str, int] = Counter(report.not_compared for report in reports if report.not_compared)
+    for reason, count in counts.items():
         yield f"The quotations of {prose.pluralise(count, 'report')} were not compared with the evidence: {reason}"
 
 

@@ -415,7 +415,7 @@ def correct_label(
     *,
     kind: CauseKind | None = None,
     note: str | None = None,
-    seen: str | None = None,
+    expected_state: str | None = None,
 ) -> LabelWritten:
     """Write a person's label for a finding into the report. `finding` is the finding's number or its eval.
 
@@ -426,7 +426,7 @@ def correct_label(
         label: The person's label.
         kind: Kind of cause; None to keep it.
         note: The person's reason; None for a statement of the label.
-        seen: What the person saw (`label_state`); None to label whatever the report says now.
+        expected_state: What the person saw (`label_state`); None to label whatever the report says now.
 
     Raises:
         ChangedError: Another label or statement has been written since the person saw the finding.
@@ -440,7 +440,7 @@ def correct_label(
         below = name_of(library, file)
         source = PageSource(name=below, text=text_of(file), data=file.data)
         n = _finding_number(source, finding)
-        if seen is not None and seen != entry_state(now := _entry(source, n)):
+        if expected_state is not None and expected_state != entry_state(now := _entry(source, n)):
             raise ChangedError(f"finding {n} has changed: it is now {render(labels_of(now))}; look at it again")
         new = write_label(source, n, label, kind=kind, note=note)
         if new != source.text:

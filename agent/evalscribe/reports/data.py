@@ -89,10 +89,10 @@ def report_from_analysis(analysis: Analysis) -> Report:
 def _entry(members: list[FindingSummary]) -> ReportEntry:
     """Join the findings that have the same number into an entry. Findings on trials may have different verdicts."""
     of_the_eval = {"eval": "", "eval_id": None, "category": None, "group": None, "url": None}
-    alike: dict[FindingSummary, list[FindingSummary]] = {}
+    by_verdict: dict[FindingSummary, list[FindingSummary]] = {}
     for member in members:
-        alike.setdefault(member.model_copy(update=of_the_eval), []).append(member)
-    return join_entries([_verdict_entry(same) for same in alike.values()])
+        by_verdict.setdefault(member.model_copy(update=of_the_eval), []).append(member)
+    return join_entries([_verdict_entry(group) for group in by_verdict.values()])
 
 
 def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:

@@ -72,27 +72,27 @@ class PlacedDocument(Frozen):
 
 
 def place_document(
-    library: ReportsFolder, what: str, short: str, full: str, text: str, same: Callable[[str], bool]
+    library: ReportsFolder, kind: str, short: str, full: str, text: str, same_subject: Callable[[str], bool]
 ) -> PlacedDocument:
     """Write the text to `short`.md, or to `full`.md if `short`.md is about another subject.
 
     Args:
         library: The reports folder.
-        what: Name of the document in messages, such as `comparison`.
+        kind: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
         full: Unique file name without suffix.
         text: The document. It does not replace an earlier document with fewer unanswered questions.
-        same: Returns True if an existing document has the same subject.
+        same_subject: Returns True if an existing document has the same subject.
 
     Raises:
         DataError: All file names that it may use belong to pages that people edited.
     """
     current = library.document(f"{short}.md")
-    stem = short if current is None or same(current) else full
+    stem = short if current is None or same_subject(current) else full
     names = (f"{stem}.md", *(f"{stem}{f'-{n}' if n > 1 else ''}{BESIDE}.md" for n in range(1, MOST_BESIDE)))
     for number, name in enumerate(names):
         current = library.document(name)
-        note = f"{names[0]} was edited and is left as it is; this {what} is beside it" if number else None
+        note = f"{names[0]} was edited and is left as it is; this {kind} is beside it" if number else None
         if current == text:
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
         if current and is_unedited(current) and not_answered(current) < (missing := not_answered(text)):
@@ -101,4 +101,4 @@ def place_document(
         if current is None or is_unedited(current):
             path = library.write(name, text)
             return PlacedDocument(path=path, name=name, state="updated" if current else "new", note=note)
-    raise DataError(f"every name for this {what} is taken by pages that people edited: {names[0]} and its alternatives")
+    raise DataError(f"every name for this {kind} is taken by pages that people edited: {names[0]} and its alternatives")

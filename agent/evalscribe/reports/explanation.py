@@ -101,8 +101,8 @@ def _replays(finding: Finding, again: str) -> Iterator[str]:
             yield f"    {replay.command}{ended}"
     if finding.contradicted:
         verdict = finding.contradicted
-        who = "The rules" if by_rules(verdict.judge) else "The judge"
-        yield f"  {who} said {label_and_confidence(verdict.classification, verdict.confidence, verdict.judge)}."
+        decider = "The rules" if by_rules(verdict.judge) else "The judge"
+        yield f"  {decider} said {label_and_confidence(verdict.classification, verdict.confidence, verdict.judge)}."
     if counts and (log := proof.replays[counts[-1].shown].log.rstrip()):
         yield f"  Last lines of {proof.replays[counts[-1].shown].document}:"
         yield from (f"    {line}" for line in log.split("\n")[-LOG_LINES:])
@@ -114,8 +114,8 @@ def _across(across: CrossModelFailures | None) -> Iterator[str]:
     if across is None:
         return
     yield ""
-    others = ", ".join(across.alike)
-    also = f", also {others}" if others else ""
+    other_models = ", ".join(across.alike)
+    also = f", also {other_models}" if other_models else ""
     yield f"Models: fails the same way for {across.failing} of {across.models} models{also}"
     if across.earlier:
         yield f"  in an earlier version of this eval: {', '.join(across.earlier)}"
@@ -150,6 +150,6 @@ def _evidence(evidence: Evidence) -> Iterator[str]:
 
 
 def _left_out(case: Failure) -> Iterator[str]:
-    left_out = [what for what in case.packed.left_out if what not in case.evidence.missing]
+    left_out = [item for item in case.packed.left_out if item not in case.evidence.missing]
     if left_out:
-        yield from ("", "Not read at first, for the token budget", *(f"  {what}" for what in left_out))
+        yield from ("", "Not read at first, for the token budget", *(f"  {item}" for item in left_out))

@@ -122,8 +122,8 @@ def previous_runs(text: str) -> tuple[str, ...]:
     """Return the ids of the runs that a page names as previous ones, usually shortened."""
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
     ids = re.findall(words, text[:200_000], re.IGNORECASE)
-    own = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
-    linked = re.findall(r"\]\((?:[^()\s]*/)?([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", own[1]) if own else []
+    row = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
+    linked = re.findall(r"\]\((?:[^()\s]*/)?([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", row[1]) if row else []
     return tuple(dict.fromkeys([*ids, *linked]))
 
 
@@ -291,7 +291,7 @@ class LaterRun(NamedTuple):
     """True if the cause is certain and is not the infrastructure."""
     ran: bool = True
     """For an eval that is not among the failures: True if it probably ran, because few evals never completed."""
-    sighting: FailureFingerprint | None = None
+    fingerprint: FailureFingerprint | None = None
 
 
 def action_outcome(
@@ -313,14 +313,16 @@ def action_outcome(
         return "not yet seen"
     if now.failed is None:
         return "held" if now.ran else "not yet seen"
-    if _never_came_so_far(then, acted_on, now.failed, now.sighting) or _without_the_change(
-        text, acted_on, now.sighting
+    if _never_came_so_far(then, acted_on, now.failed, now.fingerprint) or _without_the_change(
+        text, acted_on, now.fingerprint
     ):
         return "not yet seen"
-    looks_the_same = acted_on is not None and now.sighting is not None and same_fingerprint(acted_on, now.sighting)
+    looks_the_same = (
+        acted_on is not None and now.fingerprint is not None and same_fingerprint(acted_on, now.fingerprint)
+    )
     if looks_the_same or (now.failed.classification is not None and same_failure(now.failed, then)):
         return "did not hold"
-    passed = now.sighting is not None and then.step in now.sighting.passed
+    passed = now.fingerprint is not None and then.step in now.fingerprint.passed
     other_cause = now.judged and then.cause is not None and then.step == now.failed.step
     return "held" if passed or other_cause else "not yet seen"
 
@@ -392,9 +394,9 @@ def follow_ups(
     run: Run,
     date: str,
     history: ReportHistory,
-    others: Sequence[ReportFile],
+    files: Sequence[ReportFile],
     findings: Iterable[Finding],
-    sightings: Mapping[str, FailureFingerprint],
+    fingerprints: Mapping[str, FailureFingerprint],
     find_record: FindRecord,
 ) -> tuple[FollowUp, ...]:
     """Return the outcomes of earlier actions in this run: the worst outcomes first, at most `MAX_FOLLOW_UPS`.
@@ -405,14 +407,14 @@ def follow_ups(
         run: The run.
         date: Date of the run's report.
         history: Earlier reports on the model.
-        others: Reports on any model.
+        files: Reports on any model.
         findings: Findings of the run.
-        sightings: The run's failures by eval id.
+        fingerprints: The run's failures by eval id.
         find_record: Looks up the failure of an eval in an earlier run.
     """
-    reports = _newest_first([*history.reports, *_reports_on_other_models(others, run, date, history)])
+    reports = _newest_first([*history.reports, *_reports_on_other_models(files, run, date, history)])
     paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
-    results = _RunResults(run, date, findings, sightings)
+    results = _RunResults(run, date, findings, fingerprints)
     settled: dict[str, str] = {}
     grouped: dict[tuple[FollowUpOutcome, str, str], list[str]] = {}
     for report in reports:
@@ -433,32 +435,32 @@ class _RunResults:
     """Results of the run's evals."""
 
     def __init__(
-        self, run: Run, date: str, findings: Iterable[Finding], sightings: Mapping[str, FailureFingerprint]
+        self, run: Run, date: str, findings: Iterable[Finding], fingerprints: Mapping[str, FailureFingerprint]
     ) -> None:
-        self.run, self.date, self.sightings = run, date, sightings
+        self.run, self.date, self.fingerprints = run, date, fingerprints
         self.failing = {eval.path: (eval.id, finding) for finding in findings for eval in finding.evals}
         self.complete = len(run.failures) >= run.failed and few_incomplete(run.total, run.incomplete)
 
     def shows(self, path: str) -> bool:
         """Return whether the eval fails in this run, after it reached the model's work."""
-        sighting = self.sightings.get(self.failing[path][0]) if path in self.failing else None
-        return path in self.failing and (sighting is None or sighting.judged)
+        fingerprint = self.fingerprints.get(self.failing[path][0]) if path in self.failing else None
+        return path in self.failing and (fingerprint is None or fingerprint.judged)
 
     def of(self, path: str) -> LaterRun:
         if path not in self.failing:
             ran = self.complete and (self.run.evals is None or path in self.run.evals)
             return LaterRun(self.date, None, ran=ran)
         eval_id, finding = self.failing[path]
-        verdict, sighting = finding.judged, self.sightings.get(eval_id)
+        verdict, fingerprint = finding.judged, self.fingerprints.get(eval_id)
         if verdict is None:
             return LaterRun(
-                self.date, FailureDescription(finding.step, None, None, None), judged=False, sighting=sighting
+                self.date, FailureDescription(finding.step, None, None, None), judged=False, fingerprint=fingerprint
             )
         judged = not verdict.uncertain and verdict.cause_kind != "infrastructure"
         failed = FailureDescription(
             finding.step, verdict.classification, verdict.cause, verdict.error, verdict.cause_kind
         )
-        return LaterRun(self.date, failed, judged=judged, sighting=sighting)
+        return LaterRun(self.date, failed, judged=judged, fingerprint=fingerprint)
 
 
 def _reports_on_other_models(
@@ -473,7 +475,7 @@ def _reports_on_other_models(
     names = {report.name for report in history.reports}
     for report in reports:
         past_run = report.analysis.run
-        own = (
+        is_same_model = (
             not report.name.startswith("../")
             or report.name in names
             or (
@@ -481,7 +483,7 @@ def _reports_on_other_models(
                 and same_model(past_run.provider or run.provider, past_run.model, run.provider, run.model)
             )
         )
-        if not own and report.date and report.date < date and comparable(report, run.experiment):
+        if not is_same_model and report.date and report.date < date and comparable(report, run.experiment):
             yield report
 
 
@@ -532,7 +534,7 @@ def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
 
 def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
     """Collect failures of the same evals in other stored runs of the experiment. Runs are loaded one at a time."""
-    evals = {sighting.eval for sighting in mine}
+    evals = {fingerprint.eval for fingerprint in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)
     for other in stored_runs(store):
@@ -573,9 +575,9 @@ def follow_up_actions(
     date: str,
     history: ReportHistory,
     findings: Iterable[Finding],
-    sightings: Iterable[FailureFingerprint],
+    fingerprints: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
     """Return the outcomes, in a run analysed on this date, of actions taken after earlier reports on any model."""
-    by_id = {sighting.eval_id: sighting for sighting in sightings}
-    others = tuple(library.all())
-    return follow_ups(run, history.date or date, history, others, findings, by_id, StoredRecords(store))
+    by_id = {fingerprint.eval_id: fingerprint for fingerprint in fingerprints}
+    files = tuple(library.all())
+    return follow_ups(run, history.date or date, history, files, findings, by_id, StoredRecords(store))

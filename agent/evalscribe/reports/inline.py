@@ -23,17 +23,17 @@ def code(text: str) -> str:
     if not text:
         return ""
     runs = {len(run) for run in re.findall("`+", text)}
-    fence = "`" * next(n for n in range(1, len(runs) + 2) if n not in runs)
+    delimiter = "`" * next(n for n in range(1, len(runs) + 2) if n not in runs)
     pad = " " if text[0] == "`" or text[-1] == "`" or (text[0] == text[-1] == " ") else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
+    return f"{delimiter}{pad}{text}{pad}{delimiter}"
 
 
 def uncode(source: str) -> str:
     """Return the text of a code span, or any other source unchanged."""
     if not source.startswith("`") or mask_code(source).strip("\0"):
         return source
-    fence = len(source) - len(source.lstrip("`"))
-    text = source[fence:-fence]
+    length = len(source) - len(source.lstrip("`"))
+    text = source[length:-length]
     return text[1:-1] if text[:1] == text[-1:] == " " and text.strip(" ") else text
 
 

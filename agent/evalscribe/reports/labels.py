@@ -100,7 +100,7 @@ def trials(entry: ReportEntry) -> list[int]:
 
 def split_reviewer(text: str) -> tuple[list[str], list[str]]:
     """Return the lines before the first `Reviewer:`, and the text after each `Reviewer:` on one line."""
-    own: list[str] = []
+    own_lines: list[str] = []
     statements: list[list[str]] = []
     for line in text.split("\n"):
         match = _REVIEWER.match(line.strip())
@@ -110,5 +110,5 @@ def split_reviewer(text: str) -> tuple[list[str], list[str]]:
         elif statements:
             statements[-1].append(line)
         else:
-            own.append(line)
-    return own, [" ".join(lines) for lines in statements]
+            own_lines.append(line)
+    return own_lines, [" ".join(lines) for lines in statements]

@@ -208,8 +208,8 @@ def _likeness(item: Recommendation, other: Recommendation) -> float:
     return 0.0 if not (same_text or overlap) else 4 * same_text + 2 * overlap + (item.group == other.group)
 
 
-def _share(some: Iterable[str], others: Iterable[str]) -> float:
-    a, b = set(some), set(others)
+def _share(first: Iterable[str], second: Iterable[str]) -> float:
+    a, b = set(first), set(second)
     return len(a & b) / len(a | b) if a | b else 0.0
 
 
@@ -256,7 +256,7 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
     if copies.other.mergeable and copies.other.rest != copies.other.base:
         both = merge_lines(copies.other.rest, copies.other.base, text) if copies.other.base_known else None
         if both is None:
-            first = copies.other.elsewhere[0].line
+            first = copies.other.outside_edits[0].line
             which = "our copy" if not ours_lead else "the other copy"
             raise UnreadableReport(f"this line of {which} was edited; the other copy changed the same lines", first)
         text = both
@@ -293,8 +293,8 @@ def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], other_bas
 
     The copies may have different data: an item that only one copy's data has was not removed from the other copy.
     """
-    kept = [item for item in lead if item in other or item not in other_base]
-    return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
+    lead_items = [item for item in lead if item in other or item not in other_base]
+    return tuple(dict.fromkeys((*lead_items, *(item for item in other if item not in lead and item not in base))))
 
 
 def _actions(lead: str, other: str, base: str, other_base: str) -> str:

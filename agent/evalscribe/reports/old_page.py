@@ -97,7 +97,7 @@ class _OldPage:
         self.actions = ""
         page = blocks.read(text)
         section: Section = "summary"
-        own = False
+        is_added = False
         for block in page[1:]:
             blocks.refuse_markers(block)
             if block.kind == "heading" and block.level == 2:
@@ -106,19 +106,19 @@ class _OldPage:
                     self.actions = blocks.text_below(block, text)
                     break
                 new = next((key for name, key in _SECTIONS.items() if name.casefold() == title), None)
-                own = new is None or new in self.sections  # a section that a person added
-                if new is not None and not own:
+                is_added = new is None or new in self.sections  # a section that a person added
+                if new is not None and not is_added:
                     section = new
                     self.sections[section] = []
                     continue
-            if own:
+            if is_added:
                 self._keep(section, [block.unquoted])
             else:
                 self.sections[section].append(block)
         for name, key in _SECTIONS.items():
             if key not in self.sections:
-                others = (block.line for block in page if block.level == 2 and block.text not in _SECTIONS)
-                raise UnreadableReport(f"the section {name!r} is missing", next(others, page[-1].end))
+                added_lines = (block.line for block in page if block.level == 2 and block.text not in _SECTIONS)
+                raise UnreadableReport(f"the section {name!r} is missing", next(added_lines, page[-1].end))
 
     def report(self) -> Report:
         run = self._run()
@@ -351,29 +351,29 @@ class _Body:
         self.members: list[EvalRef] = []
         self.reviewer: list[str] = []
         self.notes: list[str] = []
-        rest = list(page)
-        while rest:
-            self._take(rest.pop(0), rest)
+        remaining = list(page)
+        while remaining:
+            self._take(remaining.pop(0), remaining)
 
-    def _take(self, block: PageBlock, rest: list[PageBlock]) -> None:
+    def _take(self, block: PageBlock, remaining: list[PageBlock]) -> None:
         if block.kind == "bullet_list":
             for item in block.items:
                 self._item(item)
         elif block.kind in ("paragraph", "heading"):
-            self._text(block, rest[0] if rest else None)
+            self._text(block, remaining[0] if remaining else None)
         elif block.kind == "fence" and not self.snippets and snippets.is_generated(block):
             self.snippets += [quoted.snippet for quoted in snippets.parse(block)]
-        elif block.kind == "html_block" and _MEMBERS.match(block.text) and not self.members and rest:
-            self.members = [ref for item in rest.pop(0).items for ref in _members(item)]
+        elif block.kind == "html_block" and _MEMBERS.match(block.text) and not self.members and remaining:
+            self.members = [ref for item in remaining.pop(0).items for ref in _members(item)]
         elif block.source.strip() != "</details>":
             self.notes.append(block.unquoted)
 
     def _item(self, item: PageBlock) -> None:
-        own, statements = labels.split_reviewer(item.text)
+        own_lines, statements = labels.split_reviewer(item.text)
         fact = item.text.partition(":")[0]
-        if fact in _FACTS and fact not in self.facts and len(own) == 1 and item.outline:
-            self.facts[fact] = (own[0].removeprefix(f"{fact}:").strip(), item.line)
-        elif own or not statements or not item.outline:
+        if fact in _FACTS and fact not in self.facts and len(own_lines) == 1 and item.outline:
+            self.facts[fact] = (own_lines[0].removeprefix(f"{fact}:").strip(), item.line)
+        elif own_lines or not statements or not item.outline:
             self.notes.append(dedent(item.source))
             return
         self.reviewer += statements
@@ -382,19 +382,19 @@ class _Body:
 
     def _text(self, block: PageBlock, following: PageBlock | None) -> None:
         """Use the first paragraph as the reasoning, unless a later paragraph is directly above the quotations."""
-        own, statements = labels.split_reviewer(block.text)
-        if block.kind == "heading" and (own or not statements):
+        own_lines, statements = labels.split_reviewer(block.text)
+        if block.kind == "heading" and (own_lines or not statements):
             self.notes.append(block.source)
             return
         self.reviewer += statements
         above = following is not None and following.line == block.end + 1 and snippets.is_generated(following)
-        if own and self.reasoning and not self.snippets and above:
+        if own_lines and self.reasoning and not self.snippets and above:
             self.notes.insert(0, self.reasoning)
-            self.reasoning = " ".join(own)
-        elif own and self.reasoning:
-            self.notes.append("\n".join(own))
-        elif own:
-            self.reasoning = " ".join(own)
+            self.reasoning = " ".join(own_lines)
+        elif own_lines and self.reasoning:
+            self.notes.append("\n".join(own_lines))
+        elif own_lines:
+            self.reasoning = " ".join(own_lines)
 
     def fields(self) -> dict[str, object]:
         """Convert the list under the heading to fields of `ReportEntry`."""
@@ -459,10 +459,10 @@ def _recurrence(text: str) -> dict[str, object]:
 
 
 def _across(text: str) -> dict[str, object]:
-    models, alike, more, earlier, more_earlier = _matched(_MODELS, text)
+    models, alike_models, more, earlier, more_earlier = _matched(_MODELS, text)
     return {
         "across": CrossModelFailures(
-            alike=_list(alike),
+            alike=_list(alike_models),
             more=int(more or 0),
             models=int(models),
             earlier=_list(earlier),

@@ -259,8 +259,8 @@ def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], 
     )
 
 
-def _tokens(what: Usage | Estimate) -> float:
-    return float(what.input_tokens + what.output_tokens)
+def _tokens(usage: Usage | Estimate) -> float:
+    return float(usage.input_tokens + usage.output_tokens)
 
 
 def _decided(findings: Sequence[Finding]) -> tuple[JudgeShare, ...]:

@@ -113,8 +113,8 @@ def _first_lines(report: Report) -> Iterator[str]:
     run = report.run
     yield f"# {inline.name(run.model)}: {headline(report)}"
     yield " ".join((*_status(report), *_outcome(report)))
-    if look := look_first(report):
-        yield f"Look first at {_and(f'{_links(report, numbers)} ({why})' for why, numbers in look.items())}."
+    if reasons := review_first(report):
+        yield f"Look first at {_and(f'{_links(report, numbers)} ({reason})' for reason, numbers in reasons.items())}."
     if odd := _odd_quotations(report):
         yield odd
     yield from _notes(report, "summary")
@@ -208,7 +208,7 @@ def _counted_as(entry: ReportEntry) -> str:
     return kinds.get(entry.classification, "eval problem")
 
 
-def look_first(report: Report) -> dict[str, list[int]]:
+def review_first(report: Report) -> dict[str, list[int]]:
     """Return the numbers of the findings that a person should look at first, by reason."""
     reasons: dict[str, Callable[[ReportEntry], bool]] = {
         "an earlier fix did not hold": lambda e: e.recurrence.kind == "fix-in-doubt" and e.classification is not None,
@@ -276,8 +276,8 @@ def _saving(saving: CascadeSaving) -> str:
     if saving.decided:
         counts[0] = f"{inline.name(saving.decided[0].judge)} decided {saving.decided[0].evals}"
     spent, saved = (_amount(saving, value) for value in (saving.spent, saving.saved))
-    who = ", ".join(counts) or "nothing decided"
-    return f"{who}; about {spent} spent, {saved} saved against asking {inline.name(saving.against)} for all"
+    deciders = ", ".join(counts) or "nothing decided"
+    return f"{deciders}; about {spent} spent, {saved} saved against asking {inline.name(saving.against)} for all"
 
 
 def _amount(saving: CascadeSaving, value: float) -> str:
@@ -336,12 +336,12 @@ def _deciders(report: Report) -> Iterator[str]:
     if counts:
         root = "../" * len(model_folder(report.run.provider, report.run.model))
         yield f"{', '.join(counts)} ([labels]({root}{LABELS_PAGE}))"
-    own = " with the workspace's own prompts" if report.own_prompts else ""
+    prompts_note = " with the workspace's own prompts" if report.own_prompts else ""
     if report.judges:
-        yield f"{', '.join(map(inline.name, report.judges))}{own}"
+        yield f"{', '.join(map(inline.name, report.judges))}{prompts_note}"
     for agreement in report.agreement:
-        who = "" if [agreement.judge] == _consulted_judges(report) else f"{inline.name(agreement.judge)} "
-        yield f"{who}agreed with your corrections in {agreement.agreed} of {agreement.corrections}"
+        judge = "" if [agreement.judge] == _consulted_judges(report) else f"{inline.name(agreement.judge)} "
+        yield f"{judge}agreed with your corrections in {agreement.agreed} of {agreement.corrections}"
     yield f"analysed {report.date}"
 
 
@@ -414,8 +414,8 @@ def _failures(report: Report) -> Iterator[str]:
     texts = _texts(report)
     shared = _shared(texts)
     if first := [number for number, entry in enumerate(report.entries, 1) if entry.never_passed]:
-        what = "no known trial of any model passed these tasks, so what they expect may be wrong"
-        yield f"- {inline.ranges(first)} {'comes' if len(first) == 1 else 'come'} first: {what}."
+        reason = "no known trial of any model passed these tasks, so what they expect may be wrong"
+        yield f"- {inline.ranges(first)} {'comes' if len(first) == 1 else 'come'} first: {reason}."
     yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
     if report.proofs:
         yield "- The JSON file beside this page has the logs of replays; each `Replay:` line names the place."
@@ -424,8 +424,8 @@ def _failures(report: Report) -> Iterator[str]:
     for number, (entry, text) in enumerate(zip(report.entries, texts, strict=True), 1):
         if number > 1 and len(report.entries[number - 2].evals) > 1:
             yield ""  # a blank line ends the HTML block
-        rest = tuple(sentence for sentence in text.rest if sentence not in shared)
-        yield from _finding(number, entry, text._replace(rest=rest), report)
+        details = tuple(sentence for sentence in text.details if sentence not in shared)
+        yield from _finding(number, entry, text._replace(details=details), report)
 
 
 class _Text(NamedTuple):
@@ -435,7 +435,7 @@ class _Text(NamedTuple):
     """Sentence in its first line."""
     error: tuple[str, ...]
     """The error, unless other text of the finding contains it."""
-    rest: tuple[str, ...]
+    details: tuple[str, ...]
     """Further sentences that repeat neither the summary nor a quotation."""
     trials: tuple[str, ...] = ()
     """Sentences of each trial that not all trials share; empty for a trial without any."""
@@ -457,7 +457,7 @@ def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
     """Return the sentences that more than `MOST_REPEATED` findings have, with the findings' numbers."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, text in enumerate(texts, 1):
-        for sentence in text.rest:
+        for sentence in text.details:
             numbers[sentence].append(number)
     return {
         sentence: finding_numbers
@@ -468,17 +468,17 @@ def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
 
 def _text(entry: ReportEntry) -> _Text:
     """Return the text of a finding without repetitions."""
-    return _shared_text(entry) if entry.joined else _own_text(entry, entry.snippets)
+    return _shared_text(entry) if entry.joined else _verdict_text(entry, entry.snippets)
 
 
 def _shared_text(entry: ReportEntry) -> _Text:
     """Return the text that all trials of a finding share, and the further sentences of each."""
     first, *_ = entry.each
-    texts = [_own_text(part, first.snippets if part.snippets == first.snippets else ()) for part in entry.each]
+    texts = [_verdict_text(part, first.snippets if part.snippets == first.snippets else ()) for part in entry.each]
     summaries = {text.summary for text in texts}
-    passages = [(*text.error, *text.rest) for text in texts]
+    passages = [(*text.error, *text.details) for text in texts]
     shared = tuple(part for part in passages[0] if all(part in parts for parts in passages))
-    own = [
+    trial_texts = [
         " ".join(
             [*([f"{text.summary}."] if len(summaries) > 1 else []), *(part for part in parts if part not in shared)]
         )
@@ -488,12 +488,12 @@ def _shared_text(entry: ReportEntry) -> _Text:
     return _Text(
         summary,
         tuple(part for part in texts[0].error if part in shared),
-        tuple(part for part in texts[0].rest if part in shared),
-        tuple(own),
+        tuple(part for part in texts[0].details if part in shared),
+        tuple(trial_texts),
     )
 
 
-def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
+def _verdict_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
     """Return the text of one verdict, without sentences that the shown quotations contain."""
     quoted = _plain("\n".join(snippet.text for snippet in quotations))
     statements = {_plain(text): text for text in (*sentences(entry.reasoning), entry.why) if text}
@@ -505,14 +505,14 @@ def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
     ]
     if entry.why in unsaid:
         unsaid = [entry.why, *(text for text in unsaid if text != entry.why)]
-    summary, *rest = unsaid or [inline_words(entry.cause or "")]
+    summary, *details = unsaid or [inline_words(entry.cause or "")]
     if entry.why and _plain(summary).startswith(_plain(entry.why)):
         summary = entry.why[0] + summary[1:]
     repeated = _is_shown(entry.error, f"{_plain(' '.join(statements.values()))} {quoted}")
     error = () if repeated else (f"Error: {inline.code(_ends(entry.error))}.",)
     missing = [f"Missing: {entry.missing.rstrip('.')}."] if entry.missing else []
     close = [CLOSE_SCORE] if entry.scored and entry.scored.close else []
-    return _Text(summary.rstrip("."), error, (*rest, *close, *missing, *_across(entry.across)))
+    return _Text(summary.rstrip("."), error, (*details, *close, *missing, *_across(entry.across)))
 
 
 def sentences(text: str) -> list[str]:
@@ -560,8 +560,8 @@ def _finding(number: int, entry: ReportEntry, text: _Text, report: Report) -> It
     yield f"### {number}. {labels.subject(entry)}"
     yield label_line(entry, text.summary, report)
     yield from reviewer_lines(entry)
-    if rest := (*text.error, *text.rest):
-        yield f"- {' '.join(rest)}"
+    if details := (*text.error, *text.details):
+        yield f"- {' '.join(details)}"
     yield from _proof(entry, report)
     yield from _trials(entry, text, report) if entry.joined else snippets.render(entry.snippets)
     yield from _members(entry)
@@ -594,10 +594,10 @@ def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
         next((count.shown for count in reversed(counts) if count.change is None), counts[-1].shown if counts else 0),
     )
     replay = proof.replays[number]
-    ended = f", exit code {replay.exit_code}" if replay.exit_code is not None else ""
-    command = f" ({inline.code(replay.command)}{ended})" if replay.command else ""
-    why = f"inconclusive, {proof.why}; " if proof.outcome == "inconclusive" else ""
-    return f"{why}{'; '.join(map(proof.count_text, counts))}{command}", number
+    status = f", exit code {replay.exit_code}" if replay.exit_code is not None else ""
+    command = f" ({inline.code(replay.command)}{status})" if replay.command else ""
+    prefix = f"inconclusive, {proof.why}; " if proof.outcome == "inconclusive" else ""
+    return f"{prefix}{'; '.join(map(proof.count_text, counts))}{command}", number
 
 
 def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
@@ -607,8 +607,8 @@ def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
     differ = any(part.snippets != entry.snippets for part in entry.each)
     lines: dict[tuple[str, bool], list[int]] = defaultdict(list)
     for at, (part, words) in enumerate(zip(entry.each, text.trials, strict=True)):
-        own = ", ".join(fact for fact in _facts(part, report) if fact not in facts)
-        line = f"{f' ({own})' if own else ''}:{f' {words}' if words else ''}"
+        trial_facts = ", ".join(fact for fact in _facts(part, report) if fact not in facts)
+        line = f"{f' ({trial_facts})' if trial_facts else ''}:{f' {words}' if words else ''}"
         lines[line, differ and at == 0] += labels.trials(part)
     for (line, first), numbers in lines.items():
         if line != ":" or (first and quoted):
@@ -662,8 +662,8 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
         yield "as people labelled it before" if entry.basis == "corrected" else f"{entry.basis} by replay"
     if entry.contradicted:
         label = entry.contradicted
-        who = "the rules" if by_rules(label.id) else "people" if by_people(label.id) else "judge"
-        yield f"{who} said {label_and_confidence(label.classification, label.confidence, label.id)}"
+        decider = "the rules" if by_rules(label.id) else "people" if by_people(label.id) else "judge"
+        yield f"{decider} said {label_and_confidence(label.classification, label.confidence, label.id)}"
     if not _overruled(entry) and (how := _decided(entry, report)):
         yield how
     if history := _history(entry, report.earlier):
@@ -762,7 +762,7 @@ def _notes(report: Report, section: Section) -> list[str]:
 
 
 def _patterns(report: Report) -> Iterator[str]:
-    lines = [_pattern(pattern, report) for pattern in report.patterns if not _is_stated_elsewhere(pattern, report)]
+    lines = [_pattern(pattern, report) for pattern in report.patterns if not _is_repeated(pattern, report)]
     lines += [_resolved(report)] if report.resolved else []
     lines += [_follow_up(follow_up, report) for follow_up in report.follow_ups]
     notes = _notes(report, "patterns")
@@ -772,7 +772,7 @@ def _patterns(report: Report) -> Iterator[str]:
         yield from notes
 
 
-def _is_stated_elsewhere(pattern: Pattern, report: Report) -> bool:
+def _is_repeated(pattern: Pattern, report: Report) -> bool:
     """Return whether a recommendation, the first lines or the only finding already contain the pattern."""
     if pattern.kind == "cause":
         return any(item.evals == pattern.evals for item in report.recommendations if item.group != "none")

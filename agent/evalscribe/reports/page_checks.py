@@ -37,8 +37,8 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
     run = report.run
     match = NAME.fullmatch(path.name)
     if match is None or match[1] not in report_stems(run.id):
-        what = f"rename {path.name} to {_expected(report)}, after the report's run {run.id}"
-        yield LineProblem(1, "error", what)
+        message = f"rename {path.name} to {_expected(report)}, after the report's run {run.id}"
+        yield LineProblem(1, "error", message)
     elif match[2] != report.date:
         yield LineProblem(1, "warning", f"the file's name says {match[2]}, but the report was begun on {report.date}")
     folders = path.parts[:-1]
@@ -56,12 +56,12 @@ def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
         if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
             revision = line.removeprefix("revision: ")
             newer = not revision.isdecimal() or int(revision) > edits.written.revision
-            what = f"{data} is of revision {edits.written.revision}, "
+            message = f"{data} is of revision {edits.written.revision}, "
             if newer:
-                what += "the page is newer: restore the data that was written with it, for example from git"
+                message += "the page is newer: restore the data that was written with it, for example from git"
             else:
-                what += "the page is older: analyze the run again to write the page anew"
-            yield LineProblem(at, "error" if newer else "notice", what)
+                message += "the page is older: analyze the run again to write the page anew"
+            yield LineProblem(at, "error" if newer else "notice", message)
 
 
 def _expected(report: Report) -> str:
@@ -90,10 +90,10 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
         exists: Returns True if a file with this path exists in the reports folder.
     """
     wrong: dict[tuple[ProblemLevel, str], list[int]] = {}
-    for number, level, what in _wrong(text, report, name, exists):
-        wrong.setdefault((level, what), []).append(number)
-    for (level, what), (first, *others) in wrong.items():
-        yield LineProblem(first, level, f"{what}{_also(others)}")
+    for number, level, message in _wrong(text, report, name, exists):
+        wrong.setdefault((level, message), []).append(number)
+    for (level, message), (first, *other_lines) in wrong.items():
+        yield LineProblem(first, level, f"{message}{_also(other_lines)}")
 
 
 def _also(lines: list[int]) -> str:
@@ -103,15 +103,15 @@ def _also(lines: list[int]) -> str:
 
 
 def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
-    own = linked_reports(report) if report else frozenset()
+    generated = linked_reports(report) if report else frozenset()
     for number, target in _targets(text):
         if SCHEME.match(target) or target.startswith("//"):
-            if what := _odd_address(target):
-                yield LineProblem(number, "error" if report else "notice", what)
+            if message := _odd_address(target):
+                yield LineProblem(number, "error" if report else "notice", message)
         elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
             if path.endswith(f"../{LABELS_PAGE}") and "/" not in name:
                 continue  # a copy outside the folder of reports
-            level: ProblemLevel = "error" if path in own else "warning" if report else "notice"
+            level: ProblemLevel = "error" if path in generated else "warning" if report else "notice"
             yield from _of_file(number, path, level, name, exists)
 
 
@@ -214,11 +214,11 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
         return
     changed = sum(new != old for new, old in zip(edits.report.entries, edits.written.entries, strict=False))
     if changed or edits.report != edits.written:
-        what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
-        yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
+        message = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
+        yield LineProblem(1, "notice", f"{message} by people; the data follows when the report is written again")
     if not edits.base_known:
-        what = "neither the store nor git has the page as it was written: changed lines cannot be detected"
-        yield LineProblem(1, "notice", what)
+        message = "neither the store nor git has the page as it was written: changed lines cannot be detected"
+        yield LineProblem(1, "notice", message)
     wrong = list(_changed_facts(edits)) if edits.base_known else []
     yield from wrong[:MOST_EDITED]
     if len(wrong) > MOST_EDITED:
@@ -229,7 +229,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
 def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
     """Yield errors for generated lines that people changed or removed, and for added lines that look generated."""
     facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
-    for line, before, now in edits.elsewhere:
+    for line, before, now in edits.outside_edits:
         if now is not None and line in facts:
             was = f"; it was {_short(before)}" if before else ""
             yield LineProblem(
@@ -330,7 +330,7 @@ def _unreadable(error: UnreadableReport) -> LineProblem:
 
 def quotations(part: PagePart) -> tuple[Quoted, ...]:
     """Return the quotations of a finding, with their line numbers."""
-    block = _fence(part)
+    block = _generated_block(part)
     if block is None:
         items = (snippets.parse_item(text, line) for line, text in enumerate(part.lines, part.line))
         return tuple(item for item in items if item)[:1]
@@ -352,7 +352,7 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
         elif snippet.status == "unverified":
             yield from _wrongly_doubted(line, snippet, document, last)
         elif not _stands_at(snippet, document, snippet.first, last):
-            yield LineProblem(line, "error", _elsewhere(snippet, document, last))
+            yield LineProblem(line, "error", _misplaced(snippet, document, last))
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
@@ -362,7 +362,7 @@ def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int)
         yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {place}")
 
 
-def _elsewhere(snippet: Snippet, document: Document, last: int) -> str:
+def _misplaced(snippet: Snippet, document: Document, last: int) -> str:
     place = f"{snippet.role} {snippet.path}"
     quoted_lines = [fold_line(line) for line in snippet.text.split("\n")]
     for first in range(1, len(document.lines) + 1):
@@ -402,14 +402,14 @@ def _printed(document: Document) -> str:
     return Snippet(role=document.role, path=document.path, first=1, text="").path
 
 
-def _fence(part: PagePart) -> PageBlock | None:
+def _generated_block(part: PagePart) -> PageBlock | None:
     """Return the finding's first generated fence."""
     opened, mark = 0, ""
     for at, line in enumerate(part.lines):
-        fence = FENCE.fullmatch(line)
+        match = FENCE.fullmatch(line)
         if not mark:
-            opened, mark = at, fence[1] if fence else ""
-        elif fence and fence[1].startswith(mark) and not fence[2].strip():
+            opened, mark = at, match[1] if match else ""
+        elif match and match[1].startswith(mark) and not match[2].strip():
             text = "\n".join([*part.lines[opened + 1 : at], ""])
             block = PageBlock(kind="fence", line=part.line + opened, source="", text=text)
             if snippets.is_generated(block):

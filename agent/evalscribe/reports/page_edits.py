@@ -111,24 +111,24 @@ class PageEdits(Frozen):
     """The page as evalscribe wrote it, without people's text in its editable parts."""
     base_known: bool
     """False if the page as evalscribe wrote it is lost, so that `base` is rendered from the data."""
-    rest: str
+    other_text: str
     """The page without the edits of its editable parts. It differs from `base` where other parts were edited."""
     front: tuple[str, ...] = ()
     """Lines that a person added to the front matter."""
     numbers: tuple[int, ...] = ()
-    """Line number on the page for each line of `rest`; empty if `rest` is the whole page."""
+    """Line number on the page for each line of `other_text`; empty if it is the whole page."""
     page: str
     """The page on disk."""
     mergeable: bool = True
     """False for a page of an earlier form, whose edits of other parts cannot be merged into a new page."""
 
     @property
-    def elsewhere(self) -> tuple["LineEdit", ...]:
+    def outside_edits(self) -> tuple["LineEdit", ...]:
         """Edits outside the editable parts, in the order of the page."""
-        return () if self.rest == self.base else tuple(self._line_edits())
+        return () if self.other_text == self.base else tuple(self._line_edits())
 
     def _line_edits(self) -> Iterator["LineEdit"]:
-        before, now = self.base.split("\n"), self.rest.split("\n")
+        before, now = self.base.split("\n"), self.other_text.split("\n")
         numbers = self.numbers or tuple(range(1, len(now) + 1))
         for kind, first, last, start, end in changes(before, now):
             if kind != "equal":
@@ -153,7 +153,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
     revision = _front(plain, "revision") or ""
     newer = revision.isdecimal() and int(revision) > written.revision
     if page_digest(plain) == digest and not newer:
-        return PageEdits(report=written, written=written, base=plain, base_known=True, rest=plain, page=plain)
+        return PageEdits(report=written, written=written, base=plain, base_known=True, other_text=plain, page=plain)
     rendered = normalised(render(written))
     if page_digest(plain) == digest:
         return _labels_of_newer_page(plain, rendered, written)
@@ -187,7 +187,7 @@ def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdit
             changed["reviewer"] = now.reviewer
         entries[numbers[then.number] - 1] = replaced(entry, **changed) if changed else entry
     report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
-    return PageEdits(report=report, written=written, base=text, base_known=True, rest=text, page=text)
+    return PageEdits(report=report, written=written, base=text, base_known=True, other_text=text, page=text)
 
 
 def normalised(text: str) -> str:
@@ -235,7 +235,11 @@ def parse_page(text: str) -> ParsedPage:
     return ParsedPage(
         lines=tuple(lines),
         findings=tuple(finding for finding, _ in read),
-        parts=tuple(sorted((*parts, *(part for _, own in read for part in own)), key=lambda part: part.first)),
+        parts=tuple(
+            sorted(
+                (*parts, *(part for _, finding_parts in read for part in finding_parts)), key=lambda part: part.first
+            )
+        ),
         headings=tuple(headings),
         actions=blocks.text_below(actions, text).strip("\n") if actions else None,
         actions_line=actions.line if actions else len(lines) + 1,
@@ -382,7 +386,7 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
             label_text = head if dot or not bold else bold[0]
             if block is not paragraphs[0] and not (bold and dot):
                 continue
-            rest = f" {dot}{tail}".rstrip() if dot else line.strip()[len(label_text) :]
+            after_label = f" {dot}{tail}".rstrip() if dot else line.strip()[len(label_text) :]
             try:
                 label = labels.parse(label_text.strip(), number)
             except UnreadableReport as error:
@@ -390,10 +394,10 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
                 if odd is None and looks and block is below[0] and number == block.line:
                     odd = _LabelLine(line=number, label=None, tail="", problem=error.reason)
                 continue
-            if not dot and _LABELS.search(rest):
+            if not dot and _LABELS.search(after_label):
                 return _LabelLine(line=number, label=None, tail="", problem="there are two labels on this line")
-            if dot or bold or not rest.strip():
-                return _LabelLine(line=number, label=label, tail=rest)
+            if dot or bold or not after_label.strip():
+                return _LabelLine(line=number, label=label, tail=after_label)
     return odd
 
 
@@ -424,14 +428,14 @@ class _Reading:
         report = replaced(self.written, entries=entries, actions_taken=actions, notes=self._report_notes(numbers))
         base = list(self._base_lines())
         lines = list(self._rest_lines())
-        rest = undo_formatting(NumberedLines([text for _, text in lines], [number for number, _ in lines]), base)
+        tidied = undo_formatting(NumberedLines([text for _, text in lines], [number for number, _ in lines]), base)
         return PageEdits(
             report=report,
             written=self.written,
             base=normalised("\n".join(base)),
             base_known=self.base_known,
-            rest=normalised(rest.text),
-            numbers=tuple(self.tidied.numbers[min(n, len(self.tidied.numbers)) - 1] for n in rest.numbers),
+            other_text=normalised(tidied.text),
+            numbers=tuple(self.tidied.numbers[min(n, len(self.tidied.numbers)) - 1] for n in tidied.numbers),
             front=self._own_front(),
             page=self.plain,
         )
@@ -448,21 +452,21 @@ class _Reading:
             for number, line in enumerate(self.page.lines, 1):
                 if line.strip(" \t#>*_") != heading or not line.strip():
                     continue
-                what = f"the heading {heading!r}"
+                subject = f"the heading {heading!r}"
                 for part in self.page.parts:
                     if part.first < number <= part.last and part.kind != "paragraph":
                         raise UnreadableReport(
-                            f"{what} is inside the block that begins here; is its end missing?", part.first, number
+                            f"{subject} is inside the block that begins here; is its end missing?", part.first, number
                         )
                 if number >= self.page.actions_line:
-                    raise UnreadableReport(f"{what} is below {ACTIONS!r}; move that section to the end", number)
+                    raise UnreadableReport(f"{subject} is below {ACTIONS!r}; move that section to the end", number)
                 if re.match(r"#{2,3} ", line):
                     above = (at for at in range(number, 0, -1) if self.page.lines[at - 1].startswith("## "))
                     raise UnreadableReport(
-                        f"{what} is outside its section; restore the section's heading, which is missing or changed",
+                        f"{subject} is outside its section; restore the section's heading, which is missing or changed",
                         *dict.fromkeys((next(above, number), number)),
                     )
-                raise UnreadableReport(f"{what} has lost its `#` or changed its level; restore it", number)
+                raise UnreadableReport(f"{subject} has lost its `#` or changed its level; restore it", number)
 
     def _with_edits(self, entry: ReportEntry, now: PageFinding) -> ReportEntry:
         then = self.pairs[now.number]
@@ -795,7 +799,7 @@ _NAMED = 5
 
 def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
     """Return an error with the numbers of the edited lines."""
-    numbers = list(dict.fromkeys(edit.line for edit in edits.elsewhere))
+    numbers = list(dict.fromkeys(edit.line for edit in edits.outside_edits))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return UnmergedEdits(
         f"{reason}: line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}{more}"
@@ -807,11 +811,11 @@ def merge_edits(edits: PageEdits, rendered: str) -> str:
 
     Raises `UnmergedEdits` if generated lines next to the edits changed, or if the page as evalscribe wrote it is lost.
     """
-    if edits.rest == edits.base:
+    if edits.other_text == edits.base:
         return with_front(rendered, edits.front)
     if not edits.base_known:
         raise unmerged(edits, "edited, and neither the store nor git has the page as it was written")
-    merged = merge_lines(edits.rest, edits.base, rendered)
+    merged = merge_lines(edits.other_text, edits.base, rendered)
     if merged is None:
         raise unmerged(edits, "edited where the new page has different text")
     return with_front(merged, edits.front)
@@ -819,8 +823,8 @@ def merge_edits(edits: PageEdits, rendered: str) -> str:
 
 def with_front(page: str, lines: Sequence[str]) -> str:
     """Return the page with further lines at the end of its front matter."""
-    own = "".join(f"{line}\n" for line in dict.fromkeys(lines))
-    return page.replace("\n---\n", f"\n{own}---\n", 1)
+    added = "".join(f"{line}\n" for line in dict.fromkeys(lines))
+    return page.replace("\n---\n", f"\n{added}---\n", 1)
 
 
 def merge_lines(mine: str, base: str, theirs: str) -> str | None:

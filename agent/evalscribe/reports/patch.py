@@ -119,22 +119,22 @@ class EvalFolders:
     so it matches only if it is in a single place.
     """
 
-    def __init__(self, files: Sequence[str], own: Iterable[Parts], others: Iterable[Parts]) -> None:
+    def __init__(self, files: Sequence[str], concerned: Iterable[Parts], other_evals: Iterable[Parts]) -> None:
         self._folders = sorted({parent for file in files for parent in parents(file)})
-        self._own = frozenset(own)
-        self._names = self._own | frozenset(others)
+        self._concerned = frozenset(concerned)
+        self._names = self._concerned | frozenset(other_evals)
         self._lengths = sorted({len(name) for name in self._names}, reverse=True)
-        self._own -= self._unclear(files)
+        self._concerned -= self._unclear(files)
 
     def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the folders of the evals that the recommendation concerns, and the folders of other evals."""
         called = [(folder, name) for folder in self._folders if (name := self._eval(_parts(folder)))]
-        own = tuple(folder for folder, name in called if name in self._own)
-        return own, tuple(folder for folder, name in called if name not in self._own)
+        concerned = tuple(folder for folder, name in called if name in self._concerned)
+        return concerned, tuple(folder for folder, name in called if name not in self._concerned)
 
     def means(self, file: str) -> bool:
         """Return whether a file, without its suffixes, is named like an eval that the recommendation concerns."""
-        return self._eval(_stem(file)) in self._own
+        return self._eval(_stem(file)) in self._concerned
 
     def _eval(self, parts: Parts) -> Parts | None:
         """Return the eval whose name a path ends with; None if there is none, or if it is in a folder for outputs."""
@@ -144,7 +144,7 @@ class EvalFolders:
         return None
 
     def _unclear(self, files: Sequence[str]) -> set[Parts]:
-        words = {name for name in self._own if len(name) == 1}
+        words = {name for name in self._concerned if len(name) == 1}
         if not words:
             return set()
         paths = {*map(_parts, self._folders), *map(_stem, files)}
@@ -257,7 +257,7 @@ def patch_scope(
     *,
     links: Sequence[str] = (),
     subfolder: str = "",
-    others: Iterable[str] = (),
+    other_evals: Iterable[str] = (),
 ) -> PatchScope:
     """Return the paths that a patch for a recommendation may change or create.
 
@@ -268,16 +268,16 @@ def patch_scope(
         documents: The findings' graders, tasks, references and gap notes.
         links: Links and submodules of the repository.
         subfolder: The folder named by `--repo`.
-        others: Evals that the recommendation does not concern.
+        other_evals: Evals that the recommendation does not concern.
     """
-    own = [path for path in files if not subfolder or path.startswith(f"{subfolder}/")]
-    eval_folders = EvalFolders(own, map(parts_of, evals), map(parts_of, others))
+    below_subfolder = [path for path in files if not subfolder or path.startswith(f"{subfolder}/")]
+    eval_folders = EvalFolders(below_subfolder, map(parts_of, evals), map(parts_of, other_evals))
     folders, foreign = eval_folders.folders()
     inside = FolderIndex(folders, foreign)
     above = frozenset(parent for folder in folders for parent in parents(folder)) | {subfolder}
-    concerned = {path for path in own if _belongs(path, eval_folders, inside)}
-    concerned |= {path for path in _documented(own, documents, above) if not inside.is_foreign(path)}
-    tools = {path for path in own if group == "lint" and _configures(path, above)}
+    concerned = {path for path in below_subfolder if _belongs(path, eval_folders, inside)}
+    concerned |= {path for path in _documented(below_subfolder, documents, above) if not inside.is_foreign(path)}
+    tools = {path for path in below_subfolder if group == "lint" and _configures(path, above)}
     allowed = (*sorted(tools), *sorted(concerned - tools))
     return PatchScope(
         files=tuple(path for path in allowed if protected_reason(path) is None),
@@ -344,8 +344,10 @@ def changes_more_than_tools(path: str, before: str, after: str) -> bool:
 def _toml(text: str) -> Tables:
     tables = tomllib.loads(text)
     tools = tables.pop("tool", {})
-    rest = {name: of for name, of in tools.items() if not _TOOLS.fullmatch(name)} if isinstance(tools, dict) else tools
-    return {**tables, "tool": rest or {}}
+    other_tools = (
+        {name: of for name, of in tools.items() if not _TOOLS.fullmatch(name)} if isinstance(tools, dict) else tools
+    )
+    return {**tables, "tool": other_tools or {}}
 
 
 def _ini(text: str) -> Tables:
@@ -376,7 +378,7 @@ class EditRefusal(Frozen):
 
 def apply_edits(edits: Sequence[Edit], scope: PatchScope, read: ReadFileText) -> tuple[FileChange, ...] | EditRefusal:
     """Apply all edits or none. Return the changed files, sorted by path."""
-    forbidden = dict.fromkeys(f"{e.path!r} is {why}" for e in edits if (why := scope.refusal(e.path)) is not None)
+    forbidden = dict.fromkeys(f"{e.path!r} is {reason}" for e in edits if (reason := scope.refusal(e.path)) is not None)
     if forbidden:
         return EditRefusal(problems=tuple(forbidden), forbidden=True)
     files: dict[str, str] = {}

@@ -35,14 +35,16 @@ def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written:
 
     A run has one file, whatever the date. If the file cannot be read, it stays unchanged and the report goes beside it.
     """
-    own = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
-    refused = {file.name: reason for file in own if (reason := _unreadable(file, last_written))}
-    readable = next((file for file in own if file.name not in refused), None)
+    of_run = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
+    refused = {file.name: reason for file in of_run if (reason := _unreadable(file, last_written))}
+    readable = next((file for file in of_run if file.name not in refused), None)
     message = "; ".join(f"{name} cannot be read and is left as it is: {reason}" for name, reason in refused.items())
     if readable:
         return ReportPlacement(name=readable.name, current=source_of(readable), message=message or None)
     if refused:
-        return ReportPlacement(name=_free_name(own[0].name, files), message=f"{message}; the new report is beside it")
+        return ReportPlacement(
+            name=_free_name(of_run[0].name, files), message=f"{message}; the new report is beside it"
+        )
     return _new(run, date, files)
 
 
@@ -54,8 +56,8 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
     Args:
         files: Reports on the run's model.
     """
-    own = sorted(file.name for file in files if _is_of(run, file))
-    name = next(iter(own), None)
+    of_run = sorted(file.name for file in files if _is_of(run, file))
+    name = next(iter(of_run), None)
     return name.rpartition("/")[0] if name else choose_folder(run.provider, run.model, (file.name for file in files))
 
 

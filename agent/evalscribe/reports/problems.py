@@ -36,7 +36,7 @@ def check_lines(checked: CheckResult) -> Iterator[str]:
     for problem in checked.problems:
         yield _line(problem)
     yield from (f"notice: {note}" for note in checked.notes)
-    yield f"{_total(checked)}{_others(checked)}"
+    yield f"{_total(checked)}{_other_counts(checked)}"
 
 
 def check_annotations(checked: CheckResult) -> Iterator[str]:
@@ -50,7 +50,7 @@ def check_annotations(checked: CheckResult) -> Iterator[str]:
             more = len(problems) - ANNOTATIONS
             yield f"{more} more of level {level} are only in this log: a step shows {ANNOTATIONS}."
     yield from map(notice, checked.notes)
-    yield f"{_total(checked)}{_others(checked)}"
+    yield f"{_total(checked)}{_other_counts(checked)}"
 
 
 def notice(text: str) -> str:
@@ -61,7 +61,7 @@ def notice(text: str) -> str:
 def check_table(checked: CheckResult, rows: int = ROWS) -> str:
     """Render markdown with the total and a table of problems, the worst first. Text from reports is escaped."""
     worst = [problem for level in PROBLEM_LEVELS for problem in checked.of(level)]
-    out = [f"**{_total(checked)}**{_others(checked)}"]
+    out = [f"**{_total(checked)}**{_other_counts(checked)}"]
     if worst:
         out += ["", "| | Where | What |", "|---|---|---|", *map(_row, worst[:rows])]
     if len(worst) > rows:
@@ -114,14 +114,14 @@ def _property(text: str) -> str:
 
 
 def _row(problem: Problem) -> str:
-    location, what = (prose(text).replace("|", "\\|") for text in (f"{problem.file}:{problem.line}", problem.what))
-    return f"| {problem.level} | {location} | {what} |"
+    location, message = (prose(text).replace("|", "\\|") for text in (f"{problem.file}:{problem.line}", problem.what))
+    return f"| {problem.level} | {location} | {message} |"
 
 
 def _total(checked: CheckResult) -> str:
     return f"{pluralise(len(checked.reports), 'report')} checked, {checked.wrong} with problems"
 
 
-def _others(checked: CheckResult) -> str:
+def _other_counts(checked: CheckResult) -> str:
     counts = [pluralise(len(checked.of(level)), level) for level in PROBLEM_LEVELS[1:] if checked.of(level)]
     return f"; {', '.join(counts)}" if counts else ""

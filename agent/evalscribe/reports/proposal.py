@@ -68,20 +68,20 @@ def question(
     concerns: Sequence[ConcernedFinding],
     scope: PatchScope,
     files: CommitFiles,
-    fence: Delimiter,
+    delimiter: Delimiter,
 ) -> str:
     group = "eval improvement" if recommendation.group == "eval" else "lint or configuration change"
     return prompts.render(
         f"{FOLDER}/recommendation.md.j2",
-        tag=fence.tag,
+        tag=delimiter.tag,
         group=group,
-        recommendation=fence.block("the recommendation", one_line(recommendation.text)),
-        findings=[fence.block("a finding", _finding(concern.entry)) for concern in concerns],
-        excerpts=list(_excerpts(concerns, fence)),
-        changeable=fence.block("files that may be changed", _listed(scope.files)) if scope.files else "",
-        folders=fence.block("folders for new files", _listed(scope.folders)) if scope.folders else "",
+        recommendation=delimiter.block("the recommendation", one_line(recommendation.text)),
+        findings=[delimiter.block("a finding", _finding(concern.entry)) for concern in concerns],
+        excerpts=list(_excerpts(concerns, delimiter)),
+        changeable=delimiter.block("files that may be changed", _listed(scope.files)) if scope.files else "",
+        folders=delimiter.block("folders for new files", _listed(scope.folders)) if scope.folders else "",
         files=[
-            fence.block(f"file {quote_json(path)}", number_lines(1, text.removesuffix("\n")))
+            delimiter.block(f"file {quote_json(path)}", number_lines(1, text.removesuffix("\n")))
             for path, text in _short_files(scope, files)
         ],
     )
@@ -105,13 +105,13 @@ def _of_each(texts: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(texts))
 
 
-def _excerpts(concerns: Iterable[ConcernedFinding], fence: Delimiter) -> Iterable[str]:
+def _excerpts(concerns: Iterable[ConcernedFinding], delimiter: Delimiter) -> Iterable[str]:
     for concern in concerns:
         for excerpt in concern.packed.excerpts if concern.packed else ():
             about = f"{excerpt.role} {quote_json(excerpt.path)} of {quote_json(concern.entry.paths[0])}"
-            yield fence.block(about, number_lines(excerpt.first, excerpt.text))
+            yield delimiter.block(about, number_lines(excerpt.first, excerpt.text))
         if concern.packed and concern.packed.differences:
-            yield fence.block("differences between output and reference", bar_lines(concern.packed.differences))
+            yield delimiter.block("differences between output and reference", bar_lines(concern.packed.differences))
 
 
 def _short_files(scope: PatchScope, files: CommitFiles) -> list[tuple[str, str]]:
@@ -202,10 +202,10 @@ def fields_of(call: ToolCall) -> BaseModel:
 class PatchTools:
     """The reading tools over one commit's files. Answers are delimited as data."""
 
-    def __init__(self, files: CommitFiles, scope: PatchScope, fence: Delimiter) -> None:
+    def __init__(self, files: CommitFiles, scope: PatchScope, delimiter: Delimiter) -> None:
         self._files = files
         self._changeable = frozenset(scope.files)
-        self._fence = fence
+        self._delimiter = delimiter
 
     def answer(self, call: ToolCall, arguments: BaseModel) -> ToolResult:
         """Answer a call. Never raises: an invalid call gets an error as its result."""
@@ -213,7 +213,7 @@ class PatchTools:
             about, lines = self._run(arguments)
         except ToolMisuse as misused:
             return ToolResult(call_id=call.id, text=str(misused), is_error=True)
-        return ToolResult(call_id=call.id, text=self._fence.block(about, limit_lines(lines)))
+        return ToolResult(call_id=call.id, text=self._delimiter.block(about, limit_lines(lines)))
 
     def _run(self, arguments: BaseModel) -> tuple[str, Iterable[str]]:
         match arguments:
@@ -411,9 +411,9 @@ class Proposer:
         self._files = files
         self._model = model
         self._bounds = bounds or ProposalLimits()
-        fence = patch_delimiter(recommendation, concerns, scope, files)
-        self._toolbox = PatchTools(files, scope, fence)
-        question_text = question(prompts, recommendation, concerns, scope, files, fence)
+        delimiter = patch_delimiter(recommendation, concerns, scope, files)
+        self._toolbox = PatchTools(files, scope, delimiter)
+        question_text = question(prompts, recommendation, concerns, scope, files, delimiter)
         self._opening = Request(
             system=instructions(prompts),
             messages=(Message(role="user", text=question_text),),

@@ -199,5 +199,5 @@ def _code(text: str) -> str:
 
 def _several(names: Iterable[str]) -> str:
     listed = list(names)
-    rest = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-    return ", ".join(listed[:MOST_LISTED]) + rest
+    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return ", ".join(listed[:MOST_LISTED]) + more

@@ -101,7 +101,7 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
         written=written or _as_judged(report),
         base=text,
         base_known=False,
-        rest=text,
+        other_text=text,
         page=text,
         mergeable=False,
     )
@@ -300,14 +300,14 @@ def reload_report(file: ReportFile) -> ReportFile:
 
 
 def _means(name: str, file: ReportFile) -> bool:
-    own = file.name if "/" in name else file.name.rpartition("/")[2]
-    return file.name in (name, f"{name}.md") or own.startswith(name)
+    file_name = file.name if "/" in name else file.name.rpartition("/")[2]
+    return file.name in (name, f"{name}.md") or file_name.startswith(name)
 
 
 def name_of(library: ReportsFolder, file: ReportFile) -> str:
     """Return the report's path in the reports folder. Raises `UsageError` for a report outside it."""
-    own = (other.name for other in library.all() if other.path.resolve() == file.path.resolve())
-    name = next(own, None)
+    names = (other.name for other in library.all() if other.path.resolve() == file.path.resolve())
+    name = next(names, None)
     if name is None:
         raise UsageError(
             f"{file.path} is not below the reports folder; set the folder with `reports` DIR", fields=("reports",)

@@ -131,8 +131,8 @@ class ModelReport:
         run, failures = self.report.analysis.run, self.report.analysis.findings
         if finding is None:
             return LaterRun(self.report.date, None, ran=is_complete_run(run, len(failures)))
-        sighting = find_record(self.report, finding.eval)
-        return LaterRun(self.report.date, describe_finding(finding), judged=has_cause(finding), sighting=sighting)
+        fingerprint = find_record(self.report, finding.eval)
+        return LaterRun(self.report.date, describe_finding(finding), judged=has_cause(finding), fingerprint=fingerprint)
 
 
 def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
@@ -155,7 +155,7 @@ def group_by_model(reports: Iterable[tuple[str, PastReport]]) -> tuple[ModelRepo
     return tuple(
         report
         for model, by_folder in models
-        for report in _model_reports(model, order_reports([report for own in by_folder for report in own]))
+        for report in _model_reports(model, order_reports([report for in_folder in by_folder for report in in_folder]))
     )
 
 
@@ -311,19 +311,19 @@ def find_shared_failures(
         least: Minimum number of models in a row.
         find_record: Looks up the failure of an eval in an earlier run.
     """
-    alike = [
+    groups = [
         (same, across)
-        for failures, passing in experiments
-        for same, across in _alike_failures(failures, passing)
+        for failures, complete in experiments
+        for same, across in _failure_groups(failures, complete)
         if across.failing >= least
     ]
-    runs = {failure.run for same, _ in alike for failure in same}
+    runs = {failure.run for same, _ in groups for failure in same}
     reports, notes = _reports(files, runs)
-    reported_evals = {same[0].eval for same, _ in alike}
+    reported_evals = {same[0].eval for same, _ in groups}
     notes = (*notes, *(note for failures, _ in experiments for note in _unmatched(failures, reported_evals, least)))
     of_run = {run: [report for report in reports if report.report.is_of(run)] for run in runs}
     label_by_eval = {(label.run, label.eval): label for label in labels if label.in_force}
-    rows = [_alike_row(same, across, reports, of_run, label_by_eval, find_record) for same, across in alike]
+    rows = [_shared_failure(same, across, reports, of_run, label_by_eval, find_record) for same, across in groups]
     return SharedFailures(
         rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes
     )
@@ -334,13 +334,18 @@ def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: in
     models: dict[str, dict[str, bool]] = defaultdict(dict)
     for failure in failures:
         if failure.eval not in reported:
-            models[failure.eval][failure.key] = models[failure.eval].get(failure.key, False) or failure.look is not None
+            models[failure.eval][failure.key] = (
+                models[failure.eval].get(failure.key, False) or failure.fingerprint is not None
+            )
     several = {eval: sum(by_model.values()) for eval, by_model in models.items() if len(by_model) >= least}
-    for compared, why in ((True, "in different ways"), (False, "with logs that end before the reason: not compared")):
+    for compared, description in (
+        (True, "in different ways"),
+        (False, "with logs that end before the reason: not compared"),
+    ):
         if names := sorted(eval for eval, count in several.items() if (count >= least) == compared):
             evals = pluralise(len(names), "more eval")
             yield (
-                f"{evals} of experiment {failures[0].experiment} failed for several models, {why}: "
+                f"{evals} of experiment {failures[0].experiment} failed for several models, {description}: "
                 f"{join_first(names, MOST_NAMED)}"
             )
 
@@ -355,55 +360,55 @@ def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelRe
     reports, notes = load_model_reports([file for file in files if _folder(file) in folders])
     if not any(report.report.analysis.actions_taken for report in reports):
         return reports, notes
-    others, more = load_model_reports([file for file in files if _folder(file) not in folders])
-    return (*reports, *others), (*notes, *more)
+    other_reports, more = load_model_reports([file for file in files if _folder(file) not in folders])
+    return (*reports, *other_reports), (*notes, *more)
 
 
 def _folder(file: ReportFile) -> str:
     return str(PurePosixPath(file.name).parent)
 
 
-def _alike_failures(
-    failures: Sequence[CompactFailure], passing: Sequence[CompleteRun]
+def _failure_groups(
+    failures: Sequence[CompactFailure], complete: Sequence[CompleteRun]
 ) -> Iterator[tuple[list[CompactFailure], CrossModelFailures]]:
     """Yield groups of failures of one eval version with one error signature, each with the results of all models."""
     by_eval: dict[str, list[CompactFailure]] = defaultdict(list)
-    alike: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
     for failure in failures:
         by_eval[failure.eval].append(failure)
-        if failure.version and failure.look:
-            alike[failure.eval, failure.look, failure.version].append(failure)
-    elsewhere = OtherRuns(by_eval, passing)
-    for same in alike.values():
-        if len(same) > 1 and (across := elsewhere.across(same[0])):
+        if failure.version and failure.fingerprint:
+            groups[failure.eval, failure.fingerprint, failure.version].append(failure)
+    other_runs = OtherRuns(by_eval, complete)
+    for same in groups.values():
+        if len(same) > 1 and (across := other_runs.across(same[0])):
             yield same, across
 
 
-def _alike_row(
-    alike: Sequence[CompactFailure],
+def _shared_failure(
+    failures: Sequence[CompactFailure],
     across: CrossModelFailures,
-    everywhere: Sequence[ModelReport],
+    all_reports: Sequence[ModelReport],
     of_run: Mapping[str, Sequence[ModelReport]],
     label_by_eval: Mapping[tuple[str, str], HumanLabel],
     find_record: FindRecord,
 ) -> SharedFailure:
-    first = alike[0]
+    first = failures[0]
     models: dict[str, list[CompactFailure]] = defaultdict(list)
-    for failure in alike:
+    for failure in failures:
         models[failure.key].append(failure)
-    runs = dict.fromkeys(failure.run for failure in alike)
+    runs = dict.fromkeys(failure.run for failure in failures)
     reports = {(report.model, report.place): report for run in runs for report in of_run[run]}
     affected = (_model(mine, of_run, label_by_eval) for mine in models.values())
     return SharedFailure(
         eval=first.eval,
         experiment=first.experiment,
         step=first.step,
-        signature=first.look[0] if first.look else "",
+        signature=first.fingerprint[0] if first.fingerprint else "",
         failing=across.failing,
         models=across.models,
         seen=tuple(sorted(affected, key=lambda item: item.model)),
         earlier=across.earlier,
-        actions=tuple(actions(first.eval, [reports[at] for at in sorted(reports)], everywhere, find_record)),
+        actions=tuple(actions(first.eval, [reports[at] for at in sorted(reports)], all_reports, find_record)),
     )
 
 
@@ -447,12 +452,12 @@ def recurring_evals(
             raise NotFoundError(f"there is no report of {provider}/{name}; see `evalscribe reports list`")
         folders += [str(PurePosixPath(file.name).parent) for file in files]
     everything = sorted(library.all(), key=lambda file: file.name)
-    if not models and (own := [file for file in everything if not is_shipped(file.name)]):
-        everything = own
+    if not models and (unshipped := [file for file in everything if not is_shipped(file.name)]):
+        everything = unshipped
     return recurring_in_reports(everything, folders, StoredRecords(store))
 
 
-def alike_evals(
+def load_shared_failures(
     library: ReportsFolder, store: "AnalysisStore", models: Sequence[str] = (), least: int = 2
 ) -> SharedFailures:
     """Return evals that fail in the same way for at least `least` models, in stored runs of all or the named models.

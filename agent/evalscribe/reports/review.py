@@ -145,7 +145,7 @@ def _labels_by_report(
 ) -> dict[str, tuple[HumanLabel, ...]]:
     """Return the labels in every merged report, by the report's name."""
     versions = library.versions_of(merged.reports, merged.commit)
-    by_report = {name: reader.labels(name, own) for name, own in versions}
+    by_report = {name: reader.labels(name, states) for name, states in versions}
     for copy in reader.copies():
         by_report.pop(copy)
     return by_report
@@ -303,16 +303,16 @@ def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[ob
 
 def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
     """Yield the failures that people labelled differently, one for each group."""
-    alike: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
+    groups: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
     for conflicting in disagreements(labels):
         opinions = tuple(
             ReviewerLabel(**{name: getattr(label, name) for name in ReviewerLabel.model_fields})
             for label in conflicting
         )
-        alike.setdefault((conflicting[0].run, conflicting[0].group or conflicting[0].eval, opinions), []).append(
+        groups.setdefault((conflicting[0].run, conflicting[0].group or conflicting[0].eval, opinions), []).append(
             conflicting[0]
         )
-    for (run, _, opinions), (first, *others) in alike.items():
+    for (run, _, opinions), (first, *others) in groups.items():
         yield Disagreement(run=run, eval=first.eval, more=len(others), report=first.report, opinions=opinions)
 
 
@@ -328,9 +328,11 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
             if isinstance(state, Analysis)
         ]
         fresh = corrections_by_eval(content) if isinstance(content, Analysis) else {}
-        own = {(report.name, eval, word) for eval, word in fresh.items() if all(k.get(eval) != word for k in earlier)}
-        if own - reported and isinstance(content, Analysis):
+        corrections = {
+            (report.name, eval, word) for eval, word in fresh.items() if all(k.get(eval) != word for k in earlier)
+        }
+        if corrections - reported and isinstance(content, Analysis):
             group = {finding.eval: finding.group or finding.eval for finding in content.findings}
-            fresh_groups = {group[eval] for _, eval, _ in own - reported}
+            fresh_groups = {group[eval] for _, eval, _ in corrections - reported}
             yield PendingLabel(report=report.name, branch=report.branch, corrections=len(fresh_groups))
-        reported |= own
+        reported |= corrections

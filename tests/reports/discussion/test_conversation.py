@@ -222,7 +222,7 @@ async def test_what_was_planted_stays_data(dossier_of: Callable[..., ReportEvide
         ],
     )
     answer = await talk.ask()
-    tag = dossier.fence.tag
+    tag = dossier.delimiter.tag
     outside, inside = [], False
     for line in talk.sent().split("\n"):
         if line.startswith(f"<{tag} "):

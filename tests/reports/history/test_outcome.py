@@ -67,12 +67,12 @@ def test_a_run_from_before_the_action_says_nothing() -> None:
 def test_a_run_with_the_old_task_and_grader_has_not_seen_a_change_of_them(
     action: str, changed: dict[str, str], said: FollowUpOutcome
 ) -> None:
-    now = SAME._replace(sighting=sighting(**changed))
+    now = SAME._replace(fingerprint=sighting(**changed))
     assert action_outcome(action, THEN, sighting(), now) == said
 
 
 def test_equal_signatures_are_the_same_failure_whatever_the_judges_called_it() -> None:
-    now = LaterRun("2026-01-05", OTHER, judged=False, sighting=sighting(run="r2"))
+    now = LaterRun("2026-01-05", OTHER, judged=False, fingerprint=sighting(run="r2"))
     assert action_outcome("fixed it", THEN, sighting(), now) == "did not hold"
 
 
@@ -83,17 +83,17 @@ def test_a_run_that_never_came_to_the_models_work_says_nothing() -> None:
     unreached = sighting(step=None, judged=False)
     assert action_outcome("made `X1` a warning", then, None, LaterRun("2026-01-05", ended)) == "not yet seen"
     assert action_outcome(
-        "made `X1` a warning", then, sighting(), LaterRun("2026-01-05", ended, sighting=unreached)
+        "made `X1` a warning", then, sighting(), LaterRun("2026-01-05", ended, fingerprint=unreached)
     ) == ("not yet seen")
     assert (
-        action_outcome("another endpoint", ended, unreached, LaterRun("2026-01-05", ended, sighting=unreached))
+        action_outcome("another endpoint", ended, unreached, LaterRun("2026-01-05", ended, fingerprint=unreached))
         == "did not hold"
     )
 
 
 def test_a_step_that_passes_now_is_enough_where_another_one_fails() -> None:
     then = FailureDescription("lint", "OVERLY_STRICT", None, None)
-    now = LaterRun("2026-01-05", OTHER, sighting=sighting(step="tests", passed=("lint",), signature="tests: bang"))
+    now = LaterRun("2026-01-05", OTHER, fingerprint=sighting(step="tests", passed=("lint",), signature="tests: bang"))
     assert action_outcome("made `X1` a warning", then, sighting(step="lint"), now) == "held"
     assert action_outcome("fixed it", THEN._replace(cause="off-by-one"), None, now) == "did not hold"
 

@@ -93,13 +93,16 @@ def test_a_document_of_a_moved_eval_names_no_file_of_another() -> None:
 def test_of_evals_that_end_alike_the_longest_name_is_meant() -> None:
     files = ("evals/b/c/TASK.txt", "evals/a/b/c/TASK.txt", "evals/b/c/d/TASK.txt", "evals/a/b/c.yaml", "evals/b/c.yaml")
     found = patch_scope(
-        files, "eval", ["b/c"], [Document(role="grader", path="d/TASK.txt", text="")], others=["a/b/c", "c/d"]
+        files, "eval", ["b/c"], [Document(role="grader", path="d/TASK.txt", text="")], other_evals=["a/b/c", "c/d"]
     )
     assert found.files == ("evals/b/c.yaml", "evals/b/c/TASK.txt")
     assert found.refusal("evals/b/c/new.txt") is None
     assert found.refusal("evals/a/b/c/new.txt") == found.refusal("evals/b/c/d/new.txt") == NOTHING
-    assert patch_scope(files, "eval", ["a/b/c"], others=["b/c"]).files == ("evals/a/b/c.yaml", "evals/a/b/c/TASK.txt")
-    assert patch_scope(files, "eval", ["c/d#2"], others=["b/c"]).files == ("evals/b/c/d/TASK.txt",)
+    assert patch_scope(files, "eval", ["a/b/c"], other_evals=["b/c"]).files == (
+        "evals/a/b/c.yaml",
+        "evals/a/b/c/TASK.txt",
+    )
+    assert patch_scope(files, "eval", ["c/d#2"], other_evals=["b/c"]).files == ("evals/b/c/d/TASK.txt",)
 
 
 def test_a_name_without_a_category_counts_where_it_stands_once() -> None:

@@ -49,7 +49,7 @@ _ALIKE = {
     "x": "хχ",
 }
 """Lower-case letters of other scripts that look like the Latin letters in citations."""
-_LATIN = str.maketrans({other: letter for letter, others in _ALIKE.items() for other in others})
+_LATIN = str.maketrans({other: letter for letter, lookalikes in _ALIKE.items() for other in lookalikes})
 _BLANK = re.compile(r"[^\S\n\t]")
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
@@ -180,10 +180,10 @@ class AnswerResolver:
 
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
         """Return the offset of the citation's end; None if the text so far does not contain it."""
-        names, rest = self._names(start), self._pending[start.end() :]
-        if not last and any(name.startswith(rest) for name in names):
+        names, remaining = self._names(start), self._pending[start.end() :]
+        if not last and any(name.startswith(remaining) for name in names):
             return None
-        at = start.end() + max((len(name) for name in names if rest.startswith(name)), default=0)
+        at = start.end() + max((len(name) for name in names if remaining.startswith(name)), default=0)
         while stop := _STOP.search(self._pending, at):
             if stop[0] in "]\n":
                 return stop.end() if stop[0] == "]" else stop.start()
@@ -205,14 +205,14 @@ class AnswerResolver:
         subject = self._subject(start[1], self._pending[start.end() :])
         return [item.mark for item in subject.items] if subject else []
 
-    def _subject(self, number: str | None, rest: str) -> Subject | None:
-        n = self._number(number, rest)
-        about_report = rest.startswith(REPORT)
+    def _subject(self, number: str | None, body: str) -> Subject | None:
+        n = self._number(number, body)
+        about_report = body.startswith(REPORT)
         exists = about_report or (n is not None and n in self._dossier.topics)
         return self._dossier.subject(n) if exists else None
 
-    def _number(self, number: str | None, rest: str) -> int | None:
-        if rest.startswith(REPORT):
+    def _number(self, number: str | None, body: str) -> int | None:
+        if body.startswith(REPORT):
             return None
         return int(number) if number else self._at_hand()
 
@@ -229,30 +229,30 @@ class AnswerResolver:
 
     def _resolve_part(self, part: str, at: int, *, closed: bool) -> str:
         begins = _NUMBER.match(part)
-        number, rest = (begins[1], part[begins.end() :]) if begins else (None, part)
-        n, subject = self._number(number, rest), self._subject(number, rest) or _NOTHING
-        bracket = _with_range(rest)
+        number, body = (begins[1], part[begins.end() :]) if begins else (None, part)
+        n, subject = self._number(number, body), self._subject(number, body) or _NOTHING
+        bracket = _with_range(body)
         citations = resolve_citations(bracket, subject).citations
         if not citations and number is None and "<RANGE>" not in bracket:
             return f"[{escape_citations(part)}{']' if closed else ''}"
         if not closed or not citations or _has_other_text(bracket, citations):
-            return self._unverified(n, rest, at, closed=closed)
+            return self._unverified(n, body, at, closed=closed)
         text = ""
         for citation in citations:
             text += " " if text else ""
-            words = _citation_text(n, citation, subject, rest)
+            words = _citation_text(n, citation, subject, body)
             start = at + len(text)
             self._add(n, citation.model_copy(update={"start_idx": start, "end_idx": start + len(words)}))
             text += words
         return text
 
-    def _unverified(self, n: int | None, rest: str, at: int, *, closed: bool) -> str:
+    def _unverified(self, n: int | None, body: str, at: int, *, closed: bool) -> str:
         words = (
-            _unverified_text(n, rest)
+            _unverified_text(n, body)
             if closed
-            else f"[{_numbered(n)}{escape_citations(_TAGS.sub(' ', rest))} (unverified)"
+            else f"[{_numbered(n)}{escape_citations(_TAGS.sub(' ', body))} (unverified)"
         )
-        self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(rest), status="unverified"))
+        self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(body), status="unverified"))
         return words
 
     def _add(self, n: int | None, citation: ResolvedCitation) -> None:
@@ -269,10 +269,10 @@ def _parts(inner: str) -> list[str]:
     return [*parts, inner[begin:]]
 
 
-def _with_range(rest: str) -> str:
+def _with_range(body: str) -> str:
     """Convert the bracket to the grammar of `judging.citations`: plain quotation marks become `<RANGE>`."""
-    plain = None if "<RANGE>" in rest else _PLAIN_QUOTE.search(rest)
-    return f"[{rest[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{rest}]"
+    plain = None if "<RANGE>" in body else _PLAIN_QUOTE.search(body)
+    return f"[{body[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{body}]"
 
 
 def _has_other_text(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
@@ -282,10 +282,10 @@ def _has_other_text(bracket: str, citations: Sequence[ResolvedCitation]) -> bool
     return bool(bracket.strip(" ,;[]\n"))
 
 
-def _citation_text(n: int | None, citation: ResolvedCitation, subject: Subject, rest: str) -> str:
+def _citation_text(n: int | None, citation: ResolvedCitation, subject: Subject, body: str) -> str:
     target = citation.target
     if citation.status == "unverified" or target is None:
-        return _unverified_text(n, rest)
+        return _unverified_text(n, body)
     quote = f" {_in_marks(_really(target, subject))}" if citation.quote is not None else ""
     moved = " (relocated)" if citation.status == "relocated" else ""
     return f"[{_place(n, target)}{quote}]{moved}"
@@ -311,12 +311,12 @@ def _in_marks(words: str) -> str:
     return code(escape_citations(words)) if '"' in words else f'"{escape_citations(words)}"'
 
 
-def _unverified_text(n: int | None, rest: str) -> str:
+def _unverified_text(n: int | None, body: str) -> str:
     """Render an unverified citation as the model wrote it."""
-    words = escape_citations(cut(one_line(_TAGS.sub(" ", rest)), LONGEST_QUOTE))
+    words = escape_citations(cut(one_line(_TAGS.sub(" ", body)), LONGEST_QUOTE))
     return f"[{_numbered(n)}{words}] (unverified)"
 
 
-def _quote(rest: str) -> str | None:
-    quoted = re.search(r"<RANGE>(.*?)(?:</RANGE>|\Z)", rest, re.DOTALL) or _PLAIN_QUOTE.search(rest)
+def _quote(body: str) -> str | None:
+    quoted = re.search(r"<RANGE>(.*?)(?:</RANGE>|\Z)", body, re.DOTALL) or _PLAIN_QUOTE.search(body)
     return quoted[1] if quoted else None

@@ -170,7 +170,7 @@ class DiscussionTools:
         except ValidationError as error:
             return _refused(call, describe_misuse(error))
         about, lines = self._report(arguments) if isinstance(arguments, ReadReport) else self._find(arguments)
-        return ToolResult(call_id=call.id, text=self._dossier.fence.block(about, "\n".join(lines)))
+        return ToolResult(call_id=call.id, text=self._dossier.delimiter.block(about, "\n".join(lines)))
 
     def _of_evidence(self, call: ToolCall) -> ToolResult:
         number = call.input.get("finding")
@@ -318,15 +318,15 @@ class ModelDiscussion:
         while count < len(lines) and used <= room:
             used += estimate_tokens(lines[count]) + 2
             count += 1
-        fence = self._dossier.fence
+        delimiter = self._dossier.delimiter
         missing = "\n".join(f"{n}: {reason}" for n, reason in self._dossier.missing())
         return self._prompts.render(
             f"{FOLDER}/opening.md.j2",
-            tag=fence.tag,
-            report=fence.block(
+            tag=delimiter.tag,
+            report=delimiter.block(
                 f"the report, lines 1 to {count} of {len(lines)}", number_lines(1, "\n".join(lines[:count]))
             ),
-            missing=fence.block("findings without evidence here", missing) if missing else "",
+            missing=delimiter.block("findings without evidence here", missing) if missing else "",
         ).strip()
 
 
@@ -488,7 +488,7 @@ class Discussion:
         self.report = file
         self._store = store
         self._dossier = _dossier(file, store)
-        self._own = bool(prompts.own("discuss"))
+        self._overrides_prompts = bool(prompts.own("discuss"))
         self._conversation = ModelDiscussion(model, prompts, self._dossier, cost=cost) if model else None
         self._model = model
         self._budget = budget
@@ -536,7 +536,7 @@ class Discussion:
         return f"{self._model.id} answers, {self._conversation.estimate().summary} a question{bound}."
 
     def _prompts_note(self) -> list[str]:
-        if not (self._own and self._conversation):
+        if not (self._overrides_prompts and self._conversation):
             return []
         return ["The workspace's own prompts are used in place of the shipped ones."]
 

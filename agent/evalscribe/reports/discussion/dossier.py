@@ -88,7 +88,7 @@ class ReportEvidence:
         self.analysis = analysis
         self.topics = {topic.n: topic for topic in _topics(analysis)}
         # The evidence is older than the report, so it should not contain a hash of it; `_load_evidence` checks.
-        self.fence = Delimiter(content_id(["discussion", text]), (text,))
+        self.delimiter = Delimiter(content_id(["discussion", text]), (text,))
         self._store = store
         self._evidence: dict[int, Evidence | EvidenceMissing] = {}
         self._subjects: dict[int, Subject] = {}
@@ -117,7 +117,7 @@ class ReportEvidence:
 
     def toolbox(self, n: int) -> EvidenceTools:
         """Return the tools for reading a finding's evidence. Raises `EvidenceMissing`."""
-        return EvidenceTools(self.evidence(n), self.fence)
+        return EvidenceTools(self.evidence(n), self.delimiter)
 
     def subject(self, n: int | None) -> Subject | None:
         """Return what citations of finding `n` (None: the report) are checked against; None if unavailable."""
@@ -183,7 +183,7 @@ class ReportEvidence:
             return EvidenceMissing(f"it could not be read: {one_line(evidence.reason)}")
         if evidence is None:
             return EvidenceMissing(f"the store has none of this eval; {how_to_get(self)}")
-        if self.fence.tag in canonical_json(evidence):
+        if self.delimiter.tag in canonical_json(evidence):
             return EvidenceMissing("it holds the delimiter of this very discussion")
         logs = proof_documents(self.analysis.proofs, self.topics[n].paths)
         return evidence.model_copy(update={"documents": (*evidence.documents, *logs)}) if logs else evidence

@@ -84,7 +84,7 @@ class LookupDiscussion:
     def _details(self, names: Sequence[str]) -> list[Iterable[str]]:
         return [
             self._topic(item) if isinstance(item, NumberedFinding) else self._recommendation(item)
-            for item in self._items_named(names)
+            for item in self._find_items(names)
         ]
 
     def _findings_with(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
@@ -111,7 +111,7 @@ class LookupDiscussion:
         missing = [[NOT_SEARCHED]] if self._dossier.missing() else []
         return [["No place has all of these words. The best matches:"], *map(_hit, hits), *missing] if hits else []
 
-    def _items_named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
+    def _find_items(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
         """Yield findings and recommendations by number, id, eval path, or last part of the path."""
         seen_ids = set()
         for name in names:
@@ -168,7 +168,7 @@ class LookupDiscussion:
             "Evidence",
             *(f"  {d.role:<10}  {d.path} ({pluralise(d.line_count, 'line')})" for d in evidence.documents),
         )
-        yield from (f"  missing: {what}" for what in evidence.missing)
+        yield from (f"  missing: {reason}" for reason in evidence.missing)
 
     def _recommendation(self, item: RecommendationSummary) -> Iterator[str]:
         passes = ", would pass" if item.would_pass else ""

@@ -67,7 +67,7 @@ class DraftFinding:
         return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
 
     @property
-    def only_named(self) -> bool:
+    def is_only_name(self) -> bool:
         """Whether the draft consists only of a name so far."""
         return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
 
@@ -352,7 +352,7 @@ class Entries:
         current = self._current
         if current is None or any("/" in item.name for item in start.evals):
             return False
-        if not current.only_named and not (is_entry and current.may_be_category):
+        if not current.is_only_name and not (is_entry and current.may_be_category):
             return False
         self._around.categorise(current.evals[0].name, current.level, current.depth)
         self._current = None

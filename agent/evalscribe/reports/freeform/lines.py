@@ -345,19 +345,19 @@ def parse_line_start(line: Line, whole_line: bool) -> LineStart:
     segments = _Segments(whole_line)
     for segment in _segments(line):
         segments.take(segment)
-        if segments.rest and not whole_line:
+        if segments.texts and not whole_line:
             break
     if segments.is_plain_word and (segments.label or ORDINAL.match(plain(line))):
-        word, *others = segments.rest
+        word, *rest = segments.texts
         return LineStart(
             (NamedEval(word, segments.remark),),
             segments.label,
-            next(iter(others), None),
-            tuple(others[1:]),
+            next(iter(rest), None),
+            tuple(rest[1:]),
             unsure=True,
         )
     label = segments.label or _closing_label(line, bool(segments.evals))
-    return LineStart(tuple(segments.evals), label, segments.step, tuple(segments.rest))
+    return LineStart(tuple(segments.evals), label, segments.step, tuple(segments.texts))
 
 
 @dataclass(slots=True)
@@ -369,23 +369,23 @@ class _Segments:
     label: WrittenLabel | None = None
     step: str | None = None
     remark: str | None = None
-    """Text in parentheses after the first element of `rest`."""
-    rest: list[str] = field(default_factory=list)
+    """Text in parentheses after the first element of `texts`."""
+    texts: list[str] = field(default_factory=list)
 
     def take(self, segment: _Segment) -> None:
         words, label = _label_and_rest(segment)
-        names = () if self.rest else _names(words, segment)
-        if label and (names or (not words and (self.whole_line or not self.rest))):
+        names = () if self.texts else _names(words, segment)
+        if label and (names or (not words and (self.whole_line or not self.texts))):
             self.label = self.label or label
         if names:
             self.evals.extend(names)
-        elif self.evals and not self.rest and not words and not label:
+        elif self.evals and not self.texts and not words and not label:
             self._add_remark(segment)
-        elif self.evals and not self.rest and self.step is None and _is_step(words, self.whole_line):
+        elif self.evals and not self.texts and self.step is None and _is_step(words, self.whole_line):
             self.step = words
         elif words and not LEAD_WORD.match(words):
-            self.remark = self.remark if self.rest else next(iter(segment.remarks), None)
-            self.rest.append(words)
+            self.remark = self.remark if self.texts else next(iter(segment.remarks), None)
+            self.texts.append(words)
 
     def _add_remark(self, segment: _Segment) -> None:
         """Add a remark that follows a name in bold, as in `**003-crons** (basics)`."""
@@ -396,7 +396,7 @@ class _Segments:
     def is_plain_word(self) -> bool:
         """Whether a heading begins with a lower-case word without `/`, `_`, `-` or digits; it may be an eval's name."""
         return bool(
-            self.whole_line and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower()
+            self.whole_line and not self.evals and self.texts and is_name(self.texts[0]) and self.texts[0].islower()
         )
 
 

@@ -337,6 +337,6 @@ def _new_actions(listed: Iterable[ActionTaken], stated: Iterable[ActionTaken]) -
     """Yield the listed actions, without evals whose finding already states one: most are repetitions."""
     evals = {eval for action in stated for eval in action.evals}
     for action in listed:
-        others = tuple(eval for eval in action.evals if eval not in evals)
-        if others or not action.evals:
-            yield action.model_copy(update={"evals": others})
+        new_evals = tuple(eval for eval in action.evals if eval not in evals)
+        if new_evals or not action.evals:
+            yield action.model_copy(update={"evals": new_evals})

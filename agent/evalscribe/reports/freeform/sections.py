@@ -118,9 +118,9 @@ def speaks_of_all(title: str) -> bool:
 def _titled(title: str) -> WrittenLabel | None:
     """Return the label in a title. A title with more than two other words only mentions a label, so it has none."""
     bare = re.sub(r"\([^()]*\)|[^\w\s]|\b\d+\b", " ", title).strip()
-    rest = LABEL.sub("", bare).lower().split()
-    denied = {"no", "not", "without", "non", "kein", "keine"} & set(rest)
-    return label_in(title) if LABEL.search(bare) and len(rest) <= 2 and not denied else None
+    words = LABEL.sub("", bare).lower().split()
+    denied = {"no", "not", "without", "non", "kein", "keine"} & set(words)
+    return label_in(title) if LABEL.search(bare) and len(words) <= 2 and not denied else None
 
 
 @dataclass(slots=True)
