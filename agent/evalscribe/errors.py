@@ -116,15 +116,15 @@ class TerminatedError(EvalscribeError):
     exit_code = 143
 
 
-def write_error(what: str, error: OSError, advice: str = "Make it writable.") -> EvalscribeError:
+def write_error(failure: str, error: OSError, advice: str = "Make it writable.") -> EvalscribeError:
     """Return the error for a file that cannot be written.
 
     Args:
-        what: Start of the message, naming the file: `cannot write PATH`.
+        failure: Start of the message, naming the file: `cannot write PATH`.
         error: The operating system's error.
         advice: What to do if permissions are the cause.
     """
-    said = f"{what}: {error.strerror or error}"
+    message = f"{failure}: {error.strerror or error}"
     if error.errno in DISK_FULL:
-        return UnavailableError(f"{said}.\nMake room and try again.")
-    return AccessError(f"{said}.\n{advice}") if error.errno in PERMISSION_ERRORS else DataError(said)
+        return UnavailableError(f"{message}.\nMake room and try again.")
+    return AccessError(f"{message}.\n{advice}") if error.errno in PERMISSION_ERRORS else DataError(message)

@@ -158,8 +158,8 @@ def run_id_prefix(run_id: str) -> str:
 @lru_cache(1024)
 def report_stems(run_id: str) -> tuple[str, str, str]:
     """Return the possible stems of a run's report file, without the date; only the last is certain to be unique."""
-    whole = path_part(run_id)
-    return run_id_prefix(run_id), whole, f"{whole}-{content_id(run_id).removeprefix('sha256:')[:12]}"
+    stem = path_part(run_id)
+    return run_id_prefix(run_id), stem, f"{stem}-{content_id(run_id).removeprefix('sha256:')[:12]}"
 
 
 def _experiment_key(name: str) -> str:

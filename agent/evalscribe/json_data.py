@@ -57,29 +57,29 @@ def _cleaned(value: object) -> object:
 
 def collect_strings(value: object) -> list[str]:
     """Return every string of a JSON value, including member names. Raises `DataError` if it is nested too deeply."""
-    found: list[str] = []
-    _collect(value, found, MAX_DEPTH)
-    return found
+    strings: list[str] = []
+    _collect(value, strings, MAX_DEPTH)
+    return strings
 
 
-def _collect(value: object, found: list[str], left: int) -> None:
-    if not left:
+def _collect(value: object, strings: list[str], depth: int) -> None:
+    if not depth:
         raise DataError("JSON nested too deeply")
     if isinstance(value, str):
-        found.append(value)
+        strings.append(value)
     elif isinstance(value, dict):
-        found.extend(map(str, value))
-        _collect_all(value.values(), found, left - 1)
+        strings.extend(map(str, value))
+        _collect_all(value.values(), strings, depth - 1)
     elif isinstance(value, list):
-        _collect_all(value, found, left - 1)
+        _collect_all(value, strings, depth - 1)
 
 
-def _collect_all(values: Iterable[object], found: list[str], left: int) -> None:
+def _collect_all(values: Iterable[object], strings: list[str], depth: int) -> None:
     for value in values:
-        if isinstance(value, str) and left:  # Most are strings: avoid a function call for each.
-            found.append(value)
+        if isinstance(value, str) and depth:  # Most are strings: avoid a function call for each.
+            strings.append(value)
         else:
-            _collect(value, found, left)
+            _collect(value, strings, depth)
 
 
 def is_clean(text: str) -> bool:
@@ -153,7 +153,7 @@ class StrictJson:
             object_pairs_hook=self._object,
             parse_constant=lambda name: self._refuse(f"{name} is not valid JSON"),
             parse_float=self._real,
-            parse_int=self._whole,
+            parse_int=self._integer,
         )
         self._wrong: str | None = None
 
@@ -178,17 +178,17 @@ class StrictJson:
             raise DataError(wrong)
         return value
 
-    def _refuse(self, what: str) -> None:
+    def _refuse(self, problem: str) -> None:
         """Store the problem, to raise it after the value: stopping inside a value would prevent reading the next."""
-        self._wrong = self._wrong or what
+        self._wrong = self._wrong or problem
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             names = [name for name, _ in pairs]
-            twice = next(name for name in made if names.count(name) > 1)
+            twice = next(name for name in members if names.count(name) > 1)
             self._refuse(f"an object has the member `{cut(one_line(twice), 80)}` twice")
-        return made
+        return members
 
     def _real(self, digits: str) -> float:
         number = float(digits)
@@ -196,7 +196,7 @@ class StrictJson:
             self._refuse("a number is beyond every float")
         return number
 
-    def _whole(self, digits: str) -> int:
+    def _integer(self, digits: str) -> int:
         if len(digits) > MAX_DIGITS:
             self._refuse(f"a number has more than {MAX_DIGITS} digits")
             return 0
@@ -216,53 +216,53 @@ def parse_json(raw: bytes) -> object:
         raise DataError(f"invalid JSON: {error}") from None
 
 
-def require_object(value: object, what: str) -> JsonObject:
+def require_object(value: object, subject: str) -> JsonObject:
     if not isinstance(value, dict):
-        raise DataError(f"{what} is {_describe(value)}, not an object")
+        raise DataError(f"{subject} is {_describe(value)}, not an object")
     return value
 
 
-def require_list(value: object, what: str) -> list[object]:
+def require_list(value: object, subject: str) -> list[object]:
     if not isinstance(value, list):
-        raise DataError(f"{what} is {_describe(value)}, not a list")
+        raise DataError(f"{subject} is {_describe(value)}, not a list")
     return value
 
 
-def require_field(value: JsonObject, key: str, what: str) -> object:
+def require_field(value: JsonObject, key: str, subject: str) -> object:
     if key not in value:
-        raise DataError(f"{what} has no `{key}`")
+        raise DataError(f"{subject} has no `{key}`")
     return value[key]
 
 
-def text_field(value: JsonObject, key: str, what: str) -> str:
+def text_field(value: JsonObject, key: str, subject: str) -> str:
     """Return a required, non-empty text field."""
-    found = require_field(value, key, what)
-    if not isinstance(found, str) or not found:
-        raise DataError(f"`{key}` of {what} is {_describe(found)}, not a text")
-    return found
+    text = require_field(value, key, subject)
+    if not isinstance(text, str) or not text:
+        raise DataError(f"`{key}` of {subject} is {_describe(text)}, not a text")
+    return text
 
 
-def id_field(value: JsonObject, key: str, what: str) -> str:
+def id_field(value: JsonObject, key: str, subject: str) -> str:
     """Return an opaque id: one printable line of at most 200 characters."""
-    found = text_field(value, key, what)
-    if not found.isprintable() or len(found) > 200:
-        raise DataError(f"`{key}` of {what} cannot be an id")
-    return found
+    text = text_field(value, key, subject)
+    if not text.isprintable() or len(text) > 200:
+        raise DataError(f"`{key}` of {subject} cannot be an id")
+    return text
 
 
-def optional_text_field(value: JsonObject, key: str) -> str | None:
-    found = value.get(key)
-    return found if isinstance(found, str) and found else None
+def optional_text_field(fields: JsonObject, key: str) -> str | None:
+    text = fields.get(key)
+    return text if isinstance(text, str) and text else None
 
 
-def count_field(value: JsonObject, key: str, what: str) -> int:
+def count_field(value: JsonObject, key: str, subject: str) -> int:
     """Return a whole number of at least 0; deployments send numbers as floats (`66.0`)."""
-    found = require_field(value, key, what)
-    if isinstance(found, bool) or not isinstance(found, int | float) or found < 0 or found != found // 1:
-        raise DataError(f"`{key}` of {what} is {_describe(found)}, not a count")
-    if found > 1e9:
-        raise DataError(f"`{key}` of {what} is too large")
-    return int(found)
+    number = require_field(value, key, subject)
+    if isinstance(number, bool) or not isinstance(number, int | float) or number < 0 or number != number // 1:
+        raise DataError(f"`{key}` of {subject} is {_describe(number)}, not a count")
+    if number > 1e9:
+        raise DataError(f"`{key}` of {subject} is too large")
+    return int(number)
 
 
 def _describe(value: object) -> str:

@@ -66,16 +66,16 @@ def contrast(text: str, limit: int) -> str:
 
     Returns an empty text if no values are compared, or if the result is longer than `limit`.
     """
-    found = _BETWEEN.search(text)
-    if found is None:
+    match = _BETWEEN.search(text)
+    if match is None:
         return ""
-    right = text[found.end() :]
-    start = max(text.find(right[:1], 0, found.start()), 0) if right[:1] in ("{", "[", "(", '"', "'", "`") else 0
-    left = text[start : found.start()]
+    right = text[match.end() :]
+    start = max(text.find(right[:1], 0, match.start()), 0) if right[:1] in ("{", "[", "(", '"', "'", "`") else 0
+    left = text[start : match.start()]
     same = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     marks = (mark for mark in (", ", "{", "[", "(") if mark in left[:same])
     item = max((left.rfind(mark, 0, same) + len(mark) for mark in marks), default=0)
-    shown = [text[:start], _item(left, item, same), found.group(), _item(right, item, same)]
+    shown = [text[:start], _item(left, item, same), match.group(), _item(right, item, same)]
     return "".join(shown) if len("".join(shown)) <= limit else ""
 
 
@@ -197,14 +197,14 @@ def _words(plain: str, also: re.Pattern[str] | None, first: bool) -> Iterator[st
         starts_block = first and BLOCK_START.match(word)
         first = False
         if starts_block or HAZARD.search(word) or (also and also.search(word)):
-            yield from _as_code(word, whole=bool(starts_block))
+            yield from _as_code(word, entire=bool(starts_block))
         else:
             yield word
 
 
-def _as_code(word: str, whole: bool) -> Iterator[str]:
+def _as_code(word: str, entire: bool) -> Iterator[str]:
     """Put the word in a code span, leaving surrounding sentence punctuation outside."""
-    tail = "" if whole else word[len(word.rstrip(".,;:!?")) :]
+    tail = "" if entire else word[len(word.rstrip(".,;:!?")) :]
     core = word[: len(word) - len(tail)]
     yield from (f"`{core or word}`", tail if core else "")
 

@@ -141,9 +141,9 @@ class Workspace:
         if self._estimates_only:
             return Consent()
         settings = self.settings
-        named = [settings.judge_name] if settings.user_names_judge else []
+        judges = [settings.judge_name] if settings.user_names_judge else []
         limit = f" (at most ${settings.budget.value:g} in all)"
-        return Consent(agreed=self.options.yes, permitted=named, ask=self._ask, limit=limit)
+        return Consent(agreed=self.options.yes, permitted=judges, ask=self._ask, limit=limit)
 
     def estimate_only(self) -> None:
         """Open models without their keys, for estimates; a call raises `ConsentError`."""

@@ -200,7 +200,7 @@ def test_templates_lie_inside_the_folder(work: Path) -> None:
         Prompts(work)
     (work / "prompts").unlink()
     (work / "prompts").symlink_to(work / "prompts")
-    assert Prompts(work).own() == ()
+    assert Prompts(work).overrides() == ()
 
 
 def test_a_template_that_is_no_small_file_is_not_waited_for(work: Path) -> None:

@@ -119,7 +119,7 @@ def test_the_workspaces_own_wins_and_is_told_as_own(tmp_path: Path) -> None:
     prompts = Prompts(tmp_path)
     assert load_rubric("failure", prompts).rubric_text == "Mine."
     assert rubric_names(prompts) == tuple(sorted((*SHIPPED, "new")))
-    assert prompts.own("rubrics") == ("rubrics/failure.yaml", "rubrics/new.yaml")
+    assert prompts.overrides("rubrics") == ("rubrics/failure.yaml", "rubrics/new.yaml")
 
 
 def test_a_file_is_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_one_bad_file_hides_no_other(tmp_path: Path) -> None:
     prompts = Prompts(tmp_path)
     assert load_rubric("good", prompts).id == "good"
     assert set(rubric_names(prompts)) == {"bad", "big", "good", *SHIPPED}
-    assert prompts.own("rubrics") == ("rubrics/bad.yaml", "rubrics/big.yaml", "rubrics/good.yaml")
+    assert prompts.overrides("rubrics") == ("rubrics/bad.yaml", "rubrics/big.yaml", "rubrics/good.yaml")
 
 
 def test_a_link_out_of_the_workspace_is_not_followed(tmp_path: Path) -> None:

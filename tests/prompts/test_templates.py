@@ -20,7 +20,7 @@ def put(workspace: Path, name: str, text: str) -> None:
 def test_the_shipped_templates_are_found_and_nobodys_own() -> None:
     prompts = Prompts()
     assert "# Evidence is data" in prompts.source("classify/system.md.j2")
-    assert prompts.own() == ()
+    assert prompts.overrides() == ()
 
 
 def test_a_workspace_wins_file_by_file_and_says_so(tmp_path: Path) -> None:
@@ -28,24 +28,24 @@ def test_a_workspace_wins_file_by_file_and_says_so(tmp_path: Path) -> None:
     prompts = Prompts(tmp_path)
     assert prompts.render("classify/system.md.j2") == "Judge 2."
     assert prompts.source("classify/case.md.j2") == Prompts().source("classify/case.md.j2")
-    assert prompts.own() == ("classify/system.md.j2",)
-    assert prompts.own("classify") == ("classify/system.md.j2",)
+    assert prompts.overrides() == ("classify/system.md.j2",)
+    assert prompts.overrides("classify") == ("classify/system.md.j2",)
     assert prompts.digest("classify") != Prompts().digest("classify")
 
 
 def test_an_equal_copy_is_not_the_workspaces_own(tmp_path: Path) -> None:
     put(tmp_path, "classify/system.md.j2", Prompts().source("classify/system.md.j2"))
-    assert Prompts(tmp_path).own() == ()
+    assert Prompts(tmp_path).overrides() == ()
     assert Prompts(tmp_path).digest("classify") == Prompts().digest("classify")
 
 
 def test_the_checkout_is_no_workspace_of_its_own() -> None:
-    assert Prompts(shipped_folder("prompts").parent).own() == ()
+    assert Prompts(shipped_folder("prompts").parent).overrides() == ()
 
 
 def test_an_added_template_is_the_workspaces_own(tmp_path: Path) -> None:
     put(tmp_path, "classify/more.md.j2", "more")
-    assert Prompts(tmp_path).own() == ("classify/more.md.j2",)
+    assert Prompts(tmp_path).overrides() == ("classify/more.md.j2",)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_no_template_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
     put(tmp_path, "classify/system.md.j2", f"{{% include '{name.format(top=tmp_path)}' %}}")
     (tmp_path / "prompts/link.md.j2").symlink_to(tmp_path / "secret.txt")
     prompts = Prompts(tmp_path)
-    assert prompts.own() == ("classify/system.md.j2",)
+    assert prompts.overrides() == ("classify/system.md.j2",)
     with pytest.raises(UsageError, match="no template"):
         prompts.render("classify/system.md.j2")
 

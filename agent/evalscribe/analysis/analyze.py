@@ -27,7 +27,7 @@ from evalscribe.analysis.prepare import (
     with_context,
 )
 from evalscribe.analysis.running import AnalysisProgress
-from evalscribe.analysis.write import ReportTarget, keep_current_verdicts, report_target, why_undecided, write_report
+from evalscribe.analysis.write import ReportTarget, keep_current_verdicts, report_target, undecided_error, write_report
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.errors import ConsentError
 from evalscribe.failures.collate import collate
@@ -371,7 +371,7 @@ class CollatedRun:
     spent: Spent
     saving: CascadeSaving | None
     """Cost and saving of a cascade."""
-    kept: tuple[str, ...]
+    keep_earlier: tuple[str, ...]
     """Paths of the evals that keep an earlier verdict because the judge gave none this time."""
 
 
@@ -380,7 +380,7 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
     costs = usage_by_stage(prepared, queue.usage)
     place = report_target(prepared.workspace, prepared.run, date)
     overwrites = writes and place.where.current is not None
-    error = why_undecided(prepared.run, queue, costs)
+    error = undecided_error(prepared.run, queue, costs)
     if error and (overwrites or not any(finding.judged for finding in findings)):
         raise error
     return collate_findings(prepared, findings, place, costs, date)
@@ -404,7 +404,7 @@ def collate_findings(
         follow_ups=follow_ups,
         spent=costs,
         saving=describe_saving(prepared, findings),
-        kept=tuple(path for finding in missing for path in finding.paths if path in current),
+        keep_earlier=tuple(path for finding in missing for path in finding.paths if path in current),
     )
 
 
@@ -456,7 +456,9 @@ def write_collated(
         done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     kept_note = (
-        (f"not judged this time, earlier verdict kept: {join_first(collated.kept, 5)}",) if collated.kept else ()
+        (f"not judged this time, earlier verdict kept: {join_first(collated.keep_earlier, 5)}",)
+        if collated.keep_earlier
+        else ()
     )
     return done.model_copy(
         update={

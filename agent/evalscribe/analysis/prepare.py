@@ -149,7 +149,7 @@ class PreparedRun:
     """Content ids of the evidence, in the order of the run's failures."""
     fingerprints: tuple[FailureFingerprint, ...]
     """Fingerprints in the order of the run's failures."""
-    elsewhere: OtherRuns
+    other_runs: OtherRuns
     labels: RunLabels
     missing: Mapping[str, tuple[str, ...]]
     """Evidence that the source no longer has, by eval id."""
@@ -209,7 +209,7 @@ class PreparedRun:
         proof, trials = self.proofs.get(eval_id), self._trials.get(self._evals[eval_id].task)
         replayed = proof is not None and proof.outcome == "reproduced"
         known_to_pass = eval_id in self.passable or bool(trials and trials.passed)
-        return replayed or known_to_pass or self.elsewhere.passed(self._fingerprints[eval_id].eval)
+        return replayed or known_to_pass or self.other_runs.passed(self._fingerprints[eval_id].eval)
 
     @cached_property
     def _trials(self) -> Mapping[str, TrialCount]:
@@ -221,7 +221,7 @@ class PreparedRun:
             return False
         trials = self._trials.get(self._evals[eval_id].task)
         return bool(trials and trials.never_passed) or bool(
-            self.elsewhere.failures.get(self._fingerprints[eval_id].eval)
+            self.other_runs.failures.get(self._fingerprints[eval_id].eval)
         )
 
     def unconfirmed(self, finding: Finding) -> bool:
@@ -240,7 +240,7 @@ class PreparedRun:
         return not isinstance(evidence, Evidence) or not _quotes_instructions(verdict, evidence)
 
     def _across(self, eval_id: str) -> CrossModelFailures | None:
-        return self.elsewhere.across(compact_failure(self._fingerprints[eval_id]))
+        return self.other_runs.across(compact_failure(self._fingerprints[eval_id]))
 
     @cached_property
     def _fingerprints(self) -> dict[str, FailureFingerprint]:
@@ -335,7 +335,7 @@ async def prepare(
         groups=grouped,
         digests=tuple(summary.digest for summary in gathered),
         fingerprints=fingerprints,
-        elsewhere=await asyncio.to_thread(other_runs, workspace.store.analyses, run, fingerprints),
+        other_runs=await asyncio.to_thread(other_runs, workspace.store.analyses, run, fingerprints),
         labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
         missing={summary.eval_id: summary.missing for summary in gathered if summary.missing},
         passable=frozenset(summary.eval_id for summary in gathered if summary.reference_passes),

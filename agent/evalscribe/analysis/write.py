@@ -40,7 +40,7 @@ _ADVICE: dict[NoVerdictCause, str] = {
 _FIELDS = ("judge", "budget", "max_tokens")
 
 
-def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
+def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
     """Return an error if the judge decided none of the failures that it was asked about; else None.
 
     The judge is not asked about failures whose verdict is cached. It is also an error if no failure has readable

@@ -122,8 +122,8 @@ def delete(
     with Workspace() as workspace:
         collection_record = choose_collection(workspace, collection)
         contents = workspace.store.collections.contents(collection_record.id)
-        rest = "; runs stay in the store until `evalscribe gc`"
-        if not output.may_delete(f"collection {collection_line(collection_record)}", contents, yes=yes, rest=rest):
+        note = "; runs stay in the store until `evalscribe gc`"
+        if not output.may_delete(f"collection {collection_line(collection_record)}", contents, yes=yes, note=note):
             return 0
         workspace.store.collections.remove_collection(collection_record.id)
     if contents:
@@ -199,10 +199,12 @@ def collection_line(collection: Collection | CollectionSummary) -> str:
 def run_line(run: Run) -> str:
     """Format a run on one line, with its counts."""
     counts = f"{run.passed} of {pluralise(run.total, 'eval')} passed"
-    rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
+    other_counts = [
+        f"{number} {word}" for number, word in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number
+    ]
     model = "/".join(model_folder(run.provider, run.model))
     partly = "; INCOMPLETE: its import has not ended; import it again" if run.status == "importing" else ""
-    return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}{partly}")
+    return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *other_counts])}{partly}")
 
 
 def list_sets(

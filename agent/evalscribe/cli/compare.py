@@ -120,8 +120,8 @@ def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool,
 
 def _print_conditions(broken: Sequence[str], number: int) -> int:
     """Print the conditions that do not hold; return the exit code."""
-    for why in broken:
-        say(f"evalscribe: --assert does not hold: {one_line(why)}", file=sys.stderr)
+    for condition in broken:
+        say(f"evalscribe: --assert does not hold: {one_line(condition)}", file=sys.stderr)
     if number and not broken:
         aside(f"{pluralise(number, 'condition')} {'holds' if number == 1 else 'hold'}.")
     return DataError.exit_code if broken else 0

@@ -419,8 +419,8 @@ def print_started(
 
 def _own_prompts(workspace: Workspace, run: ExperimentRun) -> list[str]:
     """Return notes on prompt templates that the workspace overrides: the folder may be someone else's."""
-    own = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
-    return [f"scorers use the workspace's own prompts: {', '.join(own)}"] if own else []
+    names = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
+    return [f"scorers use the workspace's own prompts: {', '.join(names)}"] if names else []
 
 
 T = TypeVar("T")
@@ -630,8 +630,8 @@ def _classifications(text: str | None) -> tuple[Classification, ...]:
 
 def _dataset_lines(result: RegressionMade, name: str) -> Iterator[str]:
     if result.dataset_id is None:
-        what = "none of its failures was selected" if result.left_out else "nothing failed"
-        yield f"Run {result.parent_run_id}: {what}, so nothing was created."
+        reason = "none of its failures was selected" if result.left_out else "nothing failed"
+        yield f"Run {result.parent_run_id}: {reason}, so nothing was created."
     else:
         items = pluralise(result.items, "item")
         yield f"dataset     {result.dataset_id}  {name}, {items} of run {result.parent_run_id}"
@@ -641,7 +641,7 @@ def _dataset_lines(result: RegressionMade, name: str) -> Iterator[str]:
     if result.run_id:
         yield f"run         {result.run_id}"
     if result.left_out:
-        yield "Left out: " + ", ".join(f"{number:,} {why}" for why, number in result.left_out.items()) + "."
+        yield "Left out: " + ", ".join(f"{number:,} {reason}" for reason, number in result.left_out.items()) + "."
     yield from (f"Note: {note}." for note in result.notes)
 
 

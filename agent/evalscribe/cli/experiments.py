@@ -52,7 +52,7 @@ RunOfExperiment = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Delete without asking.")]
-REST = "; reports and analysed runs stay"
+KEPT_NOTE = "; reports and analysed runs stay"
 EXPERIMENT_HEADS = ("id", "name", "type", "status", "version", "target", "dataset", "scorers", "runs")
 
 
@@ -87,8 +87,8 @@ def list_all(
 
 def _experiment_cells(row: ListedExperiment) -> tuple[object, ...]:
     head = row.experiment
-    own = (head.id, head.name, head.type, head.status)
-    return *own, row.version, row.target, row.dataset, ", ".join(row.scorers), row.runs
+    cells = (head.id, head.name, head.type, head.status)
+    return *cells, row.version, row.target, row.dataset, ", ".join(row.scorers), row.runs
 
 
 def show(
@@ -153,7 +153,7 @@ def delete(experiment: ExperimentArgument, yes: Yes = False) -> int:
         contents = (
             f"{versions}, {workspace.store.experiment_runs.contents(*(run.id for run in runs))}" if runs else versions
         )
-        if not may_delete(f"experiment {experiment_record.name}", contents, yes=yes, rest=REST):
+        if not may_delete(f"experiment {experiment_record.name}", contents, yes=yes, note=KEPT_NOTE):
             return 0
         delete_experiment(workspace, experiment_record)
     say(f"Deleted experiment {experiment_record.name}: {contents}.")
@@ -166,7 +166,7 @@ def delete_run(run: RunOfExperiment, yes: Yes = False) -> int:
         run_record = run_of_experiment(workspace, run)
         require_deletable(workspace, (run_record,))
         contents = workspace.store.experiment_runs.contents(run_record.id).removeprefix("1 run, ")
-        if not may_delete(f"run {run_record.name or run_record.id}", contents, yes=yes, rest=REST):
+        if not may_delete(f"run {run_record.name or run_record.id}", contents, yes=yes, note=KEPT_NOTE):
             return 0
         delete_stored_run(workspace, run_record)
     say(f"Deleted run {run_record.name or run_record.id}: {contents}.")
@@ -293,8 +293,8 @@ def failures(
                 say(line)
         more = ", and more than --limit shows" if next(rows, None) else ""
     once = flaky and run_record.repetitions == 1
-    why = "; every item was tried once, so none can be flaky" if once else ""
-    aside(f"({pluralise(number, 'trial')} not passed{more}{why})")
+    note = "; every item was tried once, so none can be flaky" if once else ""
+    aside(f"({pluralise(number, 'trial')} not passed{more}{note})")
     return 0
 
 

@@ -86,14 +86,14 @@ def _format_lines(file: FileImport) -> Iterator[str]:
         }
         yield from (f"  {name}: {text}" for name, text in meanings.items() if text)
         for field, becomes in format.fields.items():
-            if what := _own_columns(file.table, field) if file.table else field:
-                yield f"    {what} -> {becomes}"
+            if columns := _own_columns(file.table, field) if file.table else field:
+                yield f"    {columns} -> {becomes}"
 
 
 def _own_columns(table: TableReading, fields: str) -> str:
     """Return the table's columns that are read as these fields, or its unused columns if `fields` names no field."""
-    if (own := [field for field in fields.split(", ") if field in COLUMNS]) or not table.unused:
-        names = {field: table.columns[field] for field in own if field in table.columns}
+    if (used := [field for field in fields.split(", ") if field in COLUMNS]) or not table.unused:
+        names = {field: table.columns[field] for field in used if field in table.columns}
         return ", ".join(name if name == field else f"{one_line(name)} ({field})" for field, name in names.items())
     return join_first([one_line(name) for name in table.unused], MOST_LEFT)
 
@@ -106,7 +106,7 @@ def _count_line(file: FileImport, *, dry_run: bool) -> str:
 
 
 def _added(added: AddedCounts) -> str:
-    parts = [f"{number} {what}" for number, what in ((added.changed, "changed"), (added.same, "same")) if number]
+    parts = [f"{number} {state}" for number, state in ((added.changed, "changed"), (added.same, "same")) if number]
     return ", ".join([f"{added.new} new", *parts])
 
 

@@ -241,15 +241,15 @@ def _show(result: JudgeEval) -> None:
     number = pluralise(result.judges[0].subjects, "subject")
     tolerance = "" if result.tolerance is None else f", numbers within {result.tolerance:g}"
     say(f"{result.rubric} on {result.dataset}: {number}, by `{result.key}`{tolerance}\n")
-    choice = result.kind == "choice"
-    columns = {item.name: item.calibration for item in result.judges} if choice else {}
+    is_choice = result.kind == "choice"
+    columns = {item.name: item.calibration for item in result.judges} if is_choice else {}
     costs = {item.name: item.usage for item in result.judges}
-    for line in render_judges(columns, costs) if choice else _table(result):
+    for line in render_judges(columns, costs) if is_choice else _table(result):
         say(line)
     for item in result.judges:
-        if choice:
+        if is_choice:
             say(f"\n{item.judge} in columns, people in rows:" if item.judged else f"\n{item.judge}:")
-        for line in render_confusion(item.calibration, "") if choice and item.judged else ():
+        for line in render_confusion(item.calibration, "") if is_choice and item.judged else ():
             say(line)
         for row in item.rows:
             if row.predicted is None:

@@ -37,14 +37,14 @@ def _price(usage: "UsageSummary") -> str:
     return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
 
 
-def may_delete(what: str, contents: str, *, yes: bool, rest: str = "") -> bool:
+def may_delete(subject: str, contents: str, *, yes: bool, note: str = "") -> bool:
     """Ask at a terminal before deleting an object with its contents; an empty one is deleted without asking.
 
     Args:
-        what: The object, such as `collection first`.
+        subject: The object, such as `collection first`.
         contents: The contents, such as `2 runs, 1 rubric`; empty if there are none.
         yes: True if the user agreed beforehand.
-        rest: End of the question that says what is not deleted, such as `; reports stay`.
+        note: End of the question that says what is not deleted, such as `; reports stay`.
 
     Raises:
         UsageError: Nobody agreed, and nobody can be asked.
@@ -52,9 +52,9 @@ def may_delete(what: str, contents: str, *, yes: bool, rest: str = "") -> bool:
     if yes or not contents:
         return True
     if not in_terminal():
-        raise UsageError(f"{what} has {contents}.\nTo delete all of that, give `yes`{rest}.", fields=("yes",))
-    say(f"{what} has {contents}.")
-    may = typer.confirm(f"Delete all of that{rest}?")
+        raise UsageError(f"{subject} has {contents}.\nTo delete all of that, give `yes`{note}.", fields=("yes",))
+    say(f"{subject} has {contents}.")
+    may = typer.confirm(f"Delete all of that{note}?")
     if not may:
         say("Nothing was deleted.")
     return may

@@ -37,13 +37,15 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     declared = signature(function, eval_str=True)
     forms = [_form(name) for name in declared.parameters if name.startswith("as_")]
-    own = next((parameter for parameter in declared.parameters.values() if "--format" in _names(parameter)), None)
+    format_parameter = next(
+        (parameter for parameter in declared.parameters.values() if "--format" in _names(parameter)), None
+    )
     added = {_VERBOSE: Verbose}
     if "quiet" not in declared.parameters:
         added = {_QUIET: Quiet, **added}
-    if own is not None and JSON in (_option(own).metavar or "").split("|"):
+    if format_parameter is not None and JSON in (_option(format_parameter).metavar or "").split("|"):
         added = {_JSON: _JsonFlag, **added}
-    elif own is None and forms:
+    elif format_parameter is None and forms:
         added = {_FORM: _format_option(forms), **added}
 
     @wraps(function)
@@ -54,10 +56,12 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
             if common[_FORM] not in forms:
                 raise UsageError(f"--format {common[_FORM]!r} is not one of {', '.join(('text', *forms))}")
             values[f"as_{common[_FORM].replace('-', '_')}"] = True
-        if common[_JSON] and own is not None:
-            if values[own.name] not in (None, own.default, JSON):
-                raise UsageError(f"--json and --format {values[own.name]} contradict each other: give one of them")
-            values[own.name] = JSON
+        if common[_JSON] and format_parameter is not None:
+            if values[format_parameter.name] not in (None, format_parameter.default, JSON):
+                raise UsageError(
+                    f"--json and --format {values[format_parameter.name]} contradict each other: give one of them"
+                )
+            values[format_parameter.name] = JSON
         return function(**values)
 
     options = [

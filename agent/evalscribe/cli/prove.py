@@ -91,9 +91,9 @@ def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
             say(f"  {proof.eval}: {proof.why}")
             for count in proof.counts():
                 say(f"    {proof.count_text(count)}")
-    for why in dict.fromkeys(item.why for item in proved.not_replayed):
-        eval_names = join_first([item.eval for item in proved.not_replayed if item.why == why], MOST_NAMED)
-        say(f"Not replayed: {eval_names}: {why}")
+    for reason in dict.fromkeys(item.why for item in proved.not_replayed):
+        eval_names = join_first([item.eval for item in proved.not_replayed if item.why == reason], MOST_NAMED)
+        say(f"Not replayed: {eval_names}: {reason}")
     if any(item.why.startswith(NOT_HERE) for item in proved.not_replayed):
         say("A command that is named with `--replay-command` can run them.")
     print_notes(proved.notes)

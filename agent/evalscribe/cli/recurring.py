@@ -55,8 +55,8 @@ def recurring(
             raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
         else:
             least = least or 2
-            alike = load_shared_failures(workspace.reports, store, models or (), least)
-            print_shared_failures(alike, least, as_json=as_json)
+            failures = load_shared_failures(workspace.reports, store, models or (), least)
+            print_shared_failures(failures, least, as_json=as_json)
     return 0
 
 

@@ -151,9 +151,9 @@ def _opened(reports: Path | None) -> "Workspace":
     return Workspace(Options(reports=reports))
 
 
-def _one_of(word: str, choices: tuple[str, ...], what: str) -> str:
+def _one_of(word: str, choices: tuple[str, ...], kind: str) -> str:
     if word not in choices:
-        raise UsageError(f"{word!r} is not a {what}; use one of {', '.join(choices)}")
+        raise UsageError(f"{word!r} is not a {kind}; use one of {', '.join(choices)}")
     return word
 
 

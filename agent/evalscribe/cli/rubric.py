@@ -85,7 +85,7 @@ def delete(
                 "Nothing was deleted; `evalscribe experiments delete` deletes an experiment with its runs."
             )
         contents = pluralise(stored.version, "version")
-        if not output.may_delete(f"rubric {rubric}", contents, yes=yes, rest="; its file and earlier results stay"):
+        if not output.may_delete(f"rubric {rubric}", contents, yes=yes, note="; its file and earlier results stay"):
             return 0
         workspace.store.collections.remove_rubric(collection, rubric)
     output.say(f"Deleted rubric {rubric}: {contents}.")

@@ -69,8 +69,8 @@ def create(
             result = _of_function(workspace, name, function, folder, config, description)
         else:
             result = _of_builtin(workspace, name or "", builtin or "", config, description or "")
-    what = f"scorer {result.scorer.name}, version {result.scorer.number} ({result.scorer.spec.id})"
-    print_id(result.scorer.id, result.scorer, f"Made {what}" if result.new else f"unchanged: {what}", form)
+    scorer = f"scorer {result.scorer.name}, version {result.scorer.number} ({result.scorer.spec.id})"
+    print_id(result.scorer.id, result.scorer, f"Made {scorer}" if result.new else f"unchanged: {scorer}", form)
     return 0
 
 

@@ -276,8 +276,8 @@ class Display(Bar):
         self._console.print(Text(one_line(write_fields(line, fields, flag))))
 
     def imported(self, evals: int, progress: float) -> None:
-        what = f"Importing, {pluralise(evals, 'eval')}"
-        self._bar.update(self._task, description=what, completed=round(100 * progress), total=100, visible=True)
+        description = f"Importing, {pluralise(evals, 'eval')}"
+        self._bar.update(self._task, description=description, completed=round(100 * progress), total=100, visible=True)
 
     def fetched(self, done: int, total: int) -> None:
         self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)

@@ -23,7 +23,7 @@ from evalscribe.workspace import Workspace
 
 
 def view(
-    what: Annotated[
+    subject: Annotated[
         str | None,
         typer.Argument(metavar="[RUN|REPORT|FOLDER]", help="What to show. Default: all reports.", show_default=False),
     ] = None,
@@ -42,7 +42,7 @@ def view(
     label`. With --bundle, the pages are files that open without a server and can be published.
     """
     with Workspace(Options(reports=reports)) as workspace:
-        scope = _scope(workspace, what)
+        scope = _scope(workspace, subject)
         if bundle is not None:
             if port or no_open:
                 raise UsageError("--bundle writes files and serves nothing: leave out --port and --no-open")
@@ -55,18 +55,18 @@ def view(
     return 0
 
 
-def _scope(workspace: Workspace, what: str | None) -> Scope:
-    if what is None:
+def _scope(workspace: Workspace, subject: str | None) -> Scope:
+    if subject is None:
         return Scope()
-    folder = Path(what)
+    folder = Path(subject)
     root = workspace.reports.root.resolve()
     if os.path.isdir(folder) and folder.resolve().is_relative_to(root):  # false for a name that is too long
         below = folder.resolve().relative_to(root).as_posix()
         return Scope(folder="" if below == "." else below)
     try:
-        return Scope(report=name_of(workspace.reports, find_report(workspace, run_in_path(folder) or what)))
+        return Scope(report=name_of(workspace.reports, find_report(workspace, run_in_path(folder) or subject)))
     except NotFoundError as error:
-        raise NotFoundError(f"{error}.\n`evalscribe analyze {what}` writes a report of a run") from None
+        raise NotFoundError(f"{error}.\n`evalscribe analyze {subject}` writes a report of a run") from None
 
 
 def _opened(url: str, *, no_open: bool) -> None:

@@ -97,7 +97,7 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
         window=models.open(name, "observe").context_tokens,
         concurrency=workspace.settings.concurrency.value,
         was_cached=results.knew,
-        notes=(OWN_PROMPTS,) if prompts.own(observing.FOLDER) else (),
+        notes=(OWN_PROMPTS,) if prompts.overrides(observing.FOLDER) else (),
     )
 
 

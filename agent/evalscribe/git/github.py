@@ -33,8 +33,8 @@ def replace_section(mark: str, body: str | None, text: str) -> str:
     """Replace our section of the text. If people removed its marks, return the text unchanged."""
     if not body or not body.strip():
         return wrap_section(mark, text)
-    before, begin_mark, rest = body.partition(_begin(mark))
-    _, end_mark, after = rest.partition(_end(mark))
+    before, begin_mark, remaining = body.partition(_begin(mark))
+    _, end_mark, after = remaining.partition(_end(mark))
     return f"{before}{wrap_section(mark, text)}{after}" if begin_mark and end_mark else body
 
 
@@ -54,10 +54,10 @@ class PullRequestExists(DataError):
     """Another process opened the same pull request in the meantime."""
 
 
-def translate_error(what: str, error: GithubException) -> EvalscribeError:
-    """Convert an API error; `what` completes the message after `cannot`."""
+def translate_error(action: str, error: GithubException) -> EvalscribeError:
+    """Convert an API error; `action` completes the message after `cannot`."""
     message = " ".join(_messages(error))
-    begin = f"cannot {what}: GitHub"
+    begin = f"cannot {action}: GitHub"
     if error.status == 401:
         return AccessError(f"{begin} rejected the token ({message}); set GITHUB_TOKEN to a valid one")
     if _limited(error, message):
@@ -250,16 +250,16 @@ def _pull_request(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -
 
 
 @contextmanager
-def _errors(what: str) -> Iterator[None]:
+def _errors(action: str) -> Iterator[None]:
     """Convert every error of the client to an `EvalscribeError`, since a client's message may quote a whole page."""
     try:
         yield
     except (IncompletableObject, *_NO_API) as error:
-        message = f"cannot {what}: the server is not GitHub's API ({type(error).__name__})"
+        message = f"cannot {action}: the server is not GitHub's API ({type(error).__name__})"
         raise UnavailableError(message) from error
     except GithubException as error:
-        raise translate_error(what, error) from error
+        raise translate_error(action, error) from error
     except requests.exceptions.ContentDecodingError as error:
-        raise UnavailableError(f"cannot {what}: the response of GitHub's API is invalid ({error})") from error
+        raise UnavailableError(f"cannot {action}: the response of GitHub's API is invalid ({error})") from error
     except (requests.exceptions.RequestException, OSError) as error:
-        raise UnavailableError(f"cannot {what}: GitHub's API did not respond ({type(error).__name__})") from error
+        raise UnavailableError(f"cannot {action}: GitHub's API did not respond ({type(error).__name__})") from error

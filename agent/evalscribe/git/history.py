@@ -183,8 +183,8 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
 
     A single process reads all files.
     """
-    named = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
-    names = list(dict.fromkeys(named.values()))
+    object_names = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
+    names = list(dict.fromkeys(object_names.values()))
     out = repo.output("cat-file", "--batch", feed="".join(f"{name}\n" for name in names).encode()) if names else b""
     texts: dict[str, str | None] = {}
     at = 0
@@ -197,7 +197,7 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
             texts[name] = content.decode("utf-8-sig", "replace") if len(content) <= max_bytes(name) else None
         if size.isdecimal():
             at += int(size) + 1
-    return [texts.get(named.get(file, "")) for file in files]
+    return [texts.get(object_names.get(file, "")) for file in files]
 
 
 def path_in_repository(repo: ReportRepository, folder: Path) -> str:
@@ -221,19 +221,21 @@ def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
     shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
     fields = repo.output(*command, shape, tip, "--", REPORTS).decode("utf-8", "replace").split("\0")
     for at in range(0, len(fields) - 6, 7):
-        id_, parents, author, email, date, others = (field.strip() for field in fields[at : at + 6])
-        name, address = _person(author, email, others)
+        id_, parents, author, email, date, coauthors = (field.strip() for field in fields[at : at + 6])
+        name, address = _person(author, email, coauthors)
         yield Commit(id_, tuple(dict.fromkeys(parents.split())), name, address, date)
 
 
-def _person(author: str, email: str, others: str) -> tuple[str, str]:
+def _person(author: str, email: str, coauthors: str) -> tuple[str, str]:
     """Return name and address of a commit's author; for a bot, those of the only co-author, as in squashed bot
     branches.
 
     Addresses are compared without case; a person without one is identified by name. Names are shortened and cleaned.
     """
     people = {
-        coauthor[2].lower(): coauthor for line in others.split("\1") if (coauthor := _COAUTHOR.fullmatch(line.strip()))
+        coauthor[2].lower(): coauthor
+        for line in coauthors.split("\1")
+        if (coauthor := _COAUTHOR.fullmatch(line.strip()))
     }
     people_only = [coauthor for coauthor in people.values() if not coauthor[1].endswith(_BOT)]
     if author.endswith(_BOT) and len(people_only) == 1:

@@ -160,7 +160,7 @@ class Remotes:
     def fetch(self, remote: str, branch: str | None) -> tuple[str, str] | None:
         push_url = self._pushed_to(remote)
         for _ in range(TRIES):
-            head = self._seen(remote, push_url, branch)
+            head = self._branch_head(remote, push_url, branch)
             if head is None or self._has(head[1]):
                 return head
             options = ("--quiet", *_NO_FETCH_EFFECTS)
@@ -184,7 +184,7 @@ class Remotes:
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
-    def _seen(self, remote: str, push_url: str, branch: str | None) -> tuple[str, str] | None:
+    def _branch_head(self, remote: str, push_url: str, branch: str | None) -> tuple[str, str] | None:
         """Return name and newest commit of a branch on the remote."""
         arguments = ("--symref", "--", push_url, "HEAD", "refs/heads/*")
         result = self.git.run("ls-remote", *arguments, at_most_s=self.answer_s)
@@ -224,10 +224,10 @@ def _not_pushed(remote: str, branch: str, result: GitResult) -> EvalscribeError:
     return DataError(f"{remote} rejected {branch}: {rejected[1]}{f': {message}' if message else ''}"[:600])
 
 
-def _refused(what: str, result: GitResult) -> EvalscribeError:
+def _refused(action: str, result: GitResult) -> EvalscribeError:
     if _NO_ACCESS.search(result.err):
-        return AccessError(f"git cannot {what}: {result.message}\ncheck that `git push` works in this repository")
-    return UnavailableError(f"git cannot {what}: {result.message}")
+        return AccessError(f"git cannot {action}: {result.message}\ncheck that `git push` works in this repository")
+    return UnavailableError(f"git cannot {action}: {result.message}")
 
 
 def _server_messages(err: str) -> str:

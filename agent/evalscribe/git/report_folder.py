@@ -80,9 +80,9 @@ def _check(repo: ReportRepository, path: Path) -> None:
 def _reason_against(repo: ReportRepository, path: Path) -> str | None:
     if repo.top is None:
         return "the repository is bare"
-    for mark, what in IN_PROGRESS.items():
+    for mark, operation in IN_PROGRESS.items():
         if (repo.git_dir / mark).exists():
-            return f"{what} is in progress"
+            return f"{operation} is in progress"
     try:
         if repo.ask("symbolic-ref", "--quiet", "HEAD") is None:
             return "HEAD is detached; check out a branch"
@@ -150,10 +150,12 @@ class ReportsFolder:
         reports = []
         for file in self._files():
             fit = folder_fit(provider, model, PurePosixPath(self._name(file)).parts[:-1])
-            own = run_id if run_id and _is_named_for(run_id, file.name) else None
-            if (fit is None and own is None) or (report := self._read(file)) is None:
+            id_in_name = run_id if run_id and _is_named_for(run_id, file.name) else None
+            if (fit is None and id_in_name is None) or (report := self._read(file)) is None:
                 continue
-            if (fit is not None and (fit < 2 or _is_about(report, model))) or (own and own in report.text):
+            if (fit is not None and (fit < 2 or _is_about(report, model))) or (
+                id_in_name and id_in_name in report.text
+            ):
                 reports.append(report)
         return reports
 
@@ -247,9 +249,9 @@ class ReportsFolder:
 
         Raises `DataError`, `AccessError`, `UnavailableError`.
         """
-        for own, text in self.own_files().items():
-            if not os.path.lexists(self.root / own):
-                self.write(own, text)
+        for file_name, text in self.own_files().items():
+            if not os.path.lexists(self.root / file_name):
+                self.write(file_name, text)
         self.write(data_name(name), data)
         return self.write(name, page)
 

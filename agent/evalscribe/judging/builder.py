@@ -90,7 +90,7 @@ class JudgeRecipe:
             usd=settings.budget.value,
             tokens=settings.max_tokens.value,
             context_tokens=settings.context_tokens.value,
-            templates={name: prompts.source(name) for name in prompts.own()},
+            templates={name: prompts.source(name) for name in prompts.overrides()},
         )
 
     @asynccontextmanager
@@ -404,7 +404,7 @@ class JudgeBuilder:
         self, judge: Judge, models: tuple[Model, ...], cascade: FailureCascade | None = None
     ) -> FailureJudge:
         templates = ("classify", "judging") if cascade else ("classify",)
-        own_prompts = any(map(self._workspace.prompts.own, templates)) or any(map(_is_customised, self._rubrics))
+        own_prompts = any(map(self._workspace.prompts.overrides, templates)) or any(map(_is_customised, self._rubrics))
         names = tuple(model.id for model in models)
         return FailureJudge(judge=judge, cascade=cascade, models=names, own_prompts=own_prompts, notes=self.notes)
 

@@ -36,7 +36,7 @@ _CLOSE = re.compile(r"\s{0,9}\]")
 _END = re.compile(r"\s{0,9}[\],;]")
 _NEXT = re.compile(r"\s{0,9}[,;]\s{0,9}")
 _UNKNOWN_KEY = re.compile(rf"[^\[\]\n<,;]{{0,{LONGEST_UNKNOWN}}}")
-_REST = re.compile(rf"[^\[\]\n]{{0,{LONGEST_UNKNOWN}}}\]")
+_UNTIL_BRACKET = re.compile(rf"[^\[\]\n]{{0,{LONGEST_UNKNOWN}}}\]")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Mark:
     key: str | None = None
     """The cited key in the item's metadata."""
     value: Any = None
-    known: bool = True
+    valid: bool = True
     """Whether the item has the key and the mark follows the grammar."""
     lines: tuple[int, int] | None = None
     """First and last claimed line, as numbered in the prompt."""
@@ -98,7 +98,7 @@ class _Reader:
     def _mark(self, at: int) -> Mark | None:
         """Parse the mark at an offset, with lines and quotation; None if the text is not a mark."""
         mark = self._numbered(at) or self._document(at) or self._word(at)
-        if mark is None or not mark.known:
+        if mark is None or not mark.valid:
             return mark
         return self._with_quote(mark)
 
@@ -112,8 +112,8 @@ class _Reader:
         if self._ends(name.end()):
             return mark
         block = "B" in name[0]
-        rest = _REST.match(self._text, name.end())
-        return replace(mark, end=rest.end() - 1 if rest else mark.end, known=False) if block else None
+        match = _UNTIL_BRACKET.match(self._text, name.end())
+        return replace(mark, end=match.end() - 1 if match else mark.end, valid=False) if block else None
 
     def _with_key(self, mark: Mark) -> Mark:
         at = mark.end + 1
@@ -165,7 +165,7 @@ class _Reader:
         next_opening = self._text.find(OPENED, opening.end())
         end = self._text.find(CLOSED, opening.end(), next_opening if next_opening >= 0 else len(self._text))
         if end < 0:
-            return replace(mark, end=opening.end(), known=False)
+            return replace(mark, end=opening.end(), valid=False)
         return replace(mark, end=end + len(CLOSED), quote=self._text[opening.end() : end])
 
     def _ends(self, at: int) -> bool:
@@ -207,7 +207,7 @@ def resolve_citations(text: str, subject: Subject) -> CitedText:
 
 
 def _resolve(mark: Mark, subject: Subject) -> ResolvedCitation:
-    status, target = _locate(mark, subject) if mark.known else _UNVERIFIED
+    status, target = _locate(mark, subject) if mark.valid else _UNVERIFIED
     return ResolvedCitation(start_idx=mark.start, end_idx=mark.end, quote=mark.quote, status=status, target=target)
 
 
@@ -275,7 +275,7 @@ def _locate_elsewhere(item: SubjectItem | None, quote: str, subject: Subject) ->
     cited_number = subject.numbers[item.mark] if item else 0
     places = [
         (number, (start, end))
-        for number, start, end in subject.haystack.elsewhere(quote, cited_number)
+        for number, start, end in subject.haystack.occurrences(quote, cited_number)
         if subject.items[number].target.kind != "result" and _in_one_part(subject.items[number], start, end)
     ]
     if not places:

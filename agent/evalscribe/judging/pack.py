@@ -500,11 +500,11 @@ def _numbers(excerpt: Excerpt) -> range:
 
 
 def _errors(located: Sequence[LocatedError]) -> Iterator[Range]:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for error in located:
         normalised = errors.normalise_error(error.error)
-        seen[normalised] = seen.get(normalised, 0) + 1
-        if error.citation and seen[normalised] <= ALIKE and len(seen) <= ERRORS:
+        counts[normalised] = counts.get(normalised, 0) + 1
+        if error.citation and counts[normalised] <= ALIKE and len(counts) <= ERRORS:
             yield error.citation.first, error.citation.last
 
 
@@ -513,11 +513,11 @@ def _tests(diagnosis: Diagnosis) -> Iterator[Range]:
     messages = {
         error.test: errors.normalise_error(error.error.removeprefix(f"{error.test}: ")) for error in diagnosis.errors
     }
-    seen: set[str] = set()
+    shown: set[str] = set()
     for failure in diagnosis.tests.failures[:MOST_TESTS]:
         message = messages.get(failure.name) or errors.normalise_error(failure.message)
-        shows_message = message not in seen and len(seen) < ERRORS
-        seen.add(message)
+        shows_message = message not in shown and len(shown) < ERRORS
+        shown.add(message)
         yield failure.citation.first, failure.citation.last if shows_message else failure.citation.first
     if summary := diagnosis.tests.summary:
         yield summary.first, summary.last

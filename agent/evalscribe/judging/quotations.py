@@ -218,7 +218,7 @@ class Haystack:
         if bounds:
             yield from _find_spans(self._of(number), quote, *bounds)
 
-    def elsewhere(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
+    def occurrences(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
         """Yield the places of a folded quotation as (number of the text, start, end), first those in text `near`."""
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):

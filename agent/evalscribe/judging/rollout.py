@@ -217,7 +217,7 @@ class RubricConversation:
     def _repeats(self, answer: str) -> bool:
         """Return whether a tagged answer occurs in the subject, because the judged model may have planted it there."""
         quote = fold_text(answer)
-        return bool(quote) and next(self._subject.haystack.elsewhere(quote, 0), None) is not None
+        return bool(quote) and next(self._subject.haystack.occurrences(quote, 0), None) is not None
 
     def _citation_problems(self, output: Output) -> Problems:
         """Return problems if the output has too few verified citations; equal citations count once."""

@@ -274,7 +274,7 @@ def list_rubrics(
     """
     stored = store.rubrics(collection) if store and not _lacks_default(store, collection) else ()
     versions = {rubric.id: rubric for rubric in stored}
-    workspace_names = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.own(FOLDER)}
+    workspace_names = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.overrides(FOLDER)}
     rows = {
         name: _of_file(prompts, name, "workspace" if name in workspace_names else "shipped")
         for name in rubric_names(prompts)

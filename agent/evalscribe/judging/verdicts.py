@@ -257,9 +257,9 @@ class JudgeQueue:
         if self.outliers is not None:
             # The other workers' answers show which trials disagree. A worker that a signal cancels ends them all.
             await self._all_answered.wait()
-            for outlier, others in self._outliers:
+            for outlier, other_verdicts in self._outliers:
                 if self.error is None:
-                    await self._judge_again(outlier, others)
+                    await self._judge_again(outlier, other_verdicts)
         return counts
 
     def findings(self) -> tuple[Finding, ...]:
@@ -302,12 +302,12 @@ class JudgeQueue:
             self._outliers = iter([(group, outliers[group.id]) for group in self.groups if group.id in outliers])
         self._all_answered.set()
 
-    async def _judge_again(self, group: FailureGroup, others: tuple[TrialVerdict, ...]) -> None:
+    async def _judge_again(self, group: FailureGroup, other_verdicts: tuple[TrialVerdict, ...]) -> None:
         """Judge an outlier once more, with the others' verdicts. A new verdict replaces the first one.
 
         The verdict is stored under a key of its own, so it is paid for once.
         """
-        task = asyncio.ensure_future(self._classify(group, others))
+        task = asyncio.ensure_future(self._classify(group, other_verdicts))
         self._running.add(task)
         try:
             answer = await task
@@ -331,7 +331,7 @@ class JudgeQueue:
         for running in self._running:
             running.cancel()
 
-    async def _classify(self, group: FailureGroup, others: tuple[TrialVerdict, ...] = ()) -> FailureVerdict:
+    async def _classify(self, group: FailureGroup, other_verdicts: tuple[TrialVerdict, ...] = ()) -> FailureVerdict:
         try:
             case = self.case_of(group)
         except EvalscribeError:
@@ -340,8 +340,8 @@ class JudgeQueue:
             return _no_answer(error, self.judge)
         if isinstance(case, Verdict):
             return FailureVerdict(verdict=case, cached=True)
-        if others and isinstance(case, Failure):
-            case = case.model_copy(update={"others": others})
+        if other_verdicts and isinstance(case, Failure):
+            case = case.model_copy(update={"others": other_verdicts})
         return await classify(case, self.judge, self.store, JudgingOptions(timeout_s=self.timeout_s, fresh=self.fresh))
 
     def _record(self, group: FailureGroup, answer: FailureVerdict, stream: Callable[[JudgedGroup], None]) -> Counts:

@@ -145,8 +145,8 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
     def call(self, context: Context, called: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a template's macro, block or loop; refuse any other callable."""
-        own = called in (self.count_step, self.concatenated)
-        if own or isinstance(called, (Macro, BlockReference, LoopContext)):
+        internal = called in (self.count_step, self.concatenated)
+        if internal or isinstance(called, (Macro, BlockReference, LoopContext)):
             return context.call(called, *args, **kwargs)
         if isinstance(called, Undefined):
             return called()
@@ -154,14 +154,14 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         budget = _BUDGET.get()
-        whole = isinstance(left, int) and isinstance(right, int)
+        integers = isinstance(left, int) and isinstance(right, int)
         if operator == "%" and isinstance(left, str):
             raise SecurityError("% on a string is refused")
-        if operator == "*" and not whole:
+        if operator == "*" and not integers:
             for text, times in ((left, right), (right, left)):
                 if isinstance(text, (str, list, tuple)) and isinstance(times, int):
                     budget.reserve(len(text) * times)
-        if operator == "**" and whole and left.bit_length() * right > MAX_BITS:
+        if operator == "**" and integers and left.bit_length() * right > MAX_BITS:
             raise SecurityError("the number is too large")
         result = super().call_binop(context, operator, left, right)
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
@@ -244,7 +244,9 @@ def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         values = [value for value in (*args, *kwargs.values()) if isinstance(value, (str, int, list, tuple, dict))]
         budget.spend(*values)
         budget.reserve(_growth(name, values))
-        if name in ("indent", "round", "tojson") and any(abs(one) > MAX_WIDTH for one in values[1:] if _whole(one)):
+        if name in ("indent", "round", "tojson") and any(
+            abs(number) > MAX_WIDTH for number in values[1:] if _is_integer(number)
+        ):
             raise SecurityError(f"a filter's width or precision is at most {MAX_WIDTH:,}")
         result = function(*args, **kwargs)
         result = list(result) if isinstance(result, Iterator) else result
@@ -258,17 +260,17 @@ def _growth(name: str, values: list[Any]) -> int:
     """Return the maximum number of characters that a filter adds to its input."""
     if not values or isinstance(values[0], int):
         return 0
-    value, *others = values
-    texts = [one for one in others if isinstance(one, str)]
+    value, *arguments = values
+    texts = [argument for argument in arguments if isinstance(argument, str)]
     if name == "join" and texts:
         return len(value) * max(map(len, texts))
     if name == "indent" and isinstance(value, str):
-        width = max([*map(len, texts), *(one for one in others if _whole(one)), 4])
+        width = max([*map(len, texts), *(argument for argument in arguments if _is_integer(argument)), 4])
         return (value.count("\n") + 1) * width
     if name == "replace" and isinstance(value, str):
         return max((value.count(old) * len(new) for old, new in permutations(texts, 2)), default=0)
     return 0
 
 
-def _whole(value: object) -> TypeGuard[int]:
+def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)

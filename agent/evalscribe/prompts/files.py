@@ -29,7 +29,7 @@ class YamlDocument:
 
     def place(self, path: str) -> str:
         """Return `file:line` of the value at a path, or of its nearest parent."""
-        above = [known for known in self.lines if known and path.startswith(known)]
+        above = [parent for parent in self.lines if parent and path.startswith(parent)]
         return f"{self.where}:{self.lines[max(above, key=len)]}" if above else self.where
 
 
@@ -88,15 +88,15 @@ def _parts(node: yaml.Node, path: str, where: str) -> Iterator[tuple[object, yam
         yield from enumerate(node.value)
     if not isinstance(node, yaml.MappingNode):
         return
-    seen: set[str] = set()
+    names: set[str] = set()
     for key, value in node.value:
         name = str(key.value)
         place = f"{where}:{key.start_mark.line + 1}"
         if key.tag == "tag:yaml.org,2002:merge":
             raise RubricError(path, "merging by << is not supported; write the values out", place)
-        if name in seen:
+        if name in names:
             raise RubricError(path, f"has {preview(name)} twice", place)
-        seen.add(name)
+        names.add(name)
         yield name, value
 
 

@@ -32,12 +32,12 @@ class Prompts:
 
     def __init__(self, workspace: Path | None = None) -> None:
         self._shipped = shipped_folder("prompts")
-        self._workspace = _own_folder(workspace, self._shipped)
+        self._workspace = _workspace_folder(workspace, self._shipped)
         self._environment: PlainDataEnvironment | None = None
 
-    def own(self, folder: str = "") -> tuple[str, ...]:
+    def overrides(self, folder: str = "") -> tuple[str, ...]:
         """List the templates below `folder` that the workspace overrides with a different text."""
-        return tuple(name for name in self.names(folder) if self._is_own(name))
+        return tuple(name for name in self.names(folder) if self._is_override(name))
 
     def names(self, folder: str) -> list[str]:
         """List the names of all templates and rubrics below `folder`, both the workspace's and the shipped ones."""
@@ -47,8 +47,8 @@ class Prompts:
             for path in (top / folder).rglob("*")
             if path.suffix in TEMPLATE_SUFFIXES
         ]
-        found = {path.relative_to(top).as_posix() for top, path in files}
-        return sorted(name for name in found if any(_file(top, name) for top in self._folders()))
+        names = {path.relative_to(top).as_posix() for top, path in files}
+        return sorted(name for name in names if any(_file(top, name) for top in self._folders()))
 
     def digest(self, folder: str) -> str:
         """Return one content id for the texts of all templates below `folder`."""
@@ -79,7 +79,7 @@ class Prompts:
             self._environment = PlainDataEnvironment(self.source)
         return self._environment
 
-    def _is_own(self, name: str) -> bool:
+    def _is_override(self, name: str) -> bool:
         try:
             return self.source(name) != _text(self._shipped, name)
         except UsageError:
@@ -103,7 +103,7 @@ def _place(error: Exception, name: str) -> str:
     return place
 
 
-def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
+def _workspace_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
     """Return the workspace's `prompts/`; None if it does not exist or is the shipped folder itself.
 
     Raises `UsageError` for a link that leads out of the workspace.

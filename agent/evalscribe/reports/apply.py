@@ -603,4 +603,4 @@ def _notes(prompts: Prompts, subject: ReportRecommendation, evidence: dict[str, 
     missing = [path for path in subject.recommendation.evals if path not in evidence]
     notes = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal relies on the report alone."]
     prompt_notes = ["The workspace's own prompts are used in place of the shipped ones."]
-    return [*(notes if missing else []), *(prompt_notes if prompts.own("propose") else [])]
+    return [*(notes if missing else []), *(prompt_notes if prompts.overrides("propose") else [])]

@@ -253,8 +253,8 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
     report = _united(copies)
     rendered = render(report)
     text = merge_edits(copies.lead, rendered)
-    if copies.other.mergeable and copies.other.rest != copies.other.base:
-        both = merge_lines(copies.other.rest, copies.other.base, text) if copies.other.base_known else None
+    if copies.other.mergeable and copies.other.other_text != copies.other.base:
+        both = merge_lines(copies.other.other_text, copies.other.base, text) if copies.other.base_known else None
         if both is None:
             first = copies.other.outside_edits[0].line
             which = "our copy" if not ours_lead else "the other copy"

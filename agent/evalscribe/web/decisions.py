@@ -68,7 +68,7 @@ class Decisions:
             label,
             kind=decision.kind,
             note=note,
-            seen=decision.seen,
+            expected_state=decision.seen,
         )
         if written.changed:
             self._written = [*self._written, written][-MOST_UNDONE:]

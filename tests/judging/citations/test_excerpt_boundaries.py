@@ -123,14 +123,14 @@ def test_spans_lead_back_to_the_text_itself(text: str) -> None:
     for word in fold_text(text).split():
         for start, end in haystack.spans(word, 1):
             assert fold_text(text[start:end]) == word
-    number, start, end = next(iter(haystack.elsewhere("after", 0)))
+    number, start, end = next(iter(haystack.occurrences("after", 0)))
     assert (number, " after"[start:end]) == (2, "after")
 
 
 def test_no_quotation_reaches_from_one_text_into_the_next() -> None:
     haystack = Haystack(["one two", "three four", "[5] six\uffff", "seven"])
-    assert [start for _, start, _ in haystack.elsewhere("[5] six", 0)] == [0]
-    assert list(haystack.elsewhere(fold_text("six\uffff\uffffseven"), 0)) == []
-    assert list(haystack.elsewhere("two three", 0)) == []
-    assert list(haystack.elsewhere("two\nthree", 0)) == []
+    assert [start for _, start, _ in haystack.occurrences("[5] six", 0)] == [0]
+    assert list(haystack.occurrences(fold_text("six\uffff\uffffseven"), 0)) == []
+    assert list(haystack.occurrences("two three", 0)) == []
+    assert list(haystack.occurrences("two\nthree", 0)) == []
     assert list(haystack.spans("three", 0)) == []

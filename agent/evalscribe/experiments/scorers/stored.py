@@ -52,7 +52,7 @@ def rubric_sources(store: "CollectionStore", prompts: Prompts) -> RubricSources:
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
     """Return the workspace's prompts that replace built-in ones, if any of these scorers asks a model."""
     uses_model = any(binding.spec.rubric is not None for binding in bindings)
-    return (*prompts.own("judging"), *prompts.own("rubrics")) if uses_model else ()
+    return (*prompts.overrides("judging"), *prompts.overrides("rubrics")) if uses_model else ()
 
 
 def specify(sources: RubricSources) -> Specify:

@@ -70,7 +70,7 @@ def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference
         _odd_tool(facts.transcripts, first),
     )
     for doubt in filter(None, doubts):
-        decision = replace(decision.doubted(doubt.why), message=decision.message or doubt.message)
+        decision = replace(decision.doubted(doubt.reason), message=decision.message or doubt.message)
     return decision
 
 
@@ -143,8 +143,8 @@ def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion 
             )
     last = transcripts.calls[-1] if transcripts.calls else None
     if last and last.failed and ENVIRONMENT_BROKE.search(_tool_answer(last)):
-        why = f"The answer of `{last.action.tool}` looks like a failure of the tool itself, not of its arguments."
-        return Suspicion(why, last.call.turn.number)
+        reason = f"The answer of `{last.action.tool}` looks like a failure of the tool itself, not of its arguments."
+        return Suspicion(reason, last.call.turn.number)
     return None
 
 
@@ -287,7 +287,7 @@ def _otherwise(
         confidence=0.75,
         error=difference_text,
         why=_briefly(answered, expected_call, first),
-        reasoning=f"{_else_alike(answered, expected_call, first)}{_more(differences)} {_knowable(missing_id)}".strip(),
+        reasoning=f"{_call_difference(answered, expected_call, first)}{_more(differences)} {_knowable(missing_id)}".strip(),
         citations=(
             *(answered.call.argument(name) for name in names),
             *(expected_call.argument(name) for name in names),
@@ -300,17 +300,17 @@ def _briefly(answered: AnsweredCall, expected_call: LocatedTurn, difference: Too
     difference_text = str(
         innermost_mismatch(difference.arguments[0], answered.call.turn.arguments, expected_call.turn.arguments)
     )
-    return quote.whole_or(f"`{difference.tool}`: {difference_text}", quote.cut(difference_text))
+    return quote.short_or(f"`{difference.tool}`: {difference_text}", quote.cut(difference_text))
 
 
-def _else_alike(answered: AnsweredCall, expected_call: LocatedTurn, difference: ToolCallDifference) -> str:
+def _call_difference(answered: AnsweredCall, expected_call: LocatedTurn, difference: ToolCallDifference) -> str:
     same = len(expected_call.turn.arguments) - len(set(difference.arguments) & set(expected_call.turn.arguments))
-    others = (
+    arguments = (
         f"{same} of {len(expected_call.turn.arguments)} arguments are as expected"
         if same
         else "no argument is as expected"
     )
-    return f"In message {answered.call.turn.number} the model calls `{difference.tool}`; {others}."
+    return f"In message {answered.call.turn.number} the model calls `{difference.tool}`; {arguments}."
 
 
 def _unexpected(
@@ -358,10 +358,10 @@ def _calls(transcripts: Transcripts, tool: str) -> list[AnsweredCall]:
 
 
 def _count(transcripts: Transcripts, tool: str) -> str:
-    if own := _calls(transcripts, tool):
+    if calls := _calls(transcripts, tool):
         expected_count = pluralise(sum(action.tool == tool for action in transcripts.expected_actions), "call")
-        messages = ", ".join(str(answered.call.turn.number) for answered in own[:MOST_NAMED])
-        return f"of {expected_count} of `{tool}`, the model makes {len(own)} (message {messages})"
+        messages = ", ".join(str(answered.call.turn.number) for answered in calls[:MOST_NAMED])
+        return f"of {expected_count} of `{tool}`, the model makes {len(calls)} (message {messages})"
     names = list(dict.fromkeys(f"`{action.tool}`" for action in transcripts.actions))
     if not names:
         return f"the model answers {len(transcripts.messages)} times and calls no tool"
@@ -462,8 +462,8 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
                 "check the target for lost signs, or ignore signs in the comparison",
             ),
         )
-    alike = SequenceMatcher(None, target.text, answer.text[: 4 * LONGEST_TARGET], autojunk=False).ratio()
-    almost = alike >= ALMOST and len(target.text) >= SHORTEST_ALMOST
+    similarity = SequenceMatcher(None, target.text, answer.text[: 4 * LONGEST_TARGET], autojunk=False).ratio()
+    almost = similarity >= ALMOST and len(target.text) >= SHORTEST_ALMOST
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -474,7 +474,11 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
             f"almost right: {_first_difference(answer, target)}" if almost else f"answers {_short(answer.text)}"
         ),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}. "
-        + (f"They differ from {_first_difference(answer, target)} on." if almost else _apart(answer, target, alike)),
+        + (
+            f"They differ from {_first_difference(answer, target)} on."
+            if almost
+            else _apart(answer, target, similarity)
+        ),
         citations=(*_shown(facts, answer), target.citation),
     )
 
@@ -557,19 +561,19 @@ OF_AGENT_RUNS = BY_EXPECTATION | {"answers-otherwise", "cut-off", "goes-round-in
 """Rules that blame a model for its part in a conversation. They are right only if the expectation is right."""
 
 
-def beside_other_trials(verdict: Verdict, others: Sequence[TrialVerdict]) -> Verdict:
+def beside_other_trials(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> Verdict:
     """Make a verdict uncertain if the other failed trials of the task agree on another label.
 
     A human label of the same failure stays certain.
     """
     if (
-        not others
+        not other_verdicts
         or verdict.rule == precedents.SAID
-        or all(other.classification == verdict.classification for other in others)
+        or all(other.classification == verdict.classification for other in other_verdicts)
     ):
         return verdict
-    labels = list(dict.fromkeys(other.classification for other in others))
-    trials = join_first([str(other.trial) for other in others], MOST_TRIALS)
+    labels = list(dict.fromkeys(other.classification for other in other_verdicts))
+    trials = join_first([str(other.trial) for other in other_verdicts], MOST_TRIALS)
     return verdict.doubted(f"Only this trial has this label: trials {trials} of the task are labelled {labels[0]}.")
 
 
@@ -587,12 +591,12 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
     return decision.doubted(NOBODY_PASSED)
 
 
-def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:
+def _apart(answer: FinalAnswer, target: FinalAnswer, similarity: float) -> str:
     """Describe how far two texts differ; empty for short texts, whose differences are easy to see."""
     ours, theirs = answer.text.strip(), target.text
     if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
         return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
-    return "They have little in common." if len(theirs) > LONG_TARGET and alike < ALIKE else ""
+    return "They have little in common." if len(theirs) > LONG_TARGET and similarity < ALIKE else ""
 
 
 class OtherForm(NamedTuple):

@@ -90,7 +90,7 @@ GUARDS = (
     (re.compile(r"[EWN]\d{3}|invalid-name|line-too-long"), re.compile(r"PEP ?8|snake_case|line length", re.I)),
 )
 """Lint rules, and the words with which a task asks for what they guard."""
-ELSEWHERE = re.compile(
+CONTEXT_RULES = re.compile(
     r"unsafe|docstring|D1\d\d|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare"
 )
 """Lint rules that depend on other lines too, so that an equal line in the reference proves nothing."""
@@ -155,7 +155,7 @@ def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
         for text in facts.task.split("\n")
         for match in SUPPRESSED.finditer(text)
     )
-    if any(not RULE_NAME.search(rest) for rest in directives):
+    if any(not RULE_NAME.search(directive) for directive in directives):
         return True
     if concern(error) == "types" and TYPE_SAFETY.search(facts.task):
         return True
@@ -169,7 +169,7 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
     for error in facts.errors:
         lines = [facts.line(place.path, place.line) for place in error.places[:1]]
         reference_line = _reference_line(facts, lines[0]) if lines and lines[0] else None
-        if error.code and reference_line and not ELSEWHERE.search(error.code) and not _has_own_defect(facts, error):
+        if error.code and reference_line and not CONTEXT_RULES.search(error.code) and not _has_own_defect(facts, error):
             return _shared_with_reference(facts, error, lines[0], reference_line)
     return None
 
@@ -198,8 +198,8 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     coded = [e for e in facts.errors if e.code]
     first = min(coded, key=lambda e: (RANKS[concern(e)], bool(doubts.reference_has_it(facts, e))))
     asked_for, guards = is_asked_for(facts, first), concern(first)
-    elsewhere = asked_for and ELSEWHERE.search(first.code or "")
-    reference_note = None if elsewhere else doubts.reference_has_it(facts, first)
+    is_contextual = asked_for and CONTEXT_RULES.search(first.code or "")
+    reference_note = None if is_contextual else doubts.reference_has_it(facts, first)
     # The platform's types, such as the value of `response.json()`, are the same for all models.
     of_platform = guards == "types" and not _writes_any(facts, first)
     is_own_fault = asked_for or guards in ("defect", "types")
@@ -220,7 +220,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
         cause=_cause(grave),
         confidence=0.5 if shared else 0.75 if facts.outcome.all_passed else 0.7,
         uncertain=shared,
-        why=breaks if message.endswith("…") else quote.whole_or(f"{breaks}: {message}", breaks),
+        why=breaks if message.endswith("…") else quote.short_or(f"{breaks}: {message}", breaks),
         reasoning=f"{breaks[0].upper()}{breaks[1:]}: {_message_text(first, 150).rstrip('. …')}."
         + (f" {doubt}" if shared else " The task asks for it." if asked_for and guards in ("taste", "unknown") else ""),
         citations=(*quote.blamed(facts, 1, first), *quote.error(facts, first)),
@@ -440,7 +440,7 @@ def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
         return None
     silent = facts.outcome.silent
     refuses = "refuses a case that the task leaves open"
-    why = quote.whole_or(f"{refuses}: `{failures[0].title}`", refuses)
+    why = quote.short_or(f"{refuses}: `{failures[0].title}`", refuses)
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
@@ -511,7 +511,7 @@ def _check_reads_elsewhere(facts: Facts) -> RuleDecision | None:
         cause="check-misses-" + code.kebab(texts[0], 34),
         confidence=0.5,
         uncertain=True,
-        why=quote.whole_or(f"`{title}` misses `{texts[0]}`, which the code has", f"`{title}` looks elsewhere"),
+        why=quote.short_or(f"`{title}` misses `{texts[0]}`, which the code has", f"`{title}` looks elsewhere"),
         reasoning=f"`{title}` looks for {len(texts)} texts, first `{texts[0]}`. The output and the reference contain "
         f"all of them, and {facts.outcome.passed} other tests pass, so the check may read the wrong place.",
         citations=(*lines[0], *quote.log(facts), *quote.grader_lines(facts, "")),
@@ -618,17 +618,17 @@ def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
     reasons = [untouched(facts, test) for test in failures]
     if not all(reasons) or not reasons[0]:
         return None
-    title, (what, cause) = failures[0].title, reasons[0]
+    title, (need, cause) = failures[0].title, reasons[0]
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
         cause=cause,
         confidence=0.5,
         uncertain=True,
-        why=quote.whole_or(
-            f"`{title}` needs {what}, which the task leaves open", f"needs {what}, left open by the task"
+        why=quote.short_or(
+            f"`{title}` needs {need}, which the task leaves open", f"needs {need}, left open by the task"
         ),
-        reasoning=f"`{quote.cut(title, 80)}` needs {what}. The task does not mention that; "
+        reasoning=f"`{quote.cut(title, 80)}` needs {need}. The task does not mention that; "
         f"{facts.outcome.passed} other tests pass. {_message_sentence(failures[0])}",
         citations=(
             *(quote.blamed(facts) or quote.suspects(facts, 1)),

@@ -80,10 +80,10 @@ def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
     """Make a decision uncertain if it excuses the model by a text that the code under test may have written."""
     if not decision.by_error_text or decision.label == "MODEL_FAULT" or others_fail_alike(facts):
         return decision
-    why = written_by_output(facts)
-    if why is None:
+    doubt = written_by_output(facts)
+    if doubt is None:
         return decision
-    return replace(decision.doubted(why), would_pass=False)
+    return replace(decision.doubted(doubt), would_pass=False)
 
 
 def written_by_output(facts: Facts) -> str | None:

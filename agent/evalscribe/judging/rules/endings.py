@@ -326,16 +326,16 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
     line = _failed_line(facts)
     if line is None:
         return None
-    why = line.text.partition(": ")[2].partition(": ")[2] or line.text
+    explanation = line.text.partition(": ")[2].partition(": ")[2] or line.text
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="fails-" + code.kebab(facts.step),
         confidence=0.5,
         uncertain=True,
-        error=quote.cut(why, 200),
-        why=quote.cut(why),
-        reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170).rstrip('.')}. No rule "
+        error=quote.cut(explanation, 200),
+        why=quote.cut(explanation),
+        reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(explanation, 170).rstrip('.')}. No rule "
         f"can tell whether the answer is right.{_after_failed_call(facts.transcripts)}",
         citations=(
             *quote.cells(facts, "task", "output", "expected"),

@@ -318,13 +318,13 @@ class RuleDecision:
     by_error_text: bool = False
     """Whether the decision is based on an error's text, which the code under test may have written."""
 
-    def doubted(self, why: str) -> "RuleDecision":
-        """Return the decision as an uncertain one; `why` is added to the reasoning."""
+    def doubted(self, reason: str) -> "RuleDecision":
+        """Return the decision as an uncertain one; `reason` is added to the reasoning."""
         return replace(
             self,
             uncertain=True,
             confidence=min(self.confidence, UNCERTAIN_CONFIDENCE),
-            reasoning=f"{self.reasoning.rstrip()} {why}",
+            reasoning=f"{self.reasoning.rstrip()} {reason}",
         )
 
 

@@ -91,8 +91,8 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
     match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
     if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
         return None
-    what, tests = quote.cut(match["what"].split(" (")[0], 40), facts.check == "tests"
-    alike = facts.same_as_reference
+    command, tests = quote.cut(match["what"].split(" (")[0], 40), facts.check == "tests"
+    same_as_reference = facts.same_as_reference
     open_question = {
         "tests": "The cause may be an endless loop in the code or a backend that never answers: no output of the "
         "tests is stored.",
@@ -100,13 +100,13 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
     }
     unsure = tests or (facts.check == "build" and facts.step_checks_types)
     return RuleDecision(
-        label="KNOWN_GAP" if not tests else "OVERLY_STRICT" if alike else "MODEL_FAULT",
-        kind="infrastructure" if not tests else "harness" if alike else "model",
+        label="KNOWN_GAP" if not tests else "OVERLY_STRICT" if same_as_reference else "MODEL_FAULT",
+        kind="infrastructure" if not tests else "harness" if same_as_reference else "model",
         cause=f"{facts.check}-timed-out",
         confidence=0.5 if unsure else 0.8,
         uncertain=unsure,
-        why=quote.cut(f"`{what}` hit the runner's time limit of {match['limit']}"),
-        reasoning=f"`{what}` was stopped by the runner after {match['limit']}, and nothing else is recorded. "
+        why=quote.cut(f"`{command}` hit the runner's time limit of {match['limit']}"),
+        reasoning=f"`{command}` was stopped by the runner after {match['limit']}, and nothing else is recorded. "
         + (
             open_question[facts.check]
             if unsure
@@ -179,8 +179,10 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
 def _recorded(facts: Facts) -> str:
     """Return the recorded reason why the step failed, else the reason why the eval failed."""
     evidence = facts.evidence
-    own = (s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error)
-    return next(own, None) or evidence.eval.reason or ""
+    step_errors = (
+        s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error
+    )
+    return next(step_errors, None) or evidence.eval.reason or ""
 
 
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
@@ -206,31 +208,31 @@ def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
         return None
     if judged and (not unrecorded or facts.transcripts.turns):
         return None
-    known = bool(PROVIDER.search(reason) or CONNECTION.search(reason) or OF_SDK.search(reason))
+    recognised = bool(PROVIDER.search(reason) or CONNECTION.search(reason) or OF_SDK.search(reason))
     endpoint = NO_ENDPOINT.search(reason)
-    why = "no model output: the provider failed before grading" if known else "no model output to judge"
+    why = "no model output: the provider failed before grading" if recognised else "no model output to judge"
     if unrecorded:
         why = "neither output nor log nor a reason is recorded"
     if endpoint:
-        why = quote.whole_or(f"the provider has no endpoint for `{endpoint['model']}`", why)
+        why = quote.short_or(f"the provider has no endpoint for `{endpoint['model']}`", why)
     return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
-        cause="model-not-reachable" if known else "not-recorded" if unrecorded else "no-output",
-        confidence=0.95 if known else 0.5,
-        uncertain=not known,
+        cause="model-not-reachable" if recognised else "not-recorded" if unrecorded else "no-output",
+        confidence=0.95 if recognised else 0.5,
+        uncertain=not recognised,
         why=why,
-        reasoning=f"{quote.sentence(why)} {_reason_said(known, reason)}",
+        reasoning=f"{quote.sentence(why)} {_explain(recognised, reason)}",
     )
 
 
-def _reason_said(known: bool, reason: str) -> str:
+def _explain(recognised: bool, reason: str) -> str:
     if NO_OUTPUT.search(reason):
         return (
             "The call to the provider failed, so the model's work was never judged. The error is not stored: see the "
             "log of the job that ran the evals."
         )
-    if known:
+    if recognised:
         return "The provider or the network failed, so the model's work was never judged."
     return "The recorded reason does not say what broke, so this is the likeliest reading."
 
@@ -298,15 +300,15 @@ def outside_service_failed(facts: Facts) -> RuleDecision | None:
     if not shared or server_error is None:
         return None
     status = server_error[1] or server_error[2]
-    what = f"answered {status}" if status else "did not answer in time"
-    why = f"`{shared[0]}` {what}"
+    behaviour = f"answered {status}" if status else "did not answer in time"
+    why = f"`{shared[0]}` {behaviour}"
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="harness",
         cause="outside-service-failed",
         confidence=0.5,
         uncertain=True,
-        why=quote.whole_or(why, f"an outside service {what}"),
+        why=quote.short_or(why, f"an outside service {behaviour}"),
         reasoning=f"{quote.sentence(why)} The reference uses it too.",
         fix="let the test use its own service",
         citations=(*quote.log(facts), *quote.both(facts, shared[0])[:1]),

@@ -38,7 +38,7 @@ def gap_names_the_error(facts: Facts) -> RuleDecision | None:
     """A note names the type, field or package in the error."""
     if facts.check == "lint" or (not facts.errors and not facts.outcome.failures):
         return None
-    return _first(facts, lambda note: _named(facts, note), 0.8, _in_error)
+    return _first(facts, lambda note: _term_in_error(facts, note), 0.8, _in_error)
 
 
 def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
@@ -134,7 +134,7 @@ def _first(
                 cause=_cause(name, about),
                 confidence=0.5 if partly or weak else confidence,
                 uncertain=partly or weak or confidence <= 0.5,
-                why=quote.whole_or(statement, f"see {note.document.path}:{note.line}"),
+                why=quote.short_or(statement, f"see {note.document.path}:{note.line}"),
                 reasoning=f"{quote.sentence(statement)}{_other_rules(facts, about)}{_also_in_reference(facts, about)}",
                 citations=(*_lines(facts, name, note, about), quote.note(note), *quote.log_naming(facts, name, about)),
                 by_error_text=describe is _in_error and not _names_a_test(facts, name),
@@ -150,14 +150,14 @@ def _covers_a_part(facts: Facts, name: str) -> bool:
     texts = {
         e.error: code.joined([e.error, *(t for _, t in facts.details(e.citation))]) for e in facts.errors if e.citation
     }
-    return len({_whole(name, text) for text in texts.values()}) > 1
+    return len({_has_word(name, text) for text in texts.values()}) > 1
 
 
 def _error_of(facts: Facts, name: str) -> LocatedError | None:
     """Return the lint error whose rule has the name, else whose message or line has it, else the first error."""
     bare = name.rsplit("/", 1)[-1]
     of_rule = (e for e in facts.errors if e.code and e.code.rsplit("/", 1)[-1] == bare)
-    of_text = (e for e in facts.errors if _whole(name, e.error))
+    of_text = (e for e in facts.errors if _has_word(name, e.error))
     of_line = (e for e in facts.errors if any(code.fold(name) in line.folded for line in facts.lines_of(e)))
     return next(of_rule, None) or next(of_text, None) or next(of_line, None) or facts.first
 
@@ -185,54 +185,56 @@ def _complaint(note: GapNote, error_text: str, blamed: str) -> str | None:
         return None
     folded = code.fold(blamed)
     spelled = (term for term in note.terms if "." in term.strip(".") and code.fold(term) in folded)
-    return next(spelled, None) or next((term for term in note.terms if _whole(term, error_text)), None)
+    return next(spelled, None) or next((term for term in note.terms if _has_word(term, error_text)), None)
 
 
-def _named(facts: Facts, note: GapNote) -> str | None:
+def _term_in_error(facts: Facts, note: GapNote) -> str | None:
     """Return a term of the note that is a whole word of the error and not in the task; prefer terms in quotes."""
-    terms = [term for term in note.terms if _whole(term, facts.error_text) and not _whole(term, facts.task)]
+    terms = [term for term in note.terms if _has_word(term, facts.error_text) and not _has_word(term, facts.task)]
     quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.error_text))
     return next(quoted, None) or next(iter(terms), None)
 
 
-def _whole(term: str, text: str) -> bool:
+def _has_word(term: str, text: str) -> bool:
     return re.search(rf"(?<![\w$-]){re.escape(term)}(?![\w$-])", text) is not None
 
 
 def _written(facts: Facts, note: GapNote) -> str | None:
     """Return a term that only the output has and that the note does not ask for."""
     unwanted = (term for term in note.terms if term not in note.required)
-    others = code.joined((facts.expected_code, facts.task))
-    return next((t for t in unwanted if _holds(facts.output_code, t) and not _holds(others, t)), None)
+    other_text = code.joined((facts.expected_code, facts.task))
+    return next((t for t in unwanted if _holds(facts.output_code, t) and not _holds(other_text, t)), None)
 
 
 def _missing(facts: Facts, note: GapNote) -> str | None:
     """Return a term that the note asks for and only the reference has, also if the note spells it in another order."""
-    return next((t for t in _gone(facts, note) if _holds(facts.expected_code, t)), None) or _respelled(facts, note)
+    return next((t for t in _missing_terms(facts, note) if _holds(facts.expected_code, t)), None) or _respelled(
+        facts, note
+    )
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
     """Return a missing term that the note asks for, if the output has another term of the note."""
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.required)
-    return (next(_gone(facts, note), None) if used else None) or _preferred(facts, note)
+    return (next(_missing_terms(facts, note), None) if used else None) or _preferred(facts, note)
 
 
-def _gone(facts: Facts, note: GapNote) -> Iterator[str]:
+def _missing_terms(facts: Facts, note: GapNote) -> Iterator[str]:
     files = {basename(d.path) for d in facts.original.of("output")}
     return (term for term in note.required if term not in files and not _holds(facts.output_code, term))
 
 
 def _holds(text: str, term: str) -> bool:
     """Return whether code contains a term, ignoring white space; a plain name must be a whole word."""
-    return _whole(term, text) if code.NAME.fullmatch(term) else code.fold(term) in code.fold(text)
+    return _has_word(term, text) if code.NAME.fullmatch(term) else code.fold(term) in code.fold(text)
 
 
 def _touches(facts: Facts, note: GapNote) -> str | None:
     """Return a word that is in both note and error. If the log has no error, any note may apply: return its text."""
     if not facts.error_text.strip():
         return note.text
-    named = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
-    shared = sorted((named & code.names(facts.error_text)) | (note.stems & stems(facts.error_text)))
+    names = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
+    shared = sorted((names & code.names(facts.error_text)) | (note.stems & stems(facts.error_text)))
     return shared[0] if shared else None
 
 
@@ -240,33 +242,33 @@ def _respelled(facts: Facts, note: GapNote) -> str | None:
     """Return a missing name that the note spells in another order: `prefixPath` means the reference's `pathPrefix`."""
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
-    named = (frozenset(code.parts(name)) for term in note.required for name in code.NAME.findall(term))
-    spelled = next((by_parts[parts] for parts in named if parts in by_parts), None)
+    note_names = (frozenset(code.parts(name)) for term in note.required for name in code.NAME.findall(term))
+    spelled = next((by_parts[parts] for parts in note_names if parts in by_parts), None)
     return spelled or next((name for parts, name in by_parts.items() if parts <= note.missing_words), None)
 
 
 def _preferred(facts: Facts, note: GapNote) -> str | None:
     """Return the note's words after `instead of` if all are on lines of the reference that the output lacks."""
-    gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
+    lost = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
     words = stems(note.preferred)
     has_it = "function" in words and HELPER.search(facts.all_output)
-    return note.preferred if words and words <= gone and not has_it else None
+    return note.preferred if words and words <= lost and not has_it else None
 
 
 def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
     """Return a key that a note names and to which the output and the reference assign different values."""
-    named = {name.lower() for name in code.NAME.findall(note.text) if code.SHAPED.search(name)}
+    names = {name.lower() for name in code.NAME.findall(note.text) if code.SHAPED.search(name)}
     for line in facts.introduced:
         key, other = quote.KEY.match(line.text), quote.counterpart(facts, line)
-        if key and other and key[1].lower() in named and note.stems & (stems(line.text) - stems(other.text)):
+        if key and other and key[1].lower() in names and note.stems & (stems(line.text) - stems(other.text)):
             return key[1]
     return None
 
 
 def _in_words(facts: Facts, note: GapNote) -> str | None:
     """If all words of the note are on changed lines, return the name that such a line with a new word declares."""
-    own = stems(code.joined(line.text for line in facts.introduced))
-    if len(note.stems) < LEAST_WORDS or not note.stems <= own:
+    introduced = stems(code.joined(line.text for line in facts.introduced))
+    if len(note.stems) < LEAST_WORDS or not note.stems <= introduced:
         return None
     for line in facts.introduced:
         other, declares = quote.counterpart(facts, line), quote.DECLARES.match(line.text)
@@ -276,8 +278,8 @@ def _in_words(facts: Facts, note: GapNote) -> str | None:
 
 
 def _other_rules(facts: Facts, about: LocatedError | None) -> str:
-    others = list(dict.fromkeys(e.code for e in facts.errors if e.code and about and e.code != about.code))
-    return f" The output also breaks {checks.listed(others)}." if others else ""
+    other_codes = list(dict.fromkeys(e.code for e in facts.errors if e.code and about and e.code != about.code))
+    return f" The output also breaks {checks.listed(other_codes)}." if other_codes else ""
 
 
 def _also_in_reference(facts: Facts, about: LocatedError | None) -> str:
@@ -286,7 +288,7 @@ def _also_in_reference(facts: Facts, about: LocatedError | None) -> str:
 
 
 def _in_error(facts: Facts, name: str, note: GapNote) -> str:
-    where = "the error" if _whole(name, facts.error_text) else "the failing line"
+    where = "the error" if _has_word(name, facts.error_text) else "the failing line"
     return f"`{note.document.path}` and {where} name `{name}`"
 
 
@@ -370,11 +372,11 @@ def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
         if match is None or code.says(facts.task, match[1]) or _uses(facts, match[1]) > 1:
             continue
         # Only a name alone in quotes counts, because a quoted type names all its fields, also the correct ones.
-        named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.error_text) is not None
-        if not named and (match[1] in ours or not facts.outcome.silent):
+        is_named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.error_text) is not None
+        if not is_named and (match[1] in ours or not facts.outcome.silent):
             continue
-        if _lists_the_rest(facts, line, match[2]):
-            fields.append((match[1], line, named))
+        if _lists_siblings(facts, line, match[2]):
+            fields.append((match[1], line, is_named))
     yield from sorted(fields, key=lambda field: not field[2])
 
 
@@ -383,17 +385,17 @@ def _uses(facts: Facts, name: str) -> int:
     return sum(code.says(line.text, name) for line in facts.expected_lines)
 
 
-def _lists_the_rest(facts: Facts, line: CodeLine, owner: str) -> bool:
+def _lists_siblings(facts: Facts, line: CodeLine, owner: str) -> bool:
     """Return whether the output has the list of fields too: its first line and some of its other fields."""
     text = line.document.lines
     field = FIELD.match(line.text)
-    own = _indent(text[line.number - 1])
-    above = next((n for n in range(line.number - 2, -1, -1) if text[n].strip() and _indent(text[n]) < own), None)
+    indent = _indent(text[line.number - 1])
+    above = next((n for n in range(line.number - 2, -1, -1) if text[n].strip() and _indent(text[n]) < indent), None)
     if field is None or above is None or not RETURNED.search(text[above]):
         return False
     if quote.first_with(facts.output_lines, text[above]) is None:
         return False
-    block = [t for t in text[above + 1 : line.number + 40] if _indent(t) == own]
+    block = [t for t in text[above + 1 : line.number + 40] if _indent(t) == indent]
     names = [m[1] for t in block if (m := FIELD.match(t.strip())) and m[2] == owner]
     listed = {m[1] for output_line in facts.output_lines if (m := FIELD.match(output_line.text)) and m[2] == owner}
     return len(listed & set(names) - {field[1]}) >= SIBLINGS

@@ -23,7 +23,7 @@ from evalscribe.text import pluralise
 
 def cannot_load(facts: Facts) -> RuleDecision | None:
     """The log gives no reason, but the output's code has unmatched brackets or imports a name from a wrong module."""
-    return _does_not_parse(facts) or _imports_from_elsewhere(facts)
+    return _does_not_parse(facts) or _imports_from_wrong_module(facts)
 
 
 def _does_not_parse(facts: Facts) -> RuleDecision | None:
@@ -39,7 +39,7 @@ def _does_not_parse(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="syntax-error",
         confidence=0.7,
-        why=quote.whole_or(why, f"syntax error at {code.basename(line.document.path)}:{line.number}"),
+        why=quote.short_or(why, f"syntax error at {code.basename(line.document.path)}:{line.number}"),
         reasoning=quote.sentence(why),
         citations=(*quote.pairs(facts, [line]), *quote.log(facts)),
     )
@@ -67,7 +67,7 @@ def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
     return None
 
 
-def _imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
+def _imports_from_wrong_module(facts: Facts) -> RuleDecision | None:
     """Output and reference import a name from different modules."""
     import_ = None if facts.errors or facts.outcome.failures else misplaced(facts)
     if import_ is None:
@@ -78,7 +78,7 @@ def _imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="wrong-import-" + code.kebab(import_.name, 34),
         confidence=0.7,
-        why=quote.whole_or(_import_difference(import_), f"imports `{import_.name}` from the wrong module"),
+        why=quote.short_or(_import_difference(import_), f"imports `{import_.name}` from the wrong module"),
         reasoning=quote.sentence(_import_difference(import_)),
         citations=(*quote.opposed(facts, line, reference_line), *quote.log(facts)),
     )
@@ -101,11 +101,11 @@ class Plain(NamedTuple):
 
     message: re.Pattern[str]
     cause: str
-    why: str
+    summary: str
 
 
-def _plain_message(message: str, cause: str, why: str) -> Plain:
-    return Plain(re.compile(message), cause, why)
+def _plain_message(message: str, cause: str, summary: str) -> Plain:
+    return Plain(re.compile(message), cause, summary)
 
 
 PLAIN = (
@@ -189,9 +189,9 @@ def _plain_cause(message: str, fallback: str) -> tuple[str, str]:
         match = plain.message.search(message)
         values = match.groupdict() if match else {}
         if match and not any("`" in value for value in values.values()):
-            why = plain.why.format(**values)
-            if len(why) <= quote.LONGEST:
-                return code.kebab(plain.cause.format(**values)) if plain.cause else fallback, why
+            summary = plain.summary.format(**values)
+            if len(summary) <= quote.LONGEST:
+                return code.kebab(plain.cause.format(**values)) if plain.cause else fallback, summary
     return fallback, quote.cut(message)
 
 
@@ -205,7 +205,7 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
     cause, summary = _plain_cause(
         error.error.removeprefix(f"{error.code}: "), code.kebab(f"{error.code or facts.step} {name}")
     )
-    why = quote.whole_or(f"{summary} ({error.code})", summary) if error.code and not summary.endswith("…") else summary
+    why = quote.short_or(f"{summary} ({error.code})", summary) if error.code and not summary.endswith("…") else summary
     shared = _may_be_the_installers(facts, error) if facts.check == "install" else doubts.may_be_shared(facts, error)
     return RuleDecision(
         label="MODEL_FAULT",
@@ -264,8 +264,8 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
         cause="fails-" + code.kebab(title, 42),
         confidence=0.65 if asked_for else 0.5,
         uncertain=not asked_for,
-        why=quote.whole_or(
-            f"fails `{title}`: {message}", quote.whole_or(f"fails `{title}`", quote.cut(f"fails {title}"))
+        why=quote.short_or(
+            f"fails `{title}`: {message}", quote.short_or(f"fails `{title}`", quote.cut(f"fails {title}"))
         ),
         reasoning=f"Fails `{title}`: {message.rstrip('.')} ({_count(facts)}).",
         citations=(
@@ -332,7 +332,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     is_called = re.search(rf"\.{re.escape(name)}\(", line.text) is not None
     proven = is_called and (facts.check != "build" or bool(facts.evidence.of("known_gaps")))
     uses = f"uses `{_expression(line, name)}`, which reference, task and grader never mention"
-    difference = quote.whole_or(quote.difference(facts, line), "")
+    difference = quote.short_or(quote.difference(facts, line), "")
     why = difference or quote.cut(uses)
     return RuleDecision(
         label="MODEL_FAULT",
@@ -400,7 +400,7 @@ def _first_suspect(citations: tuple[Citation, ...]) -> str:
     output_citation = next((c for c in citations if c.role == "output"), None)
     if output_citation is None:
         return "the log ends before the reason"
-    return quote.whole_or(
+    return quote.short_or(
         f"first suspect {output_citation.path}:{output_citation.first}", "the log ends before the reason"
     )
 

@@ -116,7 +116,7 @@ def _label_again(facts: Facts, labelled: Sequence[tuple[Precedent, Classificatio
         cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else first_sentence)),
         confidence=0.8,
         why=first_sentence,
-        reasoning=f"{quote.sentence(first_sentence)} `{precedent.report}` has the same failure{_elsewhere(precedent)}, "
+        reasoning=f"{quote.sentence(first_sentence)} `{precedent.report}` has the same failure{_by_model(precedent)}, "
         f"which {_reviewers(labelled)} labelled {label}.",
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *quote.log(facts)),
         fix=checks.relax(codes) if lint and codes else None,
@@ -133,7 +133,7 @@ def _reviewers(labelled: Sequence[tuple[Precedent, Classification]]) -> str:
     return join_first(sorted(names), MOST_NAMED) if names else "people"
 
 
-def _elsewhere(precedent: Precedent) -> str:
+def _by_model(precedent: Precedent) -> str:
     return f" with {precedent.model}" if precedent.model else ""
 
 

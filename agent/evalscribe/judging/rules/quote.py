@@ -34,12 +34,12 @@ def is_code(document: Document) -> bool:
     return document.text.startswith("#!") or document.path.endswith(PROGRAMS)
 
 
-def sentence(why: str) -> str:
+def sentence(summary: str) -> str:
     """Return a summary as a sentence, which reports recognise as a repetition of the summary."""
-    return f"{why[:1].upper()}{why[1:].rstrip('.')}."
+    return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
 
 
-def whole_or(text: str, fallback: str) -> str:
+def short_or(text: str, fallback: str) -> str:
     """Return `text` if it fits in the report's table, else `fallback`."""
     return text if text and len(text) <= LONGEST else fallback
 

@@ -207,7 +207,7 @@ def _misses_a_file(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="missing-file-" + code.kebab(name),
         confidence=0.75,
-        why=quote.whole_or(summary, f"no `{name}` among its files; the task names it"),
+        why=quote.short_or(summary, f"no `{name}` among its files; the task names it"),
         reasoning=quote.sentence(summary),
         citations=(*quote.task(facts, lambda text: code.says(text, name)), *quote.log(facts)),
     )

@@ -149,7 +149,7 @@ def plain(message: LocatedTurn) -> str:
 class Suspicion(NamedTuple):
     """A reason to doubt that the model is at fault."""
 
-    why: str
+    reason: str
     """One sentence."""
     message: int | None = None
     """Number of the message that raises the doubt; None if it is no single message."""

@@ -488,7 +488,7 @@ class Discussion:
         self.report = file
         self._store = store
         self._dossier = _dossier(file, store)
-        self._overrides_prompts = bool(prompts.own("discuss"))
+        self._overrides_prompts = bool(prompts.overrides("discuss"))
         self._conversation = ModelDiscussion(model, prompts, self._dossier, cost=cost) if model else None
         self._model = model
         self._budget = budget
