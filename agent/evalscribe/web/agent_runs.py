@@ -200,7 +200,7 @@ class AgentRunFinder:
                 if number == MOST_IN_BUNDLE:
                     break
                 sizes = self.store.runs.sizes(run.id)
-                for graded in sorted(self.store.runs.graded(run.id), key=lambda one: STATUSES.index(one.eval.status)):
+                for graded in sorted(self.store.runs.graded(run.id), key=lambda item: STATUSES.index(item.eval.status)):
                     length = sizes.get(graded.eval.id, 0)
                     if number < MOST_IN_BUNDLE and size + length <= LARGEST_IN_BUNDLE:
                         chosen[collection.id, run.id].add(graded.eval.id)

@@ -82,9 +82,9 @@ def _old_names(folder: Path) -> set[str]:
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; give a new folder or an earlier bundle")
     mark = folder / MARK
-    own = {MARK, *mark.read_text("utf-8").split("\n")} if mark.is_file() else set()
+    expected = {MARK, *mark.read_text("utf-8").split("\n")} if mark.is_file() else set()
     names = {path.name for path in folder.iterdir()} - {f".{MARK}.new"}
-    if more := sorted(names - own):
+    if more := sorted(names - expected):
         raise DataError(f"{folder} has other files ({more[0]}); give a new folder or an earlier bundle")
     return names
 

@@ -282,8 +282,8 @@ class CollectionPages(StorePages):
             return None
         stored: Sequence[Result | JudgeResult]
         collection_id = None
-        if found := next((item for item in self._sets() if item[3] == path), None):
-            result_set, collection, _, _ = found
+        if entry := next((item for item in self._sets() if item[3] == path), None):
+            result_set, collection, _, _ = entry
             stored, collection_id = self.store.results.results(result_set.id), collection.id
             values: dict[str, Any] = {"result_set": result_set, "collection": collection, "counts": None}
             title = result_set.name

@@ -79,12 +79,12 @@ class ChangedTask:
         return self.output is not None or self.pair.why is not None
 
     @property
-    def base_why(self) -> str:
-        return _why(self.pair.first_failures[0])
+    def base_reason(self) -> str:
+        return _reason(self.pair.first_failures[0])
 
     @property
-    def candidate_why(self) -> str:
-        return _why(self.pair.first_failures[1])
+    def candidate_reason(self) -> str:
+        return _reason(self.pair.first_failures[1])
 
 
 class ComparisonPages(Pages):
@@ -127,7 +127,9 @@ class ComparisonPages(Pages):
         by_start = sorted(self._runs(), key=lambda run: (run.started, run.key))
         of_experiment: list[list[RunResults]] = []
         for run in by_start:
-            same = next((own for own in of_experiment if same_experiment(own[0].experiment, run.experiment)), None)
+            same = next(
+                (group for group in of_experiment if same_experiment(group[0].experiment, run.experiment)), None
+            )
             if same is None:
                 of_experiment.append([run])
             else:
@@ -137,9 +139,11 @@ class ComparisonPages(Pages):
             of_model: dict[str, list[RunResults]] = defaultdict(list)
             for run in runs:
                 of_model[run.model].append(run)
-            for own in of_model.values():
-                consecutive += [RunPair(base, candidate, "next run of the model") for base, candidate in pairwise(own)]
-            newest = sorted((own[-1] for own in of_model.values()), key=lambda run: (run.started, run.key))
+            for group in of_model.values():
+                consecutive += [
+                    RunPair(base, candidate, "next run of the model") for base, candidate in pairwise(group)
+                ]
+            newest = sorted((group[-1] for group in of_model.values()), key=lambda run: (run.started, run.key))
             models += [
                 RunPair(base, candidate, "two models, newest runs")
                 for base, candidate in combinations(newest[-MOST_MODELS:], 2)
@@ -262,7 +266,7 @@ def _of(tasks: Sequence[ChangedTask], change: str) -> list[ChangedTask]:
     return [task for task in tasks if task.pair.change == change]
 
 
-def _why(trial: Trial | None) -> str:
+def _reason(trial: Trial | None) -> str:
     """Return the reason of a failure in the words of its report, else the error."""
     if trial is None:
         return ""

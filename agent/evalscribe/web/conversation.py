@@ -33,9 +33,9 @@ class ConversationPart:
     """The text, as lines with their numbers."""
     header: ShownLine | None
     """Line of the transcript with which the part begins; None if that line is elsewhere."""
-    rest: int
+    hidden: int
     """Lines that are left out at the end."""
-    rest_page: int | None
+    hidden_page: int | None
     """Number of the document's page with the first of them."""
     lines: int
     folded: bool
@@ -106,14 +106,14 @@ class RecordedConversation:
     def excerpt(self) -> Sequence[LineSpan]:
         """Return the start, the marked messages, the cited lines, each with some context, and the end."""
         turns = self._turns
-        wanted = {*range(EXCERPT_START), *range(len(turns) - EXCERPT_END, len(turns))}
-        named = [at for at, turn in enumerate(turns) if turn.number in self._marks]
+        shown = {*range(EXCERPT_START), *range(len(turns) - EXCERPT_END, len(turns))}
+        marked = [at for at, turn in enumerate(turns) if turn.number in self._marks]
         cited = [self._index(n) for n in self._document.cited]
-        for at in (*named, *cited):
-            wanted.update(range(at - EXCERPT_AROUND, at + EXCERPT_AROUND + 1))
+        for at in (*marked, *cited):
+            shown.update(range(at - EXCERPT_AROUND, at + EXCERPT_AROUND + 1))
         ranges = [
             (turns[at].first, min(turns[at].last, turns[at].first + TURN_LINES))
-            for at in sorted(wanted)
+            for at in sorted(shown)
             if 0 <= at < len(turns)
         ]
         around = [
@@ -134,20 +134,20 @@ class RecordedConversation:
         before: int | None = None
         anchored: set[int] = set()
         grouped = groupby(pieces, lambda at: (self._turns[at].number, self._turns[at].role))
-        for (number, role), indices in grouped:
-            own = list(indices)
-            skipped = own[0] if before is None else own[0] - before - 1
+        for (number, role), members in grouped:
+            indices = list(members)
+            skipped = indices[0] if before is None else indices[0] - before - 1
             missing = self._turns[0 if before is None else before + 1]
             yield ConversationMessage(
                 number,
                 role,
-                tuple(self._turn_part(self._turns[at], pieces[at], clip) for at in own),
+                tuple(self._turn_part(self._turns[at], pieces[at], clip) for at in indices),
                 id=None if number in anchored else f"{self.base}{number}",
                 mark=self._marks.get(number),
-                skipped=self._messages_between(before, own[0]) if clip and skipped else 0,
+                skipped=self._messages_between(before, indices[0]) if clip and skipped else 0,
                 skipped_page=self._document.page_of(missing.first) if clip and skipped else None,
             )
-            before = own[-1]
+            before = indices[-1]
             anchored.add(number)
 
     def _messages_between(self, before: int | None, after: int) -> int:
@@ -178,7 +178,7 @@ class RecordedConversation:
             rows = [line for block in document.blocks([span], clip=clip) for line in block.lines]
             texts.append(LineBlock([_unindented(line, indent) for line in rows], skipped, page))
             after = span.end[0]
-        rest = turn.last + 1 - after if clip else 0
+        hidden = turn.last + 1 - after if clip else 0
         lines = [line for block in texts for line in block.lines]
         is_marked = turn.number in self._marks or any("cited" in line.kind for line in lines)
         return ConversationPart(
@@ -186,8 +186,8 @@ class RecordedConversation:
             name=turn.name,
             blocks=texts,
             header=header,
-            rest=rest,
-            rest_page=document.page_of(after) if rest else None,
+            hidden=hidden,
+            hidden_page=document.page_of(after) if hidden else None,
             lines=turn.last - turn.first,
             folded=not is_marked and _is_long(turn.role, turn.kind, len(lines), sum(len(line.text) for line in lines)),
         )

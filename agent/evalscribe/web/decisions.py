@@ -29,7 +29,7 @@ class Decision(Frozen):
     n: int = Field(ge=1, le=1_000_000)
     """Number of the finding."""
     seen: str = Field(default="", max_length=200)
-    """State of the finding when the page was made (`Entry.seen`)."""
+    """State of the finding when the page was made (`Entry.state`)."""
     label: Classification | None = None
     """The label, for `label`."""
     kind: CauseKind | None = None
@@ -98,13 +98,13 @@ class Decisions:
         return entry
 
     def _undo(self, entry: Entry) -> str:
-        own = [written for written in self._written if written.report == entry.report.name]
-        if not own or own[-1].number != entry.n:
+        in_report = [written for written in self._written if written.report == entry.report.name]
+        if not in_report or in_report[-1].number != entry.n:
             raise ChangedError(f"only the last decision in a report can be undone; finding {entry.n} is not it")
-        undo_label(self._site.workspace, own[-1])
-        self._written.remove(own[-1])
+        undo_label(self._site.workspace, in_report[-1])
+        self._written.remove(in_report[-1])
         self._site.reports.refresh()
-        return f"{own[-1].subject}: {own[-1].before} again"
+        return f"{in_report[-1].subject}: {in_report[-1].before} again"
 
     def card(self, decision: Decision) -> str:
         """Render the card of a finding as it is now."""

@@ -114,7 +114,7 @@ class PagedDocument:
     """Name in lasting links: the path, with the role if another document has the same path."""
     citations: tuple[CitationSummary, ...] = ()
     """The finding's citations of this document."""
-    others: tuple[str, ...] = ()
+    other_bases: tuple[str, ...] = ()
     """Spellings of the anchor that links from reports have, if they differ from `base`."""
     starts: Set[int] = field(default_factory=frozenset)
     """Lines with which messages start, where pages preferably end."""
@@ -170,7 +170,7 @@ class PagedDocument:
         return max(1, bisect_right(self.page_starts, n))
 
     @property
-    def whole(self) -> LineSpan:
+    def full_span(self) -> LineSpan:
         return LineSpan((1, 0), (self.line_count + 1, 0))
 
     @cached_property
@@ -250,14 +250,14 @@ class PagedDocument:
         cited = n in self.cited
         kind = " ".join(word for word, holds in (("cited", cited), ("changed", changed)) if holds)
         id_ = f"{self.base}{n}"
-        also = tuple(f"{other}{n}" for other in self.others) if cited else ()
+        also = tuple(f"{other}{n}" for other in self.other_bases) if cited else ()
         return ShownLine(n, text, id_, also, kind, f"#{id_}" if cited else None, hidden)
 
     def matches(self, words: str) -> Sequence[int]:
         """Return the first lines that contain a text, ignoring case."""
-        wanted, numbers = words.lower(), []
+        lowered, numbers = words.lower(), []
         for n, line in enumerate(self.lines, 1):
-            if wanted in line.lower():
+            if lowered in line.lower():
                 numbers.append(n)
                 if len(numbers) > MOST_MATCHES:
                     break
@@ -310,13 +310,13 @@ def page_documents(
         base = _base(document.role, document.path)
         spelled = name(document.path)
         is_first = base not in bases
-        own = [
+        cited = [
             citation
             for citation in citations
             if citation.role == document.role and citation.path in (document.path, spelled) and is_first
         ]
-        others = dict.fromkeys(_base(citation.role, citation.path) for citation in own)
-        others.pop(base, None)
+        other_bases = dict.fromkeys(_base(citation.role, citation.path) for citation in cited)
+        other_bases.pop(base, None)
         unique_base = base if is_first else base.removesuffix("L") + f"again~{index + 1}-L"
         unique_link = link if link not in links else f"{link}~{index + 1}"
         bases[unique_base] = links[unique_link] = None
@@ -326,8 +326,8 @@ def page_documents(
                 number=index + 1,
                 base=unique_base,
                 link=unique_link,
-                citations=tuple(own),
-                others=tuple(others),
+                citations=tuple(cited),
+                other_bases=tuple(other_bases),
                 starts=starts.get(index, frozenset()),
             )
         )
@@ -384,11 +384,11 @@ def _pieces(line: str) -> int:
 
 def _around(pattern: re.Pattern[str], line: str) -> Markup:
     """Return the part of a line around the first match, with the matches marked."""
-    match = pattern.search(line)
-    first = max(0, match.start() - PIECE // 4) if match else 0
+    first_match = pattern.search(line)
+    first = max(0, first_match.start() - PIECE // 4) if first_match else 0
     text = line[first : first + PIECE]
     parts, end = [Markup("…") if first else Markup("")], 0
-    for found in pattern.finditer(text):
-        parts += [Markup.escape(shown(text[end : found.start()])), Markup("<mark>{}</mark>").format(shown(found[0]))]
-        end = found.end()
+    for match in pattern.finditer(text):
+        parts += [Markup.escape(shown(text[end : match.start()])), Markup("<mark>{}</mark>").format(shown(match[0]))]
+        end = match.end()
     return Markup("").join([*parts, Markup.escape(shown(text[end:])), "…" if first + PIECE < len(line) else ""])

@@ -56,8 +56,8 @@ class ShownEval:
     @property
     def card(self) -> Card:
         """The card of the finding, about this eval first."""
-        others = (finding for finding in self.entry.findings if finding is not self.finding)
-        return Card(Entry(self.report, self.entry.n, (self.finding, *others)))
+        other_findings = (finding for finding in self.entry.findings if finding is not self.finding)
+        return Card(Entry(self.report, self.entry.n, (self.finding, *other_findings)))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ShownDocument:
     """A document, or a pair of output and reference, in a section of the page."""
 
     document: PagedDocument
-    whole: bool
+    complete: bool
     """Whether this page shows the whole document."""
     blocks: Sequence[LineBlock] = ()
     messages: Sequence[ConversationMessage] = ()
@@ -110,14 +110,14 @@ class EvalEvidence:
             for index, document in enumerate(evidence.documents)
             if document.role == "transcript"
         }
-        starts = {index: frozenset(turn.first for turn in own) for index, own in turns.items()}
+        starts = {index: frozenset(turn.first for turn in document_turns) for index, document_turns in turns.items()}
         self.documents = page_documents(evidence, subject.finding.citations, starts)
         self.conversations: dict[int, RecordedConversation] = {}
-        for index, own in turns.items():
-            if own:
+        for index, document_turns in turns.items():
+            if document_turns:
                 marks = self._marks if not any(map(self._has_mark, self.conversations.values())) else {}
                 document = self.documents[index]
-                self.conversations[document.number] = RecordedConversation(document, own, marks)
+                self.conversations[document.number] = RecordedConversation(document, document_turns, marks)
 
     @cached_property
     def _marks(self) -> Mapping[int, str]:
@@ -139,8 +139,8 @@ class EvalEvidence:
         if conversation is None:
             return ()
         return [
-            (number, f"{conversation.base}{number}", why)
-            for number, why in self._marks.items()
+            (number, f"{conversation.base}{number}", reason)
+            for number, reason in self._marks.items()
             if number in conversation.numbers
         ]
 
@@ -160,12 +160,12 @@ class EvalEvidence:
     def order(self) -> Sequence[PagedDocument]:
         """The documents in the order of the page."""
         paired = [document for pair in self.pairs for document in pair if document]
-        rest = {role: [document for document in self.documents if document.role == role] for role in ROLES}
-        rest["output"], rest["expected"] = paired, []
-        return list(chain.from_iterable(rest.values()))
+        by_role = {role: [document for document in self.documents if document.role == role] for role in ROLES}
+        by_role["output"], by_role["expected"] = paired, []
+        return list(chain.from_iterable(by_role.values()))
 
     @cached_property
-    def whole(self) -> frozenset[int]:
+    def complete_numbers(self) -> frozenset[int]:
         """Numbers of the documents that the page of the eval shows whole: cited ones first, while there is room."""
         characters, lines = ROOM_CHARACTERS, ROOM_LINES
         numbers: set[int] = set()
@@ -184,7 +184,7 @@ class EvalEvidence:
     @property
     def paged(self) -> Sequence[PagedDocument]:
         """The documents that have pages of their own."""
-        return [document for document in self.documents if document.number not in self.whole]
+        return [document for document in self.documents if document.number not in self.complete_numbers]
 
     @cached_property
     def groups(self) -> Mapping[str, Sequence[ShownDocument]]:
@@ -201,12 +201,12 @@ class EvalEvidence:
 
     def _shown_pair(self, pair: tuple[PagedDocument | None, PagedDocument | None]) -> Iterator[ShownDocument]:
         output, expected = pair
-        if output and expected and {output.number, expected.number} <= self.whole:
+        if output and expected and {output.number, expected.number} <= self.complete_numbers:
             parts = pair_parts(output, expected)
             is_plain = all(part.equal for part in parts) or is_boilerplate(output.path)
             yield ShownDocument(
                 output,
-                whole=True,
+                complete=True,
                 expected=expected,
                 parts=parts,
                 folded=is_plain and not (output.citations or expected.citations),
@@ -216,31 +216,31 @@ class EvalEvidence:
 
     def _shown(self, document: PagedDocument) -> ShownDocument:
         conversation = self.conversations.get(document.number)
-        if document.number in self.whole:
+        if document.number in self.complete_numbers:
             if conversation:
-                return self._conversation(document, conversation, [document.whole])
+                return self._conversation(document, conversation, [document.full_span])
             folded = is_boilerplate(document.path) and document.role in ("output", "expected", "grader")
-            blocks = document.blocks([document.whole])
-            return ShownDocument(document, whole=True, blocks=blocks, folded=folded and not document.citations)
+            blocks = document.blocks([document.full_span])
+            return ShownDocument(document, complete=True, blocks=blocks, folded=folded and not document.citations)
         if conversation:
-            return self._conversation(document, conversation, conversation.excerpt(), whole=False)
+            return self._conversation(document, conversation, conversation.excerpt(), complete=False)
         if document.is_short and not document.citations:
-            return ShownDocument(document, whole=False)
-        return ShownDocument(document, whole=False, blocks=document.blocks(document.excerpt, clip=True))
+            return ShownDocument(document, complete=False)
+        return ShownDocument(document, complete=False, blocks=document.blocks(document.excerpt, clip=True))
 
     @staticmethod
     def _conversation(
-        document: PagedDocument, conversation: RecordedConversation, spans: Sequence[LineSpan], *, whole: bool = True
+        document: PagedDocument, conversation: RecordedConversation, spans: Sequence[LineSpan], *, complete: bool = True
     ) -> ShownDocument:
-        messages = tuple(conversation.messages(spans, clip=not whole))
-        return ShownDocument(document, whole=whole, messages=messages, conversation=conversation)
+        messages = tuple(conversation.messages(spans, clip=not complete))
+        return ShownDocument(document, complete=complete, messages=messages, conversation=conversation)
 
     def page_content(self, document: PagedDocument, span: LineSpan) -> ShownDocument:
         """Return one page of a document."""
         conversation = self.conversations.get(document.number)
         if conversation:
             return self._conversation(document, conversation, [span])
-        return ShownDocument(document, whole=True, blocks=document.blocks([span]))
+        return ShownDocument(document, complete=True, blocks=document.blocks([span]))
 
     def results(self, words: str, up: str) -> Sequence[tuple[PagedDocument, int, Sequence[LineBlock]]]:
         """Return the documents that contain a text, with the number of matching lines, and the first of these."""
@@ -248,7 +248,11 @@ class EvalEvidence:
         for document in self.order:
             if count := len(document.matches(words)):
                 folder = f"{up}{self.subject.folder}/{document.number}-{{page}}.html"
-                href = f"{up}{slug(self.subject.finding.eval)}.html" if document.number in self.whole else folder
+                href = (
+                    f"{up}{slug(self.subject.finding.eval)}.html"
+                    if document.number in self.complete_numbers
+                    else folder
+                )
                 results.append((document, count, document.result(words, href)))
             if len(results) >= MOST_RESULTS:
                 break

@@ -99,7 +99,7 @@ class TrialView:
         return f"trial-{slug(self.trial.run_item_id or '')}"
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         return why_not_passed(self.trial)
 
     @property
@@ -214,7 +214,7 @@ class ExperimentPages(Pages):
         for run in reversed(self._store_runs()):
             runs.setdefault(run.experiment_id, []).append(run)
         count = len(self.site.workspace.store.experiments.experiments())
-        listed = {one.experiment.id: one for one in list_experiments(self.site.workspace, page_size=max(1, count))}
+        listed = {row.experiment.id: row for row in list_experiments(self.site.workspace, page_size=max(1, count))}
         for experiment_id in dict.fromkeys([*runs, *listed]):
             if experiment_id in listed:
                 newest = runs.get(experiment_id, ())[:MOST_LISTED_RUNS]
@@ -431,18 +431,18 @@ class ExperimentPages(Pages):
         )
 
     def _live(self, run: ExperimentRun, query: Query) -> Page:
-        """Return the fragment with what is new since the last one: `seen` is the number of trials it showed."""
+        """Return the fragment with the trials since the last one. The query's `seen` is the number of trials that it showed."""
         experiment = experiment_of(self.site.workspace, run)
-        seen = query.get("seen", "")
-        number = int(seen) if re.fullmatch(r"\d{1,9}", seen) else 0
+        shown = query.get("seen", "")
+        number = int(shown) if re.fullmatch(r"\d{1,9}", shown) else 0
         return Page("experiment_progress.html.j2", experiment.name, FIRST, self._live_values(run, experiment, number))
 
-    def _live_values(self, run: ExperimentRun, experiment: Experiment, seen: int) -> dict[str, object]:
+    def _live_values(self, run: ExperimentRun, experiment: Experiment, shown: int) -> dict[str, object]:
         store = self.site.workspace.store.experiment_runs
         listed = listed_run(self.site.workspace, run)
         total = sum(store.tally(run.id).values())
         # A trial is stored when it is scored, so that it may appear after later ones: some are sent again.
-        new = min(total - seen, MOST_NEW) + (2 * run.concurrency if seen else 0) if total > seen else 0
+        new = min(total - shown, MOST_NEW) + (2 * run.concurrency if shown else 0) if total > shown else 0
         trials = [item.id for item in reversed(store.newest(run.id, new))]
         return {
             "run": run,
@@ -451,7 +451,7 @@ class ExperimentPages(Pages):
             "done": run.terminal or listed.worker_gone,
             "seen": total,
             # Nothing new: an absent part of a fragment stays as it is on the page.
-            "timeline": self._timeline(run) if total != seen or run.terminal else None,
+            "timeline": self._timeline(run) if total != shown or run.terminal else None,
             "trials": self._views(run, trials),
         }
 
@@ -499,10 +499,10 @@ def _cut(text: str, limit: int | None) -> str:
 
 def _repeats(score: Score, output: JsonValue) -> bool:
     """Return whether a scorer's output has only what the score itself says."""
-    said = {score.status, score.value, score.passed, score.label, score.explanation, score.error_type}
+    facts = {score.status, score.value, score.passed, score.label, score.explanation, score.error_type}
     return output is None or (
         isinstance(output, dict)
-        and all(isinstance(value, str | int | float | bool) and value in said for value in output.values())
+        and all(isinstance(value, str | int | float | bool) and value in facts for value in output.values())
     )
 
 

@@ -59,7 +59,9 @@ class RubricPages(StorePages):
         for collection in store.collections.collections() if store else ():
             if collection.id != DEFAULT_COLLECTION:
                 stored = store.collections.rubrics(collection.id) if store else ()
-                rows = tuple(ListedRubric(name=one.id, version=one.version, digest=one.digest) for one in stored)
+                rows = tuple(
+                    ListedRubric(name=rubric.id, version=rubric.version, digest=rubric.digest) for rubric in stored
+                )
                 listings += [(collection.id, rows)] if rows else []
         return listings
 
@@ -75,7 +77,7 @@ class RubricPages(StorePages):
             if row.file
             else None,
             "file_diff": self._file_diff(row) if row.file and row.changed else "",
-            "results": [(one, _results_path(one)) for one in counts if one.rubric_id == row.name],
+            "results": [(count, _results_path(count)) for count in counts if count.rubric_id == row.name],
         }
         return Page("rubric.html.j2", f"Rubric {row.name}", COLLECTIONS, values)
 
@@ -164,7 +166,7 @@ class AccuracyPages(Pages):
 
 def _picture(row: JudgeAccuracy) -> object:
     bins = row.reliability.bins if row.reliability else ()
-    return calibration_curve([(one.low, one.high, one.confidence, one.agreement, one.verdicts) for one in bins])
+    return calibration_curve([(item.low, item.high, item.confidence, item.agreement, item.verdicts) for item in bins])
 
 
 def _labels_of(row: JudgeAccuracy) -> Sequence[str]:

@@ -126,13 +126,13 @@ def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
     reported = {report.run for report in site.reports.all}
     try:
         store = site.workspace.store.analyses
-        found = [
+        analyses = [
             LiveAnalysis(analysis, _holder(analysis, store.holder), analysis.run_id in reported)
             for analysis in store.running()
         ]
     except EvalscribeError:
         return ()
-    return [live for live in found if live.holder or not live.has_report]
+    return [live for live in analyses if live.holder or not live.has_report]
 
 
 def _holder(analysis: RunningAnalysis, holder: Callable[[str], str | None]) -> str | None:

@@ -138,12 +138,12 @@ def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
         parts.append(_text(frame.x(share), frame.y(0) + 18, percent(share), "tick middle"))
     diagonal = {"x1": frame.x(0), "y1": frame.y(0), "x2": frame.x(1), "y2": frame.y(1), "class": "diagonal"}
     parts.append(_group(_title("Confidence and agreement are equal"), _element("line", diagonal)))
-    known = [(*one[:3], one[3], one[4]) for one in bins if one[3] is not None and one[4]]
-    points = [(frame.x(confidence), frame.y(agreement)) for _, _, confidence, agreement, _ in known]
+    measured = [(*item[:3], item[3], item[4]) for item in bins if item[3] is not None and item[4]]
+    points = [(frame.x(confidence), frame.y(agreement)) for _, _, confidence, agreement, _ in measured]
     if len(points) > 1:
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(_element("polyline", {"points": line, "class": "line series-0"}))
-    for (x, y), (low, high, confidence, agreement, number) in zip(points, known, strict=True):
+    for (x, y), (low, high, confidence, agreement, number) in zip(points, measured, strict=True):
         text = (
             f"Confidence {percent(low)} to {percent(high)}: {percent(confidence)} on average, "
             f"agreement {percent(agreement)} of {number}"
@@ -159,7 +159,7 @@ def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
     )
     return _picture(
         "Calibration",
-        f"Stated confidence against agreement in {len(known)} ranges of confidence; points below the diagonal are "
+        f"Stated confidence against agreement in {len(measured)} ranges of confidence; points below the diagonal are "
         "overconfident. The table has the numbers.",
         298,
         parts,

@@ -69,7 +69,7 @@ class Entry:
         return f"{self.report.name}:{self.n}"
 
     @cached_property
-    def seen(self) -> str:
+    def state(self) -> str:
         """The state that a reader sees (`label_state`); a decision is refused if it has changed meanwhile."""
         return finding_state(self.first)
 

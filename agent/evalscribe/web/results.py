@@ -286,7 +286,9 @@ class AnswerViews:
     def _message(self, place: AgentRunPlace, path: str, line: int) -> tuple[str | None, str]:
         """Return the address and name of the message that has a line of a rendered transcript."""
         record = self._agent_runs.record(place.run_id, place.eval_id)
-        documents = [one for one in evidence_of(record).documents if one.role == "transcript"] if record else []
+        documents = (
+            [document for document in evidence_of(record).documents if document.role == "transcript"] if record else []
+        )
         for transcript_id, document in zip(place.transcripts, documents, strict=False):
             if document.path == path:
                 turns = (turn.number for turn in parse_transcript(document.text) if turn.first <= line <= turn.last)

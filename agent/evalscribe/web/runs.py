@@ -87,10 +87,10 @@ class RunPages(Pages):
 def _first_screen(report: LoadedReport) -> FirstScreen:
     """Return headline, first lines and recommendations as the report prints them."""
     try:
-        whole = report_from_analysis(report.analysis)
+        rendered = report_from_analysis(report.analysis)
     except DataError:  # people's own reports lack what ours have
         return pluralise(len(report.entries), "finding"), (), ()
-    return headline(whole), first_lines(whole)[1:], recommendation_rows(whole)
+    return headline(rendered), first_lines(rendered)[1:], recommendation_rows(rendered)
 
 
 def _sentence(line: str, report: LoadedReport) -> Markup:

@@ -86,12 +86,14 @@ class TaskResult:
     @property
     def label(self) -> str | None:
         """The most frequent label of its failures; None without a failure or a label."""
-        return next(iter(Counter(one.label for one in self.failures if one.label).most_common(1)), (None,))[0]
+        return next(iter(Counter(failure.label for failure in self.failures if failure.label).most_common(1)), (None,))[
+            0
+        ]
 
     @property
     def first(self) -> TaskFailure | None:
         """The failure to look at first."""
-        return next((one for one in self.failures if one.reported), None) or next(iter(self.failures), None)
+        return next((failure for failure in self.failures if failure.reported), None) or next(iter(self.failures), None)
 
     @property
     def text(self) -> str:
@@ -111,7 +113,7 @@ class TaskResult:
         if not self.listed:
             return "not among the failures; passed evals are not named"
         if self.trials > 1:
-            words = Counter(one.word for one in self.failures)
+            words = Counter(failure.word for failure in self.failures)
             labels = f": {', '.join(f'{n} × {word}' for word, n in words.items())}" if words else ""
             return f"{self.passed} of {self.trials} trials passed{labels}"
         if self.first:
@@ -174,7 +176,9 @@ class RunResults:
         run = self.report.analysis.run if self.report else None
         if run is not None:
             return run.failed is not None and is_complete_run(run, len(self.findings))
-        return self.run.status == "completed" and self.failed <= sum(one.eval.status != "passed" for one in self.graded)
+        return self.run.status == "completed" and self.failed <= sum(
+            graded.eval.status != "passed" for graded in self.graded
+        )
 
     @property
     def failed(self) -> int:
@@ -185,29 +189,29 @@ class RunResults:
         """The results by task. A task that the run does not name is missing."""
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         failures: dict[str, list[TaskFailure]] = defaultdict(list)
-        seen: set[str] = set()
-        for one in self.graded:
-            path = printed_path(one.eval.path)
-            seen.add(path)
+        paths: set[str] = set()
+        for graded in self.graded:
+            path = printed_path(graded.eval.path)
+            paths.add(path)
             task = TRIAL.sub("", path)
-            if one.eval.status in ("failed", "error"):
+            if graded.eval.status in ("failed", "error"):
                 failures[task].append(self._failure(path))
             else:
-                counts[task][one.eval.status == "incomplete"] += 1
+                counts[task][graded.eval.status == "incomplete"] += 1
         for path, finding in self.findings.items():
             task = TRIAL.sub("", path)
-            if path not in seen:
-                seen.add(path)
+            if path not in paths:
+                paths.add(path)
                 failures[task].append(self._failure(path))
             if finding.trials and not counts[task][0]:
                 counts[task][0] = finding.trials.passed
         for path in map(printed_path, self.unfinished):
-            if path not in seen:
-                seen.add(path)
+            if path not in paths:
+                paths.add(path)
                 counts[TRIAL.sub("", path)][1] += 1
         if self.lists_failures:
             for path in map(printed_path, self.evals or ()):
-                if path not in seen:
+                if path not in paths:
                     counts[TRIAL.sub("", path)][0] += 1
         return {
             task: TaskResult(passed=counts[task][0], incomplete=counts[task][1], failures=tuple(failures[task]))
@@ -258,7 +262,7 @@ class TaskHistory:
     @cached_property
     def labels(self) -> Sequence[str]:
         """The labels of its failures without duplicates."""
-        labels = (one.label or "UNCLASSIFIED" for result in self.results.values() for one in result.failures)
+        labels = (failure.label or "UNCLASSIFIED" for result in self.results.values() for failure in result.failures)
         return tuple(dict.fromkeys(labels))
 
     def among(self, indices: Iterable[int]) -> "TaskHistory":
@@ -283,17 +287,17 @@ class TaskTable:
             for task in run.results:
                 if "/" in task:
                     paths[bare_name(task)].add(task)
-        known: dict[str, dict[int, TaskResult]] = defaultdict(dict)
+        by_task: dict[str, dict[int, TaskResult]] = defaultdict(dict)
         for at, run in enumerate(self.runs):
             for task, result in run.results.items():
                 same = paths.get(task, set()) if "/" not in task else set()
-                known[next(iter(same)) if len(same) == 1 else task].setdefault(at, result)
-        for task, results in known.items():
+                by_task[next(iter(same)) if len(same) == 1 else task].setdefault(at, result)
+        for task, results in by_task.items():
             for at in self._complete:
                 if at not in results and any(at in self._comparable[other] for other in results):
                     results[at] = UNLISTED
-            known[task] = dict(sorted(results.items()))
-        return {task: TaskHistory(task, results) for task, results in known.items()}
+            by_task[task] = dict(sorted(results.items()))
+        return {task: TaskHistory(task, results) for task, results in by_task.items()}
 
     @cached_property
     def _complete(self) -> Sequence[int]:
@@ -316,8 +320,8 @@ class TaskTable:
     def history(self, task: str) -> Sequence[tuple[RunResults, TaskResult]]:
         """Return the results of a task in its newest runs, oldest first."""
         row = self.tasks.get(task)
-        known = [(self.runs[at], row.results[at]) for at in self._order if at in row.results] if row else []
-        return known[-MOST_CELLS:]
+        results = [(self.runs[at], row.results[at]) for at in self._order if at in row.results] if row else []
+        return results[-MOST_CELLS:]
 
 
 @dataclass(frozen=True)
@@ -345,7 +349,7 @@ class TaskIndex:
         self._is_static = is_static
         self._version = -1
         self._stamp: object = None
-        self._seen: tuple[LoadedReport, ...] = ()
+        self._table_reports: tuple[LoadedReport, ...] = ()
         self._stored: tuple[Run, ...] = ()
         self._problem: str | None = None
         self._runs: dict[str, _Cached] = {}
@@ -359,11 +363,11 @@ class TaskIndex:
         reports, stamp = tuple(self._reports.all), self._store_stamp()
         if stamp != self._stamp:
             self._stored, self._problem = self._stored_runs()
-        if stamp != self._stamp or not _same(reports, self._seen):
+        if stamp != self._stamp or not _same(reports, self._table_reports):
             runs = self._all_runs(reports)
             if not _same(runs, self._table.runs) or self._problem != self._table.problem:
                 self._table = TaskTable(runs, self._problem)
-        self._version, self._seen, self._stamp = self._reports.version, reports, stamp
+        self._version, self._table_reports, self._stamp = self._reports.version, reports, stamp
         return self._table
 
     def has_page(self, run: RunResults) -> bool:
@@ -438,21 +442,21 @@ class TaskIndex:
                 yield report, run
             if run is not None:
                 reported.add(run.id)
-        others = [run for run in self._stored if run.id not in reported]
-        yield from ((None, run) for run in others[:MOST_STORED])
+        unreported = [run for run in self._stored if run.id not in reported]
+        yield from ((None, run) for run in unreported[:MOST_STORED])
 
     def _load(self, report: LoadedReport | None, run: Run | None) -> RunResults:
         if run is not None:
             try:
-                whole = self._workspace.store.analyses.get_run(run.id)
+                full_run = self._workspace.store.analyses.get_run(run.id)
                 graded = self._workspace.store.runs.graded(run.id)
             except EvalscribeError as error:
                 self._problem = str(error)
             else:
-                evals = whole.evals if whole else None
+                evals = full_run.evals if full_run else None
                 if evals is None and graded and len(graded) >= run.total:
-                    evals = tuple(one.eval.path for one in graded)
-                unfinished = whole.incomplete_evals if whole else ()
+                    evals = tuple(item.eval.path for item in graded)
+                unfinished = full_run.incomplete_evals if full_run else ()
                 return RunResults(run, graded, evals, report, unfinished=unfinished)
         if report is None:
             return RunResults(run or Run(id="", provider=UNKNOWN, model=UNKNOWN), (), None)

@@ -51,13 +51,15 @@ class TaskPages(Pages):
         if path != "tasks.html":
             return None
         table = self.site.tasks.table
-        own = [at for at, run in enumerate(table.runs) if self.site.tasks.in_scope(run)]
-        if not own:
+        in_scope = [at for at, run in enumerate(table.runs) if self.site.tasks.in_scope(run)]
+        if not in_scope:
             return None
-        wanted = [
-            at for at in own if all(query.get(name, "") in ("", getattr(table.runs[at], name)) for name in FILTERS[:2])
+        selected = [
+            at
+            for at in in_scope
+            if all(query.get(name, "") in ("", getattr(table.runs[at], name)) for name in FILTERS[:2])
         ]
-        newest = sorted(wanted, key=lambda at: (table.runs[at].started, table.runs[at].key))[-MOST_RUNS:]
+        newest = sorted(selected, key=lambda at: (table.runs[at].started, table.runs[at].key))[-MOST_RUNS:]
         columns = sorted(newest)
         fixes, problem = self._fixes()
         rows = [row for row in self._rows(table, columns) if _matches(row, query)]
@@ -70,17 +72,19 @@ class TaskPages(Pages):
             {
                 "columns": columns,
                 "runs": table.runs,
-                "models": [(model, list(own)) for model, own in groupby(columns, lambda at: table.runs[at].model)],
+                "models": [
+                    (model, list(of_model)) for model, of_model in groupby(columns, lambda at: table.runs[at].model)
+                ],
                 "pages": frozenset(at for at in columns if self.site.tasks.has_page(table.runs[at])),
                 "rows": rows[:MOST_TASKS],
                 "hidden_rows": max(0, len(rows) - MOST_TASKS),
-                "hidden_runs": len(wanted) - len(columns),
+                "hidden_runs": len(selected) - len(columns),
                 "never_passed": sum(row.never_passed for row in rows),
                 "failed": sum(bool(row.failed) for row in rows),
                 "unlisted": any(not result.listed for row in rows for result in row.results.values()),
-                "choices": _choices(table, own),
+                "choices": _choices(table, in_scope),
                 "fixes": fixes,
-                "outcome_of": {task: _outcome(own) for task, own in _by_task(fixes).items()},
+                "outcome_of": {task: _outcome(task_fixes) for task, task_fixes in _by_task(fixes).items()},
                 "problems": [text for text in (table.problem, problem) if text],
                 "series": series,
                 "rates": rates_over_time(series),
@@ -93,8 +97,8 @@ class TaskPages(Pages):
     def _rows(table: TaskTable, columns: Sequence[int]) -> Sequence[TaskHistory]:
         """Return the tasks of these runs: those that never passed, then those with the most failed trials."""
         rows = [row for task in table.tasks.values() if (row := task.among(columns)).results]
-        named = [row for row in rows if any(result.listed for result in row.results.values())]
-        return sorted(named, key=lambda row: (not row.never_passed, -row.failed, row.task))
+        listed = [row for row in rows if any(result.listed for result in row.results.values())]
+        return sorted(listed, key=lambda row: (not row.never_passed, -row.failed, row.task))
 
     def _fixes(self) -> tuple[Sequence[TaskFix], str | None]:
         """Return the actions that reports of the scope record, those that did not hold first, and a problem if any."""
@@ -109,7 +113,10 @@ class TaskPages(Pages):
             recorded, problem = actions_by_eval(grouped), str(error)
         shown = {report.name.rpartition("/")[2] for report in self.site.reports.shown}
         fixes = [
-            TaskFix(eval, action) for eval, own in recorded.items() for action in own if action.seen.report in shown
+            TaskFix(eval, action)
+            for eval, actions in recorded.items()
+            for action in actions
+            if action.seen.report in shown
         ]
         return sorted(fixes, key=lambda fix: (OUTCOMES.index(fix.action.held), fix.task)), problem
 
@@ -158,8 +165,8 @@ def rate_series(runs: Sequence[RunResults]) -> Sequence[tuple[str, Sequence[Rate
     """Return the pass rates of runs by model, which are sorted by model and date; runs without a total are left out."""
     return [
         (model, points)
-        for model, own in groupby(runs, lambda run: run.model)
-        if (points := [RatePoint(run.date, run.run.passed, run.run.total) for run in own if run.run.total])
+        for model, of_model in groupby(runs, lambda run: run.model)
+        if (points := [RatePoint(run.date, run.run.passed, run.run.total) for run in of_model if run.run.total])
     ]
 
 

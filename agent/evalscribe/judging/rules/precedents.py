@@ -42,7 +42,7 @@ def people_agree(facts: Facts) -> RuleDecision | None:
 
     Without failed tests, only the error's text is the same, which must not come from the code under test.
     """
-    labelled = _labels_of_alike(facts.case.precedents)
+    labelled = _labels_of_same_failures(facts.case.precedents)
     decision = _label_again(facts, labelled) if labelled and not _disagree(labelled) else None
     return decision if decision and not doubts.checked(facts, decision).uncertain else None
 
@@ -55,10 +55,10 @@ def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
 
 def describe_disagreement(precedents: Sequence[Precedent]) -> str:
     """Return a sentence that says who gave the same failure which label how often; empty if people agree."""
-    return _disagreement_text(_labels_of_alike(precedents))
+    return _disagreement_text(_labels_of_same_failures(precedents))
 
 
-def _labels_of_alike(precedents: Sequence[Precedent]) -> list[tuple[Precedent, Classification]]:
+def _labels_of_same_failures(precedents: Sequence[Precedent]) -> list[tuple[Precedent, Classification]]:
     """Return people's labels of failures that are known to be the same, newest first."""
     labelled = (
         (precedent, precedent.classification) for precedent in precedents if precedent.by_person and precedent.alike
