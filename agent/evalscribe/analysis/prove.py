@@ -187,11 +187,11 @@ def _findings(prepared: PreparedRun, current: Mapping[str, Verdict]) -> Iterator
         case = prepared.case(group)
         members = [evals[eval_id] for eval_id in group.eval_ids]
         for earlier, same in groupby(members, key=lambda eval: current.get(eval.path)):
-            evals_alike = tuple(same)
+            same_verdict_evals = tuple(same)
             verdict: Verdict | Unclassified = earlier or NOT_JUDGED
-            proofs = [prepared.proofs[eval.id] for eval in evals_alike if eval.id in prepared.proofs]
+            proofs = [prepared.proofs[eval.id] for eval in same_verdict_evals if eval.id in prepared.proofs]
             # A report may claim a proof that replays do not confirm.
             claimed = earlier and proves(earlier.judge) and any(proof.verdict is None for proof in proofs)
             if earlier and (by_rules(earlier.judge) or claimed) and isinstance(case, Failure):
                 verdict = RulesJudge().decide(case)
-            yield Finding(group=group.id, evals=evals_alike, signature=group.signature, verdict=verdict)
+            yield Finding(group=group.id, evals=same_verdict_evals, signature=group.signature, verdict=verdict)

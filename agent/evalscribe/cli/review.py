@@ -84,8 +84,8 @@ def label(
 
     Counts and data of the report are updated when it is written again.
     """
-    word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
-    cause = cast(CauseKind | None, _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
+    word = _validate_word(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
+    cause = cast(CauseKind | None, _validate_word(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
     with _opened(reports) as workspace:
         result = correct_label(
             workspace, run_in_path(Path(report)) or report, n, cast(Classification, word), kind=cause, note=note
@@ -151,7 +151,7 @@ def _opened(reports: Path | None) -> "Workspace":
     return Workspace(Options(reports=reports))
 
 
-def _one_of(word: str, choices: tuple[str, ...], kind: str) -> str:
+def _validate_word(word: str, choices: tuple[str, ...], kind: str) -> str:
     if word not in choices:
         raise UsageError(f"{word!r} is not a {kind}; use one of {', '.join(choices)}")
     return word

@@ -133,7 +133,7 @@ def picture(markdown: str, title: str) -> str:
 def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO | None = None) -> bool:
     """Return True for `yes` or `y`, and nothing else. `outcome` is for the message of an interruption."""
     with _interruptible(outcome):
-        _drop_what_was_typed()
+        _discard_typed_text()
         print(question, end="", file=file, flush=True)
         try:
             answer = input()
@@ -149,7 +149,7 @@ def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO
     return answer.strip().lower() in ("y", "yes")
 
 
-def _drop_what_was_typed() -> None:
+def _discard_typed_text() -> None:
     """Discard text that was typed before the question: it cannot be the answer."""
     with suppress(ImportError, OSError, ValueError):  # not available on this system, or no terminal
         import termios  # not on Windows

@@ -412,10 +412,10 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
     for hit in by_cause.values():
         again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in _single_findings(hit))
         if len(hit) > 1 or again:
-            yield Recommendation(group="model", text=_what_the_model_did(hit, again), evals=_paths(hit))
+            yield Recommendation(group="model", text=_describe_behaviour(hit, again), evals=_paths(hit))
 
 
-def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
+def _describe_behaviour(hit: Sequence[Finding], again: bool) -> str:
     """Describe what the model did: `leaves out args (5 evals)`. Omit the count if each finding is one eval."""
     descriptions = [finding.judged.why.rstrip(" .…") for finding in _single_findings(hit) if finding.judged]
     evals = _count(hit)
@@ -447,14 +447,14 @@ def _no_action(findings: Sequence[Finding], covered_paths: frozenset[str]) -> It
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
     for finding in findings:
-        reason = _why_nothing(finding.judged)
+        reason = _no_change_reason(finding.judged)
         if reason is not None and not covered_paths.intersection(finding.paths):
             (reasons if reason in reasons else late).setdefault(reason, []).extend(finding.paths)
     ordered = {**reasons, **dict(sorted(late.items(), key=lambda item: item[0] == UNSURE))}
     return [Recommendation(group="none", text=text, evals=tuple(paths)) for text, paths in ordered.items() if paths]
 
 
-def _why_nothing(verdict: Verdict | None) -> str | None:
+def _no_change_reason(verdict: Verdict | None) -> str | None:
     """Return why no change is proposed for a failure; None if one is proposed."""
     if verdict is None or proposes(verdict):
         return None

@@ -150,7 +150,7 @@ class ReportsFolder:
         reports = []
         for file in self._files():
             fit = folder_fit(provider, model, PurePosixPath(self._name(file)).parts[:-1])
-            id_in_name = run_id if run_id and _is_named_for(run_id, file.name) else None
+            id_in_name = run_id if run_id and _is_named_after(run_id, file.name) else None
             if (fit is None and id_in_name is None) or (report := self._read(file)) is None:
                 continue
             if (fit is not None and (fit < 2 or _is_about(report, model))) or (
@@ -363,7 +363,7 @@ def _stat(file: Path) -> os.stat_result | None:
         return None
 
 
-def _is_named_for(run_id: str, name: str) -> bool:
+def _is_named_after(run_id: str, name: str) -> bool:
     """Return True if the file is named `<run>_<date>.md`; the run id may be shortened."""
     stem = name.rpartition("_")[0]
     return stem in report_stems(run_id) or (len(stem) >= _SHORTEST_PREFIX and run_id.startswith(stem))

@@ -129,7 +129,7 @@ class _Reader:
         role = _ROLE.match(self._text, at)
         if not role:
             return None
-        name = self._known_path(role[1], role.end())
+        name = self._longest_path(role[1], role.end())
         if name:
             return self._with_lines(Mark(at, role.end() + len(name), self._paths[role[1]][name]))
         unknown = _UNKNOWN_PATH.match(self._text, role.end())
@@ -139,7 +139,7 @@ class _Reader:
         is_citation = mark.lines or _RANGE.match(self._text, mark.end) or _LIKE_A_PATH.match(unknown[0])
         return mark if is_citation else None
 
-    def _known_path(self, role: str, at: int) -> str | None:
+    def _longest_path(self, role: str, at: int) -> str | None:
         """Return the longest path of this role that the text has at the offset."""
         paths = self._paths.get(role, {})
         for length in self._lengths.get(role, ()):
@@ -239,7 +239,7 @@ def _locate_quote(mark: Mark, quote: str, subject: Subject) -> _Location:
         location = _of_value(mark, quote) if mark.key is not None else _of_item(mark, mark.item, quote, subject)
         if location:
             return location
-    return _locate_elsewhere(mark.item, quote, subject)
+    return _locate_in_other_item(mark.item, quote, subject)
 
 
 def _of_value(mark: Mark, quote: str) -> _Location | None:
@@ -256,18 +256,18 @@ def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Lo
     number = subject.numbers[item.mark]
     claimed_lines = (mark.lines[0] - item.first, mark.lines[1] - item.first) if mark.lines else None
     for span in subject.haystack.spans(quote, number, claimed_lines):
-        if _in_one_part(item, *span):
+        if _is_within_part(item, *span):
             return "verified", _at(item, number, span, subject)
     if claimed_lines is None:
         return None
-    spans = [span for span in subject.haystack.spans(quote, number) if _in_one_part(item, *span)]
+    spans = [span for span in subject.haystack.spans(quote, number) if _is_within_part(item, *span)]
     if not spans:
         return None
     nearest = min(spans, key=lambda span: abs(subject.haystack.line(number, span[0]) - claimed_lines[0]))
     return "relocated", _at(item, number, nearest, subject)
 
 
-def _locate_elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
+def _locate_in_other_item(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
     """Locate the quotation in another item, the nearest first.
 
     Earlier answers of judges are excluded; otherwise an invented quotation would be verified by its repetition.
@@ -276,7 +276,7 @@ def _locate_elsewhere(item: SubjectItem | None, quote: str, subject: Subject) ->
     places = [
         (number, (start, end))
         for number, start, end in subject.haystack.occurrences(quote, cited_number)
-        if subject.items[number].target.kind != "result" and _in_one_part(subject.items[number], start, end)
+        if subject.items[number].target.kind != "result" and _is_within_part(subject.items[number], start, end)
     ]
     if not places:
         return _UNVERIFIED
@@ -284,7 +284,7 @@ def _locate_elsewhere(item: SubjectItem | None, quote: str, subject: Subject) ->
     return "relocated", _at(subject.items[number], number, span, subject)
 
 
-def _in_one_part(item: SubjectItem, start: int, end: int) -> bool:
+def _is_within_part(item: SubjectItem, start: int, end: int) -> bool:
     """Return whether no label that evalscribe inserted is inside the span."""
     return not any(start < at < end for at, _ in item.labels)
 

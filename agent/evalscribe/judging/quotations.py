@@ -104,13 +104,13 @@ def _may_start(before: str, first: str) -> bool:
     if _in_word(neighbour):
         return _both_unspaced(neighbour, first) and neighbour not in _NEGATING_SIGNS
     if not _in_word(first):
-        return neighbour not in _NEGATING_PREFIXES and not _one_operator(neighbour, first)
+        return neighbour not in _NEGATING_PREFIXES and not _forms_operator(neighbour, first)
     second_neighbour = before[-2:-1]
     if neighbour in "'\u2019":
         return not _in_word(second_neighbour)
     return (
         neighbour not in _PREFIXES
-        and not _one_number(second_neighbour, neighbour, first)
+        and not _forms_number(second_neighbour, neighbour, first)
         and not before.endswith(("//", "</"))
     )
 
@@ -122,14 +122,14 @@ def _may_end(last: str, after: str) -> bool:
     if _in_word(neighbour):
         return last in _OPENING or _both_unspaced(last, neighbour)
     if not _in_word(last):
-        return not _one_operator(last, neighbour)
+        return not _forms_operator(last, neighbour)
     if neighbour in ".-@$'\u2019#":
         return not _in_word(second_neighbour) and not (neighbour == second_neighbour == "-")
     if neighbour == "!":
         return not second_neighbour or second_neighbour in _SPACE or second_neighbour in "\"'*"
     if neighbour in "+?":
         return second_neighbour not in ("+", ".", ":", "?") or (neighbour, second_neighbour) in (("+", "."), ("+", ":"))
-    return not (neighbour == "%" and last.isdigit()) and not _one_number(last, neighbour, second_neighbour)
+    return not (neighbour == "%" and last.isdigit()) and not _forms_number(last, neighbour, second_neighbour)
 
 
 def _in_word(character: str) -> bool:
@@ -142,11 +142,11 @@ def _both_unspaced(first: str, second: str) -> bool:
     return bool(_UNSPACED.match(first) and _UNSPACED.match(second))
 
 
-def _one_number(left: str, between: str, right: str) -> bool:
+def _forms_number(left: str, between: str, right: str) -> bool:
     return between in ",:/" and left.isdigit() and right.isdigit()
 
 
-def _one_operator(left: str, right: str) -> bool:
+def _forms_operator(left: str, right: str) -> bool:
     return bool(_OPERATOR.match(left + right)) or (left == right and left not in _REPEATED)
 
 

@@ -427,7 +427,7 @@ class _Reading:
         actions = self.written.actions_taken if self.page.actions is None else self.page.actions
         report = replaced(self.written, entries=entries, actions_taken=actions, notes=self._report_notes(numbers))
         base = list(self._base_lines())
-        lines = list(self._rest_lines())
+        lines = list(self._other_lines())
         tidied = undo_formatting(NumberedLines([text for _, text in lines], [number for number, _ in lines]), base)
         return PageEdits(
             report=report,
@@ -436,7 +436,7 @@ class _Reading:
             base_known=self.base_known,
             other_text=normalised(tidied.text),
             numbers=tuple(self.tidied.numbers[min(n, len(self.tidied.numbers)) - 1] for n in tidied.numbers),
-            front=self._own_front(),
+            front=self._added_front_matter(),
             page=self.plain,
         )
 
@@ -542,7 +542,7 @@ class _Reading:
             removed |= {part.first - 1} if part.first > 1 and not self.then.lines[part.first - 2] else set()
         return (line for number, line in enumerate(self.then.lines, 1) if number not in removed)
 
-    def _own_front(self) -> tuple[str, ...]:
+    def _added_front_matter(self) -> tuple[str, ...]:
         """Return the lines that a person added to the front matter."""
         generated = {line.partition(":")[0] for line in self.then.lines[: _front_end(self.then.lines)]}
         lines = self.page.lines[: _front_end(self.page.lines)]
@@ -552,7 +552,7 @@ class _Reading:
         mine = [self.page.lines[at - 1] for at in now.reviewer_lines]
         return mine == [self.then.lines[at - 1] for at in then.reviewer_lines]
 
-    def _rest_lines(self) -> Iterator[tuple[int, str]]:
+    def _other_lines(self) -> Iterator[tuple[int, str]]:
         """Yield numbers and lines of the page, without the edits of its editable parts."""
         lines: dict[int, str | None] = {}
         for part in self.added.parts:
@@ -696,14 +696,14 @@ class _Additions:
                     self.parts += _added_lines(reworded[part], part)
                 elif moved[part.text]:
                     moved[part.text] -= 1
-                elif part.text != NOTHING and not self._of_own_finding(part):
+                elif part.text != NOTHING and not self._is_in_added_finding(part):
                     self.parts.append(part)
 
     def _generated_parts(self, change: TextChange) -> list[TextPart]:
         """Return the generated parts of a changed region as evalscribe wrote them."""
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 
-    def _of_own_finding(self, part: TextPart) -> bool:
+    def _is_in_added_finding(self, part: TextPart) -> bool:
         """Return whether a part is a finding's heading, or in a finding that a person added. Such a part is no note."""
         title = part.kind == "heading" and _TITLE.fullmatch(part.text.strip("# ")) is not None
         return isinstance(part.owner, int) and (title or part.owner not in self.pairs)

@@ -431,7 +431,7 @@ class ExperimentPages(Pages):
         )
 
     def _live(self, run: ExperimentRun, query: Query) -> Page:
-        """Return the fragment with the trials since the last one. The query's `seen` is the number of trials that it showed."""
+        """Return the fragment with the trials since the last one. `seen` in the query is their number so far."""
         experiment = experiment_of(self.site.workspace, run)
         shown = query.get("seen", "")
         number = int(shown) if re.fullmatch(r"\d{1,9}", shown) else 0

@@ -287,7 +287,8 @@ def _otherwise(
         confidence=0.75,
         error=difference_text,
         why=_briefly(answered, expected_call, first),
-        reasoning=f"{_call_difference(answered, expected_call, first)}{_more(differences)} {_knowable(missing_id)}".strip(),
+        reasoning=f"{_call_difference(answered, expected_call, first)}{_more(differences)} "
+        f"{_knowable(missing_id)}".strip(),
         citations=(
             *(answered.call.argument(name) for name in names),
             *(expected_call.argument(name) for name in names),
@@ -490,7 +491,7 @@ def never_says(facts: Facts) -> RuleDecision | None:
         return None
     more = f" and {len(unsaid) - 1} more" if len(unsaid) > 1 else ""
     line = next((n for n, text in enumerate(document.lines, 1) if unsaid[0] in text), 1)
-    instead = _said_instead(facts.transcripts, unsaid[0], _listed(document))
+    instead = _other_number(facts.transcripts, unsaid[0], _listed(document))
     also = f" In message {instead[0].turn.number} it says `{instead[1]}`." if instead else ""
     return RuleDecision(
         label="MODEL_FAULT",
@@ -518,7 +519,7 @@ def unsaid_texts(facts: Facts) -> list[str]:
     return [text for text in _listed(document) if text.lower().replace(",", "") not in all_messages]
 
 
-def _said_instead(transcripts: Transcripts, required: str, expected: list[str]) -> tuple[LocatedTurn, str] | None:
+def _other_number(transcripts: Transcripts, required: str, expected: list[str]) -> tuple[LocatedTurn, str] | None:
     """Return the model's first message with a number of the same form as a required number, and that number."""
     bare = required.replace(",", "")
     if not re.fullmatch(r"\d+(?:\.\d+)?", bare):
@@ -561,14 +562,14 @@ OF_AGENT_RUNS = BY_EXPECTATION | {"answers-otherwise", "cut-off", "goes-round-in
 """Rules that blame a model for its part in a conversation. They are right only if the expectation is right."""
 
 
-def beside_other_trials(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> Verdict:
+def doubt_outlier(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> Verdict:
     """Make a verdict uncertain if the other failed trials of the task agree on another label.
 
     A human label of the same failure stays certain.
     """
     if (
         not other_verdicts
-        or verdict.rule == precedents.SAID
+        or verdict.rule == precedents.PRECEDENT_RULE
         or all(other.classification == verdict.classification for other in other_verdicts)
     ):
         return verdict

@@ -206,7 +206,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     shared = (
         bool(reference_note)
         or not is_own_fault
-        or (of_platform and not (asked_for and doubts.shared_failures_known(facts)))
+        or (of_platform and not (asked_for and doubts.shows_shared_failures(facts)))
     )
     grave = first.code or codes[0]
     clause = ", which the reference keeps" if facts.expected_lines and not reference_note else ""
@@ -258,7 +258,7 @@ def _shared_with_reference(
     facts: Facts, error: evidence.LocatedError, output_line: CodeLine | None, reference_line: CodeLine
 ) -> RuleDecision:
     citations = quote.opposed(facts, output_line, reference_line) if output_line else ()
-    gaps_known = doubts.shared_failures_known(facts)
+    gaps_known = doubts.shows_shared_failures(facts)
     other_codes = list(dict.fromkeys(e.code for e in facts.errors if e.code and e.code != error.code))
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -359,10 +359,10 @@ LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
     """The failed checks require what the task does not: a structure, unusual input, a text, an order, a range end."""
     return (
-        _refuses_what_is_left_open(facts)
+        _refuses_unspecified_case(facts)
         or _compares_structure(facts)
-        or _tests_what_is_left_open(facts)
-        or _ends_left_open(facts)
+        or _tests_unspecified_detail(facts)
+        or _range_ends_unspecified(facts)
     )
 
 
@@ -371,8 +371,8 @@ def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
     return (
         reference_breaks_it_too(facts)
         or _reference_has_the_statement(facts)
-        or _check_looks_elsewhere(facts)
-        or _check_reads_elsewhere(facts)
+        or _check_misses_text(facts)
+        or _check_misses_all_texts(facts)
     )
 
 
@@ -424,7 +424,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
     )
 
 
-def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
+def _refuses_unspecified_case(facts: Facts) -> RuleDecision | None:
     """A test fails because the model's code refuses a case that the task neither allows nor forbids."""
     failures = facts.outcome.failures
     if (
@@ -460,7 +460,7 @@ def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
     )
 
 
-def _check_looks_elsewhere(facts: Facts) -> RuleDecision | None:
+def _check_misses_text(facts: Facts) -> RuleDecision | None:
     """The check misses a text that output, reference and task contain, so it looks in the wrong place."""
     for test in facts.outcome.failures:
         # Take the last match: the output's own value comes before it and may contain the same words.
@@ -494,7 +494,7 @@ CONTAINS = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])(
 EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
 
 
-def _check_reads_elsewhere(facts: Facts) -> RuleDecision | None:
+def _check_misses_all_texts(facts: Facts) -> RuleDecision | None:
     """The output and the reference both contain every text that the only failing test looks for."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
@@ -610,7 +610,7 @@ ORDERED = re.compile(
 )
 
 
-def _tests_what_is_left_open(facts: Facts) -> RuleDecision | None:
+def _tests_unspecified_detail(facts: Facts) -> RuleDecision | None:
     """Every failed test requires an input, a text or an order that the task does not mention."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or (facts.outcome.passed or 0) < len(failures) or not facts.task.strip():
@@ -701,7 +701,7 @@ DECIDED = re.compile(
 LISTS = re.compile(r"(\[[^\[\]]*\])\D{0,30}?(?:==|equal|to be|!=)\D{0,10}?(\[[^\[\]]*\])")
 
 
-def _ends_left_open(facts: Facts) -> RuleDecision | None:
+def _range_ends_unspecified(facts: Facts) -> RuleDecision | None:
     """A result differs by one element at an end of a range, and the task does not say whether the ends are included."""
     if facts.check != "tests" or not RANGE.search(facts.task) or DECIDED.search(facts.task):
         return None

@@ -78,7 +78,7 @@ DUNDER = re.compile(
 
 def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
     """Make a decision uncertain if it excuses the model by a text that the code under test may have written."""
-    if not decision.by_error_text or decision.label == "MODEL_FAULT" or others_fail_alike(facts):
+    if not decision.by_error_text or decision.label == "MODEL_FAULT" or most_models_fail(facts):
         return decision
     doubt = written_by_output(facts)
     if doubt is None:
@@ -116,7 +116,7 @@ def stopped_in_grader(facts: Facts) -> bool:
     return all_listed and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
 
 
-def ran_elsewhere(facts: Facts) -> bool:
+def was_deployed(facts: Facts) -> bool:
     """Return whether the code was deployed before the tests: they only call it, so it cannot end their process."""
     return any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
 
@@ -126,7 +126,7 @@ def only_runner_marks(facts: Facts) -> bool:
 
     The code under test must have run elsewhere, and every line except lines about the reference must have a tag.
     """
-    if not ran_elsewhere(facts):
+    if not was_deployed(facts):
         return False
     of_reference = False
     for document in facts.evidence.of("log"):
@@ -138,7 +138,7 @@ def only_runner_marks(facts: Facts) -> bool:
     return True
 
 
-def others_fail_alike(facts: Facts) -> bool:
+def most_models_fail(facts: Facts) -> bool:
     """Return whether most other models fail in the same way, since this output cannot have written their errors."""
     across = facts.case.across
     return across is not None and across.most_fail
@@ -179,19 +179,19 @@ def _at_build(facts: Facts) -> str | None:
 
 
 def _in_tests(facts: Facts) -> str | None:
-    if raised_by_grader(facts) or _ran_quietly_elsewhere(facts):
+    if raised_by_grader(facts) or _deployed_and_silent(facts):
         return None
     if FROM_CODE.search(_text(facts)) or facts.blamed:
         return "The message comes from the output's own code, which can throw any text."
     return "The log does not show what raised the error, and the output's own code can throw any text."
 
 
-def _ran_quietly_elsewhere(facts: Facts) -> bool:
+def _deployed_and_silent(facts: Facts) -> bool:
     """Return whether the code was deployed on a server, and the tests' log contains nothing that the code printed."""
     text = _text(facts)
     is_quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
     all_named = all(_names(facts, test) for test in facts.outcome.failures)
-    return ran_elsewhere(facts) and is_quiet and all_named and bool(facts.grader) and not RETHROWN.search(facts.grader)
+    return was_deployed(facts) and is_quiet and all_named and bool(facts.grader) and not RETHROWN.search(facts.grader)
 
 
 def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
@@ -278,7 +278,7 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
         return None
     if reason := reference_has_it(facts, error):
         return reason
-    if shared_failures_known(facts):
+    if shows_shared_failures(facts):
         return None
     reason = _unknowable(facts, error)
     unknown = f"neither known-gap notes nor other models' results show whether {_subject(error)} fails them too"
@@ -346,7 +346,7 @@ def all_pass_with(facts: Facts, rule: str) -> str:
     return f"{tests}; whether other models break `{rule.rsplit('/', 1)[-1]}` too is not stored."
 
 
-def shared_failures_known(facts: Facts) -> bool:
+def shows_shared_failures(facts: Facts) -> bool:
     """Return whether known-gap notes or other models' results show which failures the models share."""
     across = facts.case.across
     return bool(facts.notes) or (across is not None and across.most_pass)

@@ -130,8 +130,8 @@ class RulesJudge:
 
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
-        return agents.beside_other_trials(
-            precedents.beside_others(self._first_decision(case), case.across), case.others
+        return agents.doubt_outlier(
+            precedents.doubt_shared_failure(self._first_decision(case), case.across), case.others
         )
 
     def _first_decision(self, case: Failure) -> Verdict:
@@ -153,7 +153,9 @@ def decided_by_people(case: Failure) -> Verdict | None:
     decision = precedents.people_agree(facts)
     if decision is None:
         return None
-    return _verdict(facts, decision, precedents.SAID).model_copy(update={"judge": PEOPLE_JUDGE, "confidence": 1.0})
+    return _verdict(facts, decision, precedents.PRECEDENT_RULE).model_copy(
+        update={"judge": PEOPLE_JUDGE, "confidence": 1.0}
+    )
 
 
 def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:

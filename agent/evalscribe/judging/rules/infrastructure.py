@@ -156,7 +156,7 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
     lines = [line.strip() for line in part.text.split("\n") if line.strip()]
     if len(lines) > 1 or not lines[0].endswith(":"):
         return None
-    proven = doubts.ran_elsewhere(facts)
+    proven = doubts.was_deployed(facts)
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="harness",
@@ -271,7 +271,7 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
     # If the server never started or redirects elsewhere, the model is at fault. Frames alone do not distinguish that
     # from a grader that uses a wrong address.
     asks_elsewhere = doubts.raised_by_grader(facts) and doubts.ANOTHER_PORT.search(facts.grader) is not None
-    proven = asks_elsewhere or doubts.others_fail_alike(facts)
+    proven = asks_elsewhere or doubts.most_models_fail(facts)
     grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
     why = f"the grader could not connect; {_all(len(failures))} before any assertion"
     return RuleDecision(

@@ -169,14 +169,19 @@ def _contains_term(term: str, text: str) -> bool:
     return len(folded) > 3 and folded in code.fold(text)
 
 
-SAID = people_said_before.__name__.replace("_", "-")
+PRECEDENT_RULE = people_said_before.__name__.replace("_", "-")
 
 
-def beside_others(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
+def doubt_shared_failure(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
     """Make a verdict uncertain if it blames this model and at least half of the models fail this eval in the same way.
 
     A human label of the same failure stays certain, because people see more than this number.
     """
-    if across is None or not across.most_fail or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
+    if (
+        across is None
+        or not across.most_fail
+        or verdict.classification != "MODEL_FAULT"
+        or verdict.rule == PRECEDENT_RULE
+    ):
         return verdict
     return verdict.doubted(f"{describe_across_models(across)} So the eval itself may be at fault.")

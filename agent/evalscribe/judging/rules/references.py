@@ -49,19 +49,19 @@ def reference_fails(facts: Facts) -> RuleDecision | None:
         return None
     always_failed = set.intersection(*(set(trial.failed_at) for trial in reference.trials))
     own_failures = [part for part in _failed_names(facts) if part not in always_failed]
-    prints_alike = not own_failures and _prints_as(facts, reference)
-    if not prints_alike and _prints_as(facts, _graded(facts, "empty answer")):
+    same_output = not own_failures and _prints_as(facts, reference)
+    if not same_output and _prints_as(facts, _graded(facts, "empty answer")):
         return None
-    certain = not own_failures and (prints_alike or reference.total >= ENOUGH)
+    certain = not own_failures and (same_output or reference.total >= ENOUGH)
     often = f"{reference.total} of {pluralise(reference.total, 'trial')}"
-    values = _values(facts) if prints_alike else None
+    values = _values(facts) if same_output else None
     lines = _deciding(facts) if not own_failures else ()
     position = f" ({lines[0].path}:{lines[0].first})" if lines else ""
     answer_name = "the reference answer itself" if reference.judged else "the reference answer"
     whose = "it says" if reference.judged else "this answer and the reference say"
     if values:
         explanation = f"The verifier wants {values[0]}; {whose} {values[1]}."
-    elif prints_alike and not reference.judged:
+    elif same_output and not reference.judged:
         explanation = "The verifier prints the same for both answers, so it cannot tell this one from the reference."
     elif own_failures:
         explanation = f"But this answer also fails `{quote.cut(own_failures[0], 80)}`, which the reference passes."
@@ -75,7 +75,7 @@ def reference_fails(facts: Facts) -> RuleDecision | None:
         label="OVERLY_STRICT",
         kind="grader",
         cause="reference-answer-fails-too",
-        confidence=(0.9 if prints_alike and reference.total >= ENOUGH else 0.8) if certain else 0.5,
+        confidence=(0.9 if same_output and reference.total >= ENOUGH else 0.8) if certain else 0.5,
         uncertain=not certain,
         why=f"{answer_name} fails{'' if reference.judged else ' too'}, in {often}",
         reasoning=f"{answer_name[0].upper()}{answer_name[1:]} fails{'' if reference.judged else ' as well'}, in {often}"
@@ -83,10 +83,10 @@ def reference_fails(facts: Facts) -> RuleDecision | None:
         citations=(
             *lines,
             *_cite_output(facts),
-            *_cite_trials(facts, "reference answer", failed=None if prints_alike else True),
+            *_cite_trials(facts, "reference answer", failed=None if same_output else True),
         ),
         fix=fix,
-        would_pass=prints_alike,
+        would_pass=same_output,
     )
 
 

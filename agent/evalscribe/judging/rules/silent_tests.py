@@ -69,7 +69,7 @@ def _no_request_is_answered(facts: Facts) -> RuleDecision | None:
     )
 
 
-def _lacks_what_was_to_be_chosen(facts: Facts) -> RuleDecision | None:
+def _lacks_expected_package(facts: Facts) -> RuleDecision | None:
     """A grader that only reads files expects a package that the reference uses and the output does not."""
     names = {step.name.lower() for step in facts.evidence.steps}
     if facts.check != "tests" or not facts.outcome.silent or not facts.reads_files_only or len(names) < 2:
@@ -158,7 +158,7 @@ QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
 
 def asked_for_by_name(facts: Facts) -> RuleDecision | None:
     """The output lacks a function, field or file that the task names, or a package that the tests name."""
-    return _misses_a_name(facts) or _misses_a_file(facts) or _lacks_what_was_to_be_chosen(facts)
+    return _misses_a_name(facts) or _misses_a_file(facts) or _lacks_expected_package(facts)
 
 
 def _misses_a_name(facts: Facts) -> RuleDecision | None:

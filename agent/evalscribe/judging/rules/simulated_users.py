@@ -69,7 +69,7 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
     transcripts, unsaid = facts.transcripts, unsaid_identity(facts)
     if not unsaid or not _changes_missing(transcripts) or any(_works(answered) for answered in transcripts.calls):
         return None
-    question = _asks_who(transcripts)
+    question = _identity_question(transcripts)
     replied = question and next(
         (located for located in users(transcripts) if located.turn.number > question.turn.number), None
     )
@@ -162,7 +162,7 @@ def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
         return None
     if (
         not any(_works(answered) for answered in transcripts.calls)
-        and _asks_who(transcripts)
+        and _identity_question(transcripts)
         and (unsaid := unsaid_identity(facts))
     ):
         return Suspicion(
@@ -203,7 +203,7 @@ def unsaid_identity(facts: Facts) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(IDENTITY.findall(facts.task)) if name.lower() not in message)
 
 
-def _asks_who(transcripts: Transcripts) -> LocatedTurn | None:
+def _identity_question(transcripts: Transcripts) -> LocatedTurn | None:
     """Return the first message in which the model asks for what identifies the user."""
     return next(
         (

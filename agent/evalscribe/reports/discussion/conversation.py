@@ -497,7 +497,7 @@ class Discussion:
     def introduction(self) -> tuple[str, ...]:
         """Return the lines to print before the first question."""
         lookup = () if self._conversation else LookupDiscussion(self._dossier).suggestions()
-        return tuple(line for line in (self._who_answers(), *lookup, *self._prompts_note(), *self._missing()) if line)
+        return tuple(line for line in (self._model_note(), *lookup, *self._prompts_note(), *self._missing()) if line)
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
         """Answer a question with resolved citations, and stream the text to `on_text`.
@@ -529,7 +529,7 @@ class Discussion:
                 if self._conversation:
                     self._conversation.about(self._dossier)
 
-    def _who_answers(self) -> str:
+    def _model_note(self) -> str:
         if not self._conversation or not self._model:
             return NO_MODEL
         bound = f"; {self._budget}" if self._budget else ""

@@ -373,7 +373,7 @@ class _Segments:
     texts: list[str] = field(default_factory=list)
 
     def take(self, segment: _Segment) -> None:
-        words, label = _label_and_rest(segment)
+        words, label = _split_label(segment)
         names = () if self.texts else _names(words, segment)
         if label and (names or (not words and (self.whole_line or not self.texts))):
             self.label = self.label or label
@@ -446,7 +446,7 @@ def _hide_remarks(text: str) -> tuple[str, list[str]]:
     return REMARK.sub(hide, text.replace("\x00", "")), remarks
 
 
-def _label_and_rest(segment: _Segment) -> tuple[str, WrittenLabel | None]:
+def _split_label(segment: _Segment) -> tuple[str, WrittenLabel | None]:
     """Return the segment's words without its label, and the label, which may be in parentheses."""
     remarks = " ".join(f"({remark})" for remark in segment.remarks)
     if is_label(segment.text):
