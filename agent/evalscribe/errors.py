@@ -26,8 +26,9 @@ PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 class EvalscribeError(Exception):
     """Base of all errors.
 
-    The message has one or two lines: what happened, to what, and what to do next; never a secret. Fields are written
-    in backticks, as `deployment_id`, because callers know them as flags, tool parameters or keyword arguments.
+    The message has one or two lines: the problem, the affected thing, and what to do next. It never has a
+    secret. Fields are written in backticks, as `deployment_id`, because callers know them as flags, tool parameters or
+    keyword arguments.
     """
 
     exit_code = 70

@@ -1,4 +1,4 @@
-"""The working folder and everything that use cases need, each part opened on first use.
+"""The working folder with the settings, store and models that use cases need. Each is opened on first use.
 
 Only this module imports adapters, inside its properties: a command that only lists runs loads neither an LLM SDK nor
 LangGraph.

@@ -59,7 +59,7 @@ class GraphInput(Frozen):
 
 
 class WorkerRow(TypedDict):
-    """What one worker answered."""
+    """Number of answers of one worker."""
 
     worker: int
     start: str
@@ -78,7 +78,7 @@ class GraphState(TypedDict, total=False):
     findings: int
     status: Literal["nothing failed", "loaded", "judging", "stopped", "collated", "done"]
     reason: str
-    """What stopped the workers."""
+    """Reason why the workers stopped."""
     report: str
     """Path of the report, relative to the reports folder."""
 

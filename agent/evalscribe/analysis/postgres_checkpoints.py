@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class ReconnectingSaver(AsyncPostgresSaver):
-    """Repeats a write that a broken connection interrupted, which is safe because writes are idempotent."""
+    """Repeats a write that a broken connection interrupted. This is safe because writes are idempotent."""
 
     async def aput(
         self,

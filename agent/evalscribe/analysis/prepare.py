@@ -160,11 +160,11 @@ class PreparedRun:
     computed: dict[str, bytes]
     """The compressed `PreparedFailure` of each group's first member, by eval id."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
-    """What replays of the same evidence show, by eval id."""
+    """Results of replays of the same evidence, by eval id."""
     scored: Mapping[str, FailedScore] = field(default_factory=dict)
     """Scores of failed steps with their thresholds, by eval id, where both are known."""
     not_replayed: Mapping[str, str] = field(default_factory=dict)
-    """Why a requested replay of a failure could not run, by eval id."""
+    """Reason why a requested replay of a failure could not run, by eval id."""
     full_run: Run | None = None
     """The run with all its failures, if `run` has only some of them."""
 

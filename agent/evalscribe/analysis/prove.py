@@ -37,7 +37,7 @@ NOT_JUDGED = Unclassified(reason="not judged yet: `evalscribe analyze` judges it
 
 
 class NotReplayed(Frozen):
-    """A failure of which nothing could be run."""
+    """A failure that could not be replayed."""
 
     eval: str
     """Path."""
@@ -53,7 +53,7 @@ class ChangedLabel(Frozen):
 
 
 class ProvedRun(Frozen):
-    """What the replays of a run's failures show."""
+    """Results of replaying a run's failures."""
 
     run: AnalyzedRun
     proofs: tuple[ProofSummary, ...]
@@ -61,7 +61,7 @@ class ProvedRun(Frozen):
     report_path: str | None = None
     """The run's report, with the proofs in it; null if there is none yet."""
     changed: bool = False
-    """Whether the report was changed."""
+    """True if the report was changed."""
     relabelled: tuple[ChangedLabel, ...] = ()
     """The labels that differ from those of the report before."""
     notes: tuple[str, ...] = ()

@@ -89,12 +89,12 @@ async def prove_failures(
 
 
 class TriedChange(Frozen):
-    """What a replay with a proposed change shows about one eval."""
+    """Result of replaying one eval with a proposed change."""
 
     eval: str
     """Path."""
     fixes: bool
-    """Whether the reference answer and the stored output pass every time with the change."""
+    """True if the reference answer and the stored output pass every time with the change."""
     why: str
 
 

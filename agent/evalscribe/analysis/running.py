@@ -14,13 +14,13 @@ from evalscribe.store.analyses import AnalysisStore
 WRITE_S = 0.25
 """Seconds in which verdicts are gathered and then stored together: thousands of cached ones may come at once."""
 MOST_STORED = 200
-"""Findings that are stored, for readers who want to see what comes; the report will have all."""
+"""Maximum findings that are stored as a preview. The report will have all."""
 
 
 class AnalysisProgress:
     """Stores what one analysis has judged, from the event loop of its workers. The run must be locked.
 
-    What an interrupted analysis has stored stays until the run is analysed again: the page shows it as interrupted.
+    Findings of an interrupted analysis stay until the run is analysed again. The page shows it as interrupted.
     """
 
     def __init__(self, store: AnalysisStore, run: Run) -> None:

@@ -46,7 +46,7 @@ def run_session(
     spent: CostSummary | None = None,
     opening: str = "",
 ) -> int:
-    """Answer questions until there are no more. Returns 69 if a question from a pipe or option got no answer.
+    """Answer all questions. Returns 69 if a question from a pipe or option got no answer.
 
     Args:
         options: Options with the model and the budget.

@@ -44,7 +44,7 @@ class Check(Frozen):
 
 
 class SetupReport(Frozen):
-    """What `doctor` found, without secrets."""
+    """Results of `doctor`, without secrets."""
 
     settings: tuple[SettingRow, ...]
     checks: tuple[Check, ...]

@@ -428,7 +428,7 @@ T = TypeVar("T")
 
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Execute the remaining trials of a run in this process."""
-    # Standard output is the run's log: who reads it, or kills this process, finds each line there at once.
+    # Standard output is the run's log. Flush each line, so that readers see it at once and a kill loses none.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with Workspace(options.workspace_options(locals())) as workspace:
         run_record = run_named(workspace, run)

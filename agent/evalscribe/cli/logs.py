@@ -1,4 +1,4 @@
-"""How much a command prints beside its result: `--quiet`, `--verbose`, and the log file of `EVALSCRIBE_LOG`.
+"""Amount of output beside a command's result: `--quiet`, `--verbose`, and the log file of `EVALSCRIBE_LOG`.
 
 Logs never show secrets.
 """

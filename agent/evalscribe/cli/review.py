@@ -1,4 +1,4 @@
-"""`evalscribe review label|sync|accuracy|export`: what people say about the findings."""
+"""`evalscribe review label|sync|accuracy|export`: people's labels of the findings."""
 
 from collections.abc import Iterator, Sequence
 from os.path import relpath

@@ -168,7 +168,7 @@ def _error_below_heading(lines: Sequence[LogLine], at: int) -> ParsedError | Non
 
 
 def _with_code(message: str, code: str | None) -> str:
-    """Append the rule or error code to the message, which is cut so that both fit on one line."""
+    """Append the rule or error code to the message. The message is cut so that both fit on one line."""
     message = message if len(message) <= SHORT else message[:SHORT].rstrip() + "…"
     return f"{message} ({code})" if code else message
 

@@ -187,7 +187,7 @@ class LogSection(NamedTuple):
 
 
 def first_log(evidence: Evidence) -> Document | None:
-    """Return the first log that is neither blank nor about reference or empty answers."""
+    """Return the first log with text, without logs of reference or empty answers."""
     logs = (document for document in evidence.of("log") if document.path != REFERENCE_RUNS)
     return next((document for document in logs if document.text.strip()), None)
 

@@ -57,7 +57,7 @@ LABELS = {
 def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] | None = None) -> tuple[Pattern, ...]:
     """Return patterns in report order: possible defects of the suite first, history last.
 
-    Of patterns about the same evals, only the first is returned.
+    If several patterns are about the same evals, only the first is returned.
     """
     patterns = (
         _every_trial(findings, trials or {}),

@@ -213,7 +213,7 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
 
 _SCORE = r"(-?\d{1,15}(?:\.\d{1,15})?(?:e-?\d{1,2})?)"
 _BELOW = re.compile(rf"\bscore {_SCORE}, threshold {_SCORE}")
-"""How steps state both numbers."""
+"""Matches a step's text with its score and threshold."""
 
 
 def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | None:

@@ -234,7 +234,7 @@ class ReportsFolder:
 
     @property
     def in_repository(self) -> bool:
-        """Whether reports can be committed."""
+        """True if reports can be committed."""
         try:
             self.require_repository()
         except UsageError:
@@ -256,7 +256,7 @@ class ReportsFolder:
         return self.write(name, page)
 
     def own_files(self) -> dict[str, str]:
-        """Return the texts of `OWN_FILES` by name: of the existing file, or as it would be written."""
+        """Return the texts of `OWN_FILES` by name: the existing text, or the text that would be written."""
         labels = shipped_folder("docs") / LABELS_PAGE
         new = {LABELS_PAGE: labels.read_text("utf-8"), ".gitattributes": _ATTRIBUTES}
         return {name: self._text(self.root / name) or new[name] for name in OWN_FILES}
@@ -425,7 +425,7 @@ LARGEST_NEW_FILE = 1024 * 1024
 
 
 class NewFiles:
-    """Writes new files in a folder, which is created with the first one."""
+    """Writes new files in a folder. The folder is created with the first file."""
 
     def __init__(self, root: Path) -> None:
         """Check the path. Raises `DataError` if it exists and is not a folder, or cannot be resolved."""

@@ -119,7 +119,7 @@ def _is_place(path: str) -> bool:
 
 
 NONE_HERE = ("not a git repository", "must be run in a work tree")
-"""Messages of git that mean that there is no work tree, and nothing worse."""
+"""Messages of git that only mean that there is no work tree."""
 
 
 def open_repository(folder: Path) -> "GitRepository":

@@ -116,7 +116,7 @@ class JudgeRecipe:
 
 
 def _provider_access(settings: Settings, provider: str) -> Access | None:
-    """Return the provider's host and key; None if the settings are invalid, which is reported before workers start."""
+    """Return the provider's host and key; None for invalid settings. That is reported before workers start."""
     try:
         return settings.provider(provider)
     except UsageError:
@@ -226,7 +226,7 @@ class FailureJudge:
     models: tuple[str, ...] = ()
     """Names of the models that the judge calls."""
     own_prompts: bool = False
-    """Whether the workspace has its own versions of the judge's prompts or rubric."""
+    """True if the workspace has its own versions of the judge's prompts or rubric."""
     notes: tuple[str, ...] = ()
     """Notes for the user about the judge's rubrics."""
 

@@ -51,7 +51,7 @@ class Mark:
     """The cited key in the item's metadata."""
     value: Any = None
     valid: bool = True
-    """Whether the item has the key and the mark follows the grammar."""
+    """True if the item has the key and the mark follows the grammar."""
     lines: tuple[int, int] | None = None
     """First and last claimed line, as numbered in the prompt."""
     quote: str | None = None
@@ -221,7 +221,7 @@ def _locate(mark: Mark, subject: Subject) -> _Location:
 
 
 def _locate_item(mark: Mark, subject: Subject) -> _Location:
-    """Locate a citation without a quotation, which is verified if the named item exists."""
+    """Locate a citation without a quotation. It is verified if the named item exists."""
     item = mark.item
     if item is None:
         return _UNVERIFIED

@@ -398,7 +398,7 @@ class ModelJudge:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate the usage of a few turns, each of which reads the earlier turns from the provider's cache.
+        """Estimate the usage of a few turns. Each turn reads the earlier ones from the provider's cache.
 
         If the question shows all of the evidence, one turn fewer is likely, and no turn calls a reading tool.
         """
@@ -430,7 +430,7 @@ class ModelJudge:
 
     @cached_property
     def _system(self) -> str:
-        """System prompt, which is the same for all failures, so that the provider can cache it with the tools."""
+        """System prompt. It is the same for all failures, so that the provider can cache it with the tools."""
         return render_instructions(self._prompts, self.rubric)
 
     @cached_property
@@ -540,6 +540,6 @@ class FirstPass:
 
     @cached_property
     def _system(self) -> str:
-        """System prompt, which is the same for all failures, so that the provider can cache it."""
+        """System prompt. It is the same for all failures, so that the provider can cache it."""
         instructions = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
         return render_instructions(self._prompts, self._rubric, first_pass=instructions)

@@ -215,7 +215,7 @@ class PartReader:
         self._unread: list[tuple[int, str, str]] = []
         """Number and content of each unread part, and the reason why it was not read."""
         self._read = self._too_long = self._hopeless = False
-        """Whether a part was read, whether a part was too long, and whether the smallest parts are too long."""
+        """Return three flags: a part was read, a part was too long, the smallest parts are too long."""
 
     @property
     def gaps(self) -> tuple[str, ...]:

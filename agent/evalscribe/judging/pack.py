@@ -29,7 +29,7 @@ from evalscribe.text import cut, printable
 MAX_LINE = 600
 """Maximum characters of a line in a prompt."""
 MAX_TASK_LINE = 4000
-"""The instruction of a simulated user is one line, whose end often says what it wants."""
+"""The instruction of a simulated user is one line. Its request is often at the end."""
 LONGEST_PATH = 200
 NEAR = 2
 """Maximum gap in lines between two selections that are joined into one excerpt."""
@@ -357,7 +357,7 @@ MAX_BLOCK = 120
 """Maximum lines shown of one test."""
 MOST_TESTS = 20
 UNNAMED_BUDGET = 500
-"""Maximum tokens of the grader's beginning, which is shown if no failed test is found in the grader."""
+"""Maximum tokens of the grader's beginning. It is shown if no failed test is found in the grader."""
 _CLOSER = re.compile(r"\s*[)\]}]")
 
 

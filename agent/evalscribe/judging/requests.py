@@ -263,7 +263,7 @@ LONGEST_ANSWER = 16_384
 LEAST_ANSWER = 2_048
 """Minimum tokens left for an answer; with fewer, the question is not asked."""
 SURELY = 0.75
-"""Minimum tokens of a prompt as a share of the estimate, which is usually too high."""
+"""Minimum tokens of a prompt as a share of the estimate. The estimate is usually too high."""
 TIMEOUT_S = 600.0
 REFUSED = "the model refused to answer"
 CUT = "the model finds the prompt too long: refer to less at once"

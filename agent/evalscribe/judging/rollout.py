@@ -49,7 +49,7 @@ def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
 
 
 def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
-    """Return the messages, of which the last is the user's and ends with the citation help."""
+    """Return the messages. The last one is the user's and ends with the citation help."""
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
     text = messages[-1].text
@@ -98,7 +98,7 @@ class Rollout(Frozen):
     too_long: bool = False
     """True if there is no output because the prompt exceeds the model's context window."""
     cause: FailureCause = "answer"
-    """Why there is no output, as a category."""
+    """Category of the reason why there is no output."""
     full_output: str = ""
     """The model's last answer: redacted, and cut after `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
@@ -291,7 +291,7 @@ class Vote(Frozen):
     agreement: dict[str, float]
     """Share of outputs that agree with the winner, by agreement key."""
     tie: bool
-    """Whether votes were tied, so that other criteria decided."""
+    """True if votes were tied, so that other criteria decided."""
     confidence: float | None
     """Share of all rollouts, including failed ones, that agree with the winner under every key.
 
@@ -438,7 +438,7 @@ class PanelDecision(Frozen):
     usage: Usage
     """Usage of all stages."""
     reason: str | None = None
-    """Why there is no result, on one line."""
+    """Reason why there is no result, on one line."""
     final: bool = False
     """True if there is no result and asking the same question again cannot help."""
     too_long: bool = False

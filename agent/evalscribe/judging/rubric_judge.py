@@ -130,7 +130,7 @@ class SubjectSession:
         return build_request(self._setup.rubric, self._subject, request.max_tokens, subject_text=text)
 
     def _open_reading(self, window: int) -> SubjectReading:
-        """Return the `SubjectReading`, which is created once, so that shorter prompts use the same observations."""
+        """Return the `SubjectReading`. It is created once, so that shorter prompts use the same observations."""
         if self._reading is None:
             setup = self._setup
             same_model = setup.observer.id == setup.model.id

@@ -205,9 +205,9 @@ class ListedRubric(Frozen):
     file: Literal["shipped", "workspace"] | None = None
     """Origin of the rubric's file; None if there is no file."""
     changed: bool = False
-    """Whether the file differs from the latest version."""
+    """True if the file differs from the latest version."""
     problem: str | None = None
-    """Why the file is not a valid rubric."""
+    """Reason why the file is not a valid rubric."""
 
 
 class RubricListing(Frozen):
@@ -250,7 +250,7 @@ def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubri
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
-    """Return a note if the file of a rubric differs from its stored version, which is used; else None."""
+    """Return a note if the file of a rubric differs from its stored version, else None. The stored version is used."""
     if parse_rubric_name(name)[1] is not None:
         return None
     try:
@@ -357,7 +357,7 @@ def _latest(store: "CollectionStore", rubric_id: str, collection: str) -> Rubric
 
 
 def _lacks_default(store: "CollectionStore", collection: str) -> bool:
-    """Return whether this is the default collection, which is created when the first rubric is stored."""
+    """Return whether this is the default collection. It is created when the first rubric is stored."""
     return collection == DEFAULT_COLLECTION and all(item.id != collection for item in store.collections())
 
 

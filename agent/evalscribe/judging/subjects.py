@@ -137,7 +137,7 @@ class SubjectItem(Frozen):
     target: CitationTarget
     """Target of a citation that names the whole item."""
     numbered: bool = False
-    """Whether the item's lines are shown with numbers, by which they can be cited."""
+    """True if the item's lines are shown with numbers, so that they can be cited."""
     first: int = 1
     """Number of the first line of `text`."""
     labels: tuple[tuple[int, str], ...] = ()

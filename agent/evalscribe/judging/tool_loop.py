@@ -96,7 +96,7 @@ class Turns:
         """Initialise the conversation. `last_message` is appended to the request of the last turn."""
         self.usage = Usage()
         self.last = False
-        """Whether the current turn is the conversation's last."""
+        """True if the current turn is the conversation's last."""
         self._model = model
         self._bounds = bounds
         self._last_message = last_message

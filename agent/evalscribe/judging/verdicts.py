@@ -65,7 +65,7 @@ class JudgedGroup(Frozen):
     """Number of groups answered so far, including this one."""
     total: int
     cached: bool
-    """Whether the verdict came from the store."""
+    """True if the verdict came from the store."""
 
     @property
     def summary(self) -> dict[str, JsonValue]:
@@ -109,9 +109,9 @@ def no_answer_error(cause: NoVerdictCause, message: str, fields: tuple[str, ...]
 class FailureVerdict(Frozen):
     verdict: Verdict | Unclassified
     cached: bool = False
-    """Whether the verdict came from the store."""
+    """True if the verdict came from the store."""
     undecided: Unclassified | None = None
-    """Why the judge did not decide this time; `verdict` may then be an earlier verdict from the store."""
+    """Reason why the judge did not decide this time. `verdict` may then be an earlier verdict from the store."""
 
 
 async def classify(

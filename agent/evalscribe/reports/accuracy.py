@@ -153,14 +153,14 @@ class ReviewerRow(Frozen):
 
 
 class Coverage(Frozen):
-    """How many findings the judges made, and how many of them people reviewed. The others do not count as agreement."""
+    """Numbers of judged findings, and of those that people reviewed. Unreviewed findings do not count as agreement."""
 
     findings: int
     reviewed: int
 
 
 class Accuracy(Frozen):
-    """What people's corrections say about the judges, and about the agreement between people."""
+    """Agreement of people's corrections with the judges' labels, and between people."""
 
     labels: int
     """Number of labels in force."""
@@ -169,7 +169,7 @@ class Accuracy(Frozen):
     """Number of labels in force that only pages in the reports folder have; their authors are not known."""
     coverage: Coverage
     judges: tuple[JudgeAccuracy, ...]
-    """In the order of ids; empty if no judge's finding was reviewed."""
+    """Sorted by id; empty if no judge's finding was reviewed."""
     between: tuple[ReviewerRow, ...]
 
 

@@ -43,7 +43,7 @@ FAULTS = {
     "model": "the agent",
     "user": "the simulated user",
 }
-"""Who is at fault, by the kind of cause."""
+"""Party at fault, by the kind of cause."""
 CONCLUSIONS = {
     "the agent": "a limit of the agent",
     "the verifier": "a defect of the verifier",
@@ -69,7 +69,7 @@ class TrialFacts(NamedTuple):
     failed: Sequence[tuple[str, str]] = ()
     """The failed parts of the grading with their errors."""
     ended: str = ""
-    """Why the agent's work was stopped; empty if the agent ended it."""
+    """Reason why the agent was stopped; empty if the agent ended the trial."""
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
@@ -82,7 +82,7 @@ class TrialFacts(NamedTuple):
     opinions: Mapping[str, str] = {}
     """Outcomes of `harbor analyze`, by criterion."""
     stored: bool = True
-    """Whether the store has the trial. If not, the facts come from the report's finding."""
+    """True if the store has the trial. If not, the facts come from the report's finding."""
 
 
 def trial_facts(record: Record) -> TrialFacts:

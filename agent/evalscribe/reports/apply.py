@@ -46,7 +46,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def branch_names(recommendation: str, run: str) -> Iterator[str]:
-    """Yield candidate names for the branch, of which the first free name is used."""
+    """Yield candidate names for the branch. The first free name is used."""
     name = f"evalscribe/{recommendation}-{re.sub('[^A-Za-z0-9_-]+', '-', run_id_prefix(run))}"
     yield name
     yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
@@ -423,7 +423,7 @@ async def commit_patch(
 
 
 def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agreed: bool) -> AppliedPatch:
-    """Commit the patch under a lock: of two simultaneous approvals, the second returns the commit of the first."""
+    """Commit the patch under a lock. If two approvals are simultaneous, the second returns the first one's commit."""
     with workspace.store.analyses.lock(offer.patch.run):
         subject = find_recommendation(workspace, offer.file, offer.patch.recommendation)
         before = _earlier_patch(workspace, suite, subject)

@@ -39,9 +39,9 @@ class PageBlock(Frozen):
     cells: tuple[str, ...] = ()
     """Cells of a table's row."""
     simple: bool = True
-    """Whether a list item consists of one paragraph."""
+    """True if a list item consists of one paragraph."""
     outline: bool = False
-    """Whether a list item consists of one paragraph and bullet lists, whose items are in `items`."""
+    """True if a list item consists of one paragraph and bullet lists, whose items are in `items`."""
 
     @property
     def end(self) -> int:

@@ -250,7 +250,7 @@ _CONTINUES = re.compile(r"(?!\s*$|[-*+] |`{3}|~{3}|#{1,6} |>|<)")
 """Matches a line that markdown reads as the continuation of a paragraph above it."""
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 SURE: tuple[Classification, ...] = ("MODEL_FAULT", "AMBIGUOUS_TASK")
-"""Labels that imply a kind of cause, which is therefore not printed."""
+"""Labels that imply a kind of cause. Their kind is not printed."""
 
 
 def write_label(
@@ -401,7 +401,7 @@ class LabelWritten(Frozen):
     """The `Reviewer:` line that was added."""
     changed: bool
     in_git: bool
-    """Whether the report is in a git repository, where `review sync` reads labels."""
+    """True if the report is in a git repository, where `review sync` reads labels."""
     old_text: str = Field(exclude=True)
     """The page before and after the correction, to undo it."""
     new_text: str = Field(exclude=True)

@@ -68,7 +68,7 @@ class PlacedDocument(Frozen):
     """Path of the document in the reports folder."""
     state: Literal["new", "updated", "unchanged"]
     note: str | None = None
-    """Why the document is not in its usual file; None if it is."""
+    """Reason why the document is not in its usual file; None if it is."""
 
 
 def place_document(

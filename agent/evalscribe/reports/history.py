@@ -108,7 +108,7 @@ def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
 
 
 def order_reports(reports: Sequence[PastReport]) -> list[PastReport]:
-    """Sort reports, newest first. Of two from one day, the report that names the other's run as previous is newer."""
+    """Sort reports, newest first. For equal dates, the report that names the other's run as previous is newer."""
 
     def rank(report: PastReport) -> tuple[str, int, str]:
         same_day = (other for other in reports if other.date == report.date)
@@ -290,7 +290,7 @@ class LaterRun(NamedTuple):
     judged: bool = True
     """True if the cause is certain and is not the infrastructure."""
     ran: bool = True
-    """For an eval that is not among the failures: True if it probably ran, because few evals never completed."""
+    """True if an eval that is not among the failures probably ran, because few evals never completed."""
     fingerprint: FailureFingerprint | None = None
 
 

@@ -35,7 +35,7 @@ class MergedReport(Frozen):
     report: Report
     text: str
     changed: bool
-    """Whether the page differs from the page on disk."""
+    """True if the page differs from the page on disk."""
 
 
 def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] = ()) -> MergedReport:
@@ -227,7 +227,7 @@ class ReconciledReport(Frozen):
     report: Report
     text: str
     ours: bool
-    """Whether the analysis of our copy is used."""
+    """True if the analysis of our copy is used."""
 
 
 def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -> ReconciledReport:

@@ -1,6 +1,6 @@
 """Render a report as a page of markdown.
 
-The page is for people; the data beside it has everything. What people edit is read back by `reports/page_edits.py`.
+The page is for people; the data beside it has everything. `reports/page_edits.py` reads people's edits back.
 """
 
 import json
@@ -586,7 +586,7 @@ def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
 
 
 def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
-    """Return what was replayed and how it ended, and the index of the replay whose log to read."""
+    """Describe the replays and their outcome; also return the index of the replay whose log to read."""
     counts = list(proof.counts())
     # The last answer decides, unless a quotation is from another one's log.
     number = next(

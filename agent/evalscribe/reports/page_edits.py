@@ -376,7 +376,7 @@ class _LabelLine(Frozen):
 
 
 def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
-    """Return the first line with a label; else the first line with its problem, if it looks like a label; else None."""
+    """Return the first line with a label, or the first line with its problem if it looks like a label, or None."""
     odd: _LabelLine | None = None
     paragraphs = [block for block in below if block.kind == "paragraph"]
     for block in paragraphs:

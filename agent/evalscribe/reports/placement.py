@@ -27,7 +27,7 @@ class ReportPlacement(Frozen):
     current: PageSource | None = None
     """Text and data of the file; None if it does not exist."""
     message: str | None = None
-    """Why the report is not in its usual file; None if it is."""
+    """Reason why the report is not in its usual file; None if it is."""
 
 
 def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:

@@ -76,12 +76,12 @@ class RecurringRow(Frozen):
     kinds: tuple[CauseKind, ...] = ()
     """The kinds of cause without duplicates, the newest first."""
     proved: bool = False
-    """Whether replays proved the newest label."""
+    """True if replays proved the newest label."""
     actions: tuple[RecordedAction, ...] = ()
 
     @property
     def is_outage(self) -> bool:
-        """Whether all failures are outages on which no action was taken."""
+        """True if all failures are outages without a recorded action."""
         return self.kinds == ("infrastructure",) and not self.actions
 
 

@@ -69,7 +69,7 @@ class MessageView:
     """A message as `agent_run.html.j2` shows it."""
 
     number: int
-    """From 1, in its transcript."""
+    """Position in its transcript, from 1."""
     role: str
     name: str | None
     """The model, or the tool that answers."""
@@ -85,7 +85,7 @@ class MessageView:
 
     @property
     def left_out(self) -> bool:
-        """Whether a text of it is longer than what is shown."""
+        """True if one of its texts is longer than shown."""
         return any(passage.left_out for passage in self.passages)
 
     @property
@@ -154,7 +154,7 @@ class AgentRunFinder:
 
     @property
     def limited(self) -> bool:
-        """Whether the pages are only about some reports."""
+        """True if the pages are only about some reports."""
         scope = self._site.reports.scope
         return scope.report is not None or bool(scope.folder)
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class StorePages(Pages):
-    """Pages about what the store has. What cannot be read becomes a sentence on the page."""
+    """Pages about the store's contents. An object that cannot be read becomes a sentence on the page."""
 
     first: str
     """Path of the section's first page."""
@@ -69,7 +69,7 @@ def _or_none(read: Callable[[], T | None]) -> T | None:
 
 
 def or_problem(read: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return what is read, or the reason why it cannot be read."""
+    """Return the object, or the reason why it cannot be read."""
     try:
         return read(), None
     except EvalscribeError as error:
@@ -116,7 +116,7 @@ class CollectionPages(StorePages):
         return None
 
     def _summaries(self) -> Sequence[Mapping[str, Any]]:
-        """Return the collections with what is in them."""
+        """Return the collections with their contents."""
         if self.store is None:
             return ()
         return [

@@ -1,4 +1,4 @@
-"""Two runs side by side: what broke, what was fixed, what stayed broken, and whether it may be chance."""
+"""Two runs side by side: tasks that broke, were fixed or stayed broken, and whether the change may be chance."""
 
 import re
 from collections import defaultdict
@@ -75,7 +75,7 @@ class ChangedTask:
 
     @property
     def has_difference(self) -> bool:
-        """Whether something of both runs can be shown side by side."""
+        """True if the two runs can be shown side by side."""
         return self.output is not None or self.pair.why is not None
 
     @property

@@ -24,7 +24,7 @@ EXCERPT_START, EXCERPT_END, EXCERPT_AROUND = 2, 4, 2
 
 @dataclass(frozen=True)
 class ConversationPart:
-    """A text of a message: what is said, thought, called, or answered by a tool."""
+    """A text of a message: speech, reasoning, a tool call, or a tool's answer."""
 
     kind: TurnKind
     name: str | None
@@ -32,11 +32,11 @@ class ConversationPart:
     blocks: Sequence[LineBlock]
     """The text, as lines with their numbers."""
     header: ShownLine | None
-    """Line of the transcript with which the part begins; None if that line is elsewhere."""
+    """Line of the transcript with which the part begins; None if the part does not include that line."""
     hidden: int
-    """Lines that are left out at the end."""
+    """Number of lines that are left out at the end."""
     hidden_page: int | None
-    """Number of the document's page with the first of them."""
+    """Number of the document's page with the first hidden line."""
     lines: int
     folded: bool
 
@@ -56,7 +56,7 @@ class ConversationMessage:
     parts: Sequence[ConversationPart]
     id: str | None = None
     mark: str | None = None
-    """Why the message is marked: `the run went wrong here`."""
+    """Reason for the mark, such as `the run went wrong here`."""
     skipped: int = 0
     """Messages that are left out before this one."""
     skipped_page: int | None = None
@@ -99,7 +99,7 @@ class RecordedConversation:
 
     @cached_property
     def page_starts(self) -> Sequence[int]:
-        """For each page of the document, the first message that starts on it or later."""
+        """First message that starts on each page of the document or later."""
         indices = (bisect_left(self._firsts, line) for line in self._document.page_starts)
         return [self._turns[min(at, len(self._turns) - 1)].number for at in indices]
 

@@ -21,7 +21,7 @@ MOST_UNDONE = 200
 
 
 class Decision(Frozen):
-    """What the page sends."""
+    """A decision as the page sends it."""
 
     action: Literal["label", "accept", "note", "undo"]
     report: str = Field(max_length=1000)
@@ -46,7 +46,7 @@ class Decisions:
         """Names of the reports that were changed."""
 
     def decide(self, decision: Decision) -> tuple[str, bool]:
-        """Carry out a decision; return a sentence that says what was done, and whether the report has changed.
+        """Carry out a decision; return a sentence about the result, and whether the report has changed.
 
         Raises:
             ChangedError: Somebody else has decided the finding meanwhile.

@@ -79,7 +79,7 @@ class LineBlock:
 
     @property
     def is_long(self) -> bool:
-        """Whether the browser lays the block out only when it is scrolled to."""
+        """True if the browser lays the block out only when it is scrolled to."""
         return len(self.lines) > BLOCK // 2
 
 
@@ -137,7 +137,7 @@ class PagedDocument:
 
     @cached_property
     def is_short(self) -> bool:
-        """Whether the page of the eval can show the whole document."""
+        """True if the page of the eval can show the whole document."""
         return len(self.document.text) <= PAGE_CHARACTERS and self.line_count <= WHOLE_LINES
 
     @cached_property
@@ -162,7 +162,7 @@ class PagedDocument:
 
     @cached_property
     def page_starts(self) -> Sequence[int]:
-        """For each page, the first line that starts on it or later."""
+        """First line that starts on each page or later."""
         return [line + (piece > 0) for (line, piece), _ in self.pages]
 
     def page_of(self, n: int) -> int:
@@ -237,7 +237,7 @@ class PagedDocument:
                 yield ShownLine(None, text, kind="cited" if n in self.cited else "", hidden=hidden)
 
     def _clipped(self, n: int, first: int, stop: int) -> Sequence[int]:
-        """Return the pieces of a very long line to show in an excerpt: the first ones, and one with what is cited."""
+        """Return the pieces of a very long line to show in an excerpt: the first pieces, and those with citations."""
         pieces = dict.fromkeys(range(first, min(stop, first + CLIPPED - 1)))
         for citation in self.citations:
             quoted = citation.text.strip().partition("\n")[0].rstrip("…")

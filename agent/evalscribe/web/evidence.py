@@ -62,11 +62,11 @@ class ShownEval:
 
 @dataclass(frozen=True)
 class StoredEvidence:
-    """What the store has about an eval."""
+    """Stored evidence of an eval."""
 
     evidence: Evidence | None
     problem: str = ""
-    """Why there is no evidence, in a sentence."""
+    """Sentence that says why there is no evidence."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ShownDocument:
 
     document: PagedDocument
     complete: bool
-    """Whether this page shows the whole document."""
+    """True if this page shows the whole document."""
     blocks: Sequence[LineBlock] = ()
     messages: Sequence[ConversationMessage] = ()
     conversation: RecordedConversation | None = None
@@ -166,7 +166,7 @@ class EvalEvidence:
 
     @cached_property
     def complete_numbers(self) -> frozenset[int]:
-        """Numbers of the documents that the page of the eval shows whole: cited ones first, while there is room."""
+        """Numbers of the documents that the eval's page shows in full: cited ones first, while there is room."""
         characters, lines = ROOM_CHARACTERS, ROOM_LINES
         numbers: set[int] = set()
         partners = {document.number: pair for pair in self.pairs for document in pair if document}

@@ -78,7 +78,7 @@ class ListedResult:
 
     listed: ListedRun
     pass_rate: PassRate | None
-    """With its interval; None while the run has not ended, and for one with many trials, which takes a second."""
+    """Pass rate with its interval; None before the run ends, and for many trials, because it takes a second."""
     cost_usd: float
 
 
@@ -92,7 +92,7 @@ class TrialView:
     evidence: Mapping[str, str]
     """Evidence of the scores, by score id."""
     is_cut: bool
-    """Whether a text is longer than shown."""
+    """True if a text is longer than shown."""
 
     @property
     def id(self) -> str:
@@ -127,7 +127,7 @@ class TimelineBar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """When a run was queued, when its trials ended, and when it ended."""
+    """Times at which a run was queued, its trials ended, and the run ended."""
 
     run: ExperimentRun
     bars: Sequence[TimelineBar]
@@ -194,7 +194,7 @@ class ExperimentPages(Pages):
         return self.site.workspace.store.experiment_runs.runs()
 
     def _first(self) -> Page | None:
-        """Return the list; None if there are no experiments. What it shows is read when it is rendered."""
+        """Return the list; None if there are no experiments. Its rows are read when it is rendered."""
         if not self.site.workspace.has_store:
             return None
         problem: str | None = None
@@ -328,7 +328,7 @@ class ExperimentPages(Pages):
         return Page("experiment_comparison.html.j2", f"Comparison: {experiment}", FIRST, values)
 
     def _missing(self, run: ExperimentRun) -> Sequence[str]:
-        """Return the first keys of items of which no trial ran."""
+        """Return the first keys of items without a trial."""
         tried = {key for key, _ in self.site.workspace.store.experiment_runs.done(run.id)}
         keys = (item.key for item in items_of(self.site.workspace, run) if item.key not in tried)
         return [key for key, _ in zip(keys, range(MOST_KEYS), strict=False)]

@@ -39,7 +39,7 @@ class Change:
 
     @property
     def proved(self) -> bool:
-        """Whether a replay proves one of the findings."""
+        """True if a replay proves one of the findings."""
         return any(entry.first.basis == "proved" for entry in self.entries)
 
     @property
@@ -54,7 +54,7 @@ class Change:
 
     @property
     def effect(self) -> str:
-        """What the change would do, in a few words."""
+        """Effect of the change, in a few words."""
         words = [
             f"{pluralise(self.would_pass, 'eval')} would pass" if self.would_pass else "",
             f"{pluralise(self.never_judged, 'eval')} never judged" if self.never_judged and not self.would_pass else "",
@@ -64,7 +64,7 @@ class Change:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Sort key: first what decides or changes the outcome of most evals, then what is proved."""
+        """Sort key: first the decisions that change the outcome of most evals, then proved ones."""
         return -max(self.would_pass, self.never_judged, self.uncertain), -self.proved, -self.evals
 
     def _count(self, holds: Callable[[Entry], bool]) -> int:

@@ -1,4 +1,4 @@
-"""What judges are asked to decide (rubrics), and how often people agreed with them (accuracy)."""
+"""Pages about judges: their rubrics, and how often people agreed with their verdicts (accuracy)."""
 
 import re
 from collections import Counter

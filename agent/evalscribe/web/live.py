@@ -28,7 +28,7 @@ class LiveAnalysis:
     holder: str | None
     """The process that analyses the run; None if the analysis was interrupted."""
     has_report: bool
-    """Whether an earlier report on the run exists."""
+    """True if an earlier report on the run exists."""
 
     @property
     def path(self) -> str:
@@ -51,7 +51,7 @@ class LiveAnalysis:
 
 @dataclass(frozen=True)
 class JudgedCard:
-    """What an analysis has found about one group of failures."""
+    """The finding of an analysis on one group of failures."""
 
     number: int
     finding: Finding

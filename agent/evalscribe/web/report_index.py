@@ -149,7 +149,7 @@ class LoadedReport:
 
     @property
     def editable(self) -> bool:
-        """Whether labels can be written: the report has its data in a file."""
+        """True if labels can be written: the report has its data in a file."""
         return has_data(self.text)
 
     @cached_property
@@ -183,7 +183,7 @@ class ReportIndex:
         self.scope = scope
         self._parsed: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
         self.version = 0
-        """Number of refreshes, for what is computed from the reports."""
+        """Number of refreshes. Values computed from the reports are outdated if it changed."""
 
     def refresh(self) -> None:
         """Parse reports whose files are new or changed, and forget those that no longer exist."""

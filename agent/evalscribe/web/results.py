@@ -28,15 +28,15 @@ MOST_LABELS = 12
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """A piece of an answer's text: a quotation, or what is between two."""
+    """A piece of an answer's text: a quotation, or the text between two quotations."""
 
     text: str
     status: str | None = None
-    """Of a citation: `verified`, `relocated` or `unverified`; None for text."""
+    """Status of a citation: `verified`, `relocated` or `unverified`; None for text."""
     href: str | None = None
-    """Where the cited text is, from the root of the pages."""
+    """Address of the cited text, from the root of the pages."""
     place: str = ""
-    """What a citation names, such as `message 4`."""
+    """Name of the cited place, such as `message 4`."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class AnswerField:
     name: str
     parts: tuple[AnswerPart, ...]
     label: bool = False
-    """Whether the value is short, such as a label or a number."""
+    """True if the value is short, such as a label or a number."""
 
     @property
     def text(self) -> str:
@@ -60,10 +60,10 @@ class Answer:
     anchor: str
     number: int | None
     about: tuple[AnswerPart, ...]
-    """What the question was about, such as an agent run."""
+    """Subject of the question, such as an agent run."""
     fields: tuple[AnswerField, ...]
     problem: str | None
-    """Why there is no answer."""
+    """Reason why there is no answer."""
     citations: CitationCounts
     remark: str = ""
     """Agreement of several rollouts."""
@@ -78,7 +78,7 @@ class Answer:
 
     @property
     def checked(self) -> str:
-        """How its citations fared, for the filter."""
+        """Worst status of its citations, for the filter."""
         if not any(self.citations.model_dump().values()):
             return "none"
         return "unverified" if self.citations.unverified else "relocated" if self.citations.relocated else "verified"
@@ -126,7 +126,7 @@ class AnswerViews:
             number: Position in its set, from 0.
             result: A result. `find` has looked up its agent runs.
             schema: Schema of the answer; for a result of a judge, None for that of its rubric.
-            resolve: Resolve the citations of a judge in what is stored now, which reads the whole subject.
+            resolve: Resolve the citations of a judge in the stored subject. This reads the whole subject.
         """
         if isinstance(result, Result):
             return replace(self._answer(result), label_names=_listed_fields(schema))
@@ -242,7 +242,7 @@ class AnswerViews:
         )
 
     def _target(self, target: Mapping[str, Any], subject: "_Subject | None") -> tuple[str | None, str]:
-        """Return the address of a cited item, and what it is."""
+        """Return the address and the name of a cited item."""
         kind = target["kind"]
         if kind == "result":
             return None, f"earlier result {target['item']}"
@@ -304,7 +304,7 @@ class AnswerViews:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What a judge judged."""
+    """The subject of a judge's result."""
 
     name: str
     """Id of an agent run, or `<run id>/<path>` of a failed eval."""
@@ -313,7 +313,7 @@ class _Subject:
 
     @property
     def path(self) -> str:
-        """Path of the eval; of an unknown one, its name."""
+        """Path of the eval, or its name if the eval is unknown."""
         if self.place is not None:
             return self.place.path
         return self.name.removeprefix(f"{self.entry.report.run}/") if self.entry else self.name

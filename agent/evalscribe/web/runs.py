@@ -29,7 +29,7 @@ class RunPages(Pages):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self._first_screens: dict[str, tuple[LoadedReport, FirstScreen]] = {}
-        """By name of the report, of the report as it was parsed: for a large one they take seconds."""
+        """Parsed reports with their first screens, by name. A large report takes seconds to render."""
 
     def paths(self) -> Iterator[str]:
         yield "runs.html"
@@ -115,7 +115,7 @@ def eval_path(eval: str) -> str:
 
 
 def run_path(report: LoadedReport) -> str:
-    """Return the path of a run's page. Of several reports on one run, the newest is shown there."""
+    """Return the path of a run's page. It shows the newest report on the run."""
     return f"run/{slug(report.run)}/index.html"
 
 

@@ -41,7 +41,7 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class Page:
-    """What a template needs to render one page."""
+    """A template with its values: one page before it is rendered."""
 
     template: str
     title: str

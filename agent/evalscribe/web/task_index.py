@@ -1,4 +1,4 @@
-"""What is known about every task in every run: from the reports, and from the store if there is one."""
+"""Results of every task in every run: from the reports, and from the store if it exists."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class TaskFailure:
     cause: str | None = None
     kind: str | None = None
     reported: bool = False
-    """Whether the report has a finding on it, so that there is a page."""
+    """True if the report has a finding on it, so that there is a page."""
 
     @property
     def word(self) -> str:
@@ -137,7 +137,7 @@ class RunResults:
     """Paths of all evals of the run; None if only failures are named."""
     report: LoadedReport | None = None
     stored: bool = True
-    """Whether the store has the run."""
+    """True if the store has the run."""
     unfinished: tuple[str, ...] = ()
     """Paths of evals that never completed."""
 
@@ -172,7 +172,7 @@ class RunResults:
 
     @cached_property
     def lists_failures(self) -> bool:
-        """Whether all failures of the run are known, so that another eval of the run has not failed."""
+        """True if all failures of the run are known, so that its other evals have not failed."""
         run = self.report.analysis.run if self.report else None
         if run is not None:
             return run.failed is not None and is_complete_run(run, len(self.findings))
@@ -246,7 +246,7 @@ class TaskHistory:
 
     @property
     def never_passed(self) -> bool:
-        """Whether every trial of every run that is known to have this task failed."""
+        """True if every known trial of this task failed."""
         return bool(self.failed) and all(result.state in ("failed", "incomplete") for result in self.results.values())
 
     @cached_property
@@ -275,9 +275,9 @@ class TaskTable:
     """All tasks in all runs."""
 
     runs: tuple[RunResults, ...] = ()
-    """By model and start: the model with the newest run first, and its runs from the oldest to the newest."""
+    """Sorted by model and start: the model with the newest run first, and its runs from the oldest to the newest."""
     problem: str | None = None
-    """Why the store could not be read."""
+    """Reason why the store could not be read."""
 
     @cached_property
     def tasks(self) -> Mapping[str, TaskHistory]:
@@ -306,7 +306,7 @@ class TaskTable:
 
     @cached_property
     def _comparable(self) -> Sequence[frozenset[int]]:
-        """For each run, the indices of the runs of the same experiment."""
+        """Indices of the runs of the same experiment, for each run."""
         return [
             frozenset(at for at, other in enumerate(self.runs) if same_experiment(run.experiment, other.experiment))
             for run in self.runs
@@ -326,7 +326,7 @@ class TaskTable:
 
 @dataclass(frozen=True)
 class _Cached:
-    """The results of one run, with what they were computed from."""
+    """The results of one run, with the report and the run that they were computed from."""
 
     report: LoadedReport | None
     run: Run | None
@@ -392,7 +392,7 @@ class TaskIndex:
         return [(run, result, self.has_page(run)) for run, result in history]
 
     def task_of(self, entry: Entry) -> str:
-        """Return the task of a finding; of a group with several, the first."""
+        """Return the first task of a finding."""
         return TRIAL.sub("", entry.first.eval)
 
     def _store_stamp(self) -> object:
@@ -499,7 +499,7 @@ def _eval_of_finding(finding: FindingSummary) -> Eval:
 
 
 def _by_model(runs: Sequence[RunResults]) -> Iterator[RunResults]:
-    """Yield runs by model, the model with the newest run first; of each model from the oldest to the newest."""
+    """Yield runs by model, the model with the newest run first, and its runs from the oldest to the newest."""
     of_model: dict[str, list[RunResults]] = defaultdict(list)
     for run in runs:
         of_model[run.model].append(run)

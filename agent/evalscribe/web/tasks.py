@@ -20,7 +20,7 @@ from evalscribe.web.task_index import UNLISTED, RunResults, TaskHistory, TaskRes
 MOST_RUNS = 24
 """Columns of the matrix: the newest runs."""
 MOST_TASKS = 1000
-"""Rows of the matrix: what never passed, then what fails most often."""
+"""Rows of the matrix: tasks that never passed, then those that fail most often."""
 FILTERS = ("model", "experiment", "label")
 OUTCOMES = ("did not hold", "held", "not yet seen")
 

@@ -89,7 +89,7 @@ GUARDS = (
     ),
     (re.compile(r"[EWN]\d{3}|invalid-name|line-too-long"), re.compile(r"PEP ?8|snake_case|line length", re.I)),
 )
-"""Lint rules, and the words with which a task asks for what they guard."""
+"""Lint rules, with the words in a task that ask for the properties they guard."""
 CONTEXT_RULES = re.compile(
     r"unsafe|docstring|D1\d\d|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare"
 )

@@ -61,7 +61,7 @@ MANIFESTS = re.compile(
     r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
 )
 # Without any of these names, Python code can neither bypass a test runner's capture nor change its frames.
-# Nor can it give the grader an object that raises without a frame of its own when called or iterated.
+# It also cannot give the grader an object that raises without a frame of its own when called or iterated.
 REFLECTIVE = frozenset(
     {
         *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "concurrent", "ctypes", "delattr", "eval"),
@@ -238,7 +238,7 @@ RELATION = frozenset(
     TS2740 TS2741 TS2769
     """.split()  # noqa: SIM905
 )
-"""Errors about two incompatible types, one of which the platform may define."""
+"""Errors about two incompatible types. The platform may define one of them."""
 INFERRED = re.compile(r"TS(?:70\d\d|2313|2456|2502|2506|2577|2589|2590|2615|18046)")
 """Errors about a type that the compiler could not infer."""
 ENVIRONMENT = re.compile(

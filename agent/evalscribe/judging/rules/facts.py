@@ -99,18 +99,18 @@ class Facts:
 
     @property
     def step_checks_types(self) -> bool:
-        """Whether the failed step only checks types and does not build."""
+        """True if the failed step only checks types and does not build."""
         return any(word in self.step.lower() for word in ("tsc", "type", "mypy", "pyright"))
 
     @cached_property
     def reads_files_only(self) -> bool:
-        """Whether the steps are only tests and steps that read files, so that nothing is installed or built."""
+        """True if the steps are only tests and steps that read files, so that nothing is installed or built."""
         kinds = [check_kind(step.name, None) for step in self.evidence.steps]
         return "tests" in kinds and set(kinds) <= {"tests", "other"}
 
     @cached_property
     def same_as_reference(self) -> bool:
-        """Whether the model's code equals the reference's in every file, apart from formatting and comments."""
+        """True if the model's code equals the reference's in every file, apart from formatting and comments."""
         unpaired = (pair.output or pair.expected for pair in self.matched if not (pair.output and pair.expected))
         if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in unpaired):
             return False
@@ -178,7 +178,7 @@ class Facts:
 
     @cached_property
     def produced(self) -> bool:
-        """Whether the model produced any output."""
+        """True if the model produced any output."""
         return bool(self.evidence.of("output"))
 
     @cached_property
@@ -314,9 +314,9 @@ class RuleDecision:
     first_mistake: int | None = None
     """Number of an earlier message with the first mistake; None if that is `message`, or unknown."""
     forbidden: bool = False
-    """Whether the agent's own instructions forbid what it did, so that no expectation has to confirm the fault."""
+    """True if the agent's own instructions forbid its action. No expectation has to confirm the fault then."""
     by_error_text: bool = False
-    """Whether the decision is based on an error's text, which the code under test may have written."""
+    """True if the decision is based on an error's text, which the code under test may have written."""
 
     def doubted(self, reason: str) -> "RuleDecision":
         """Return the decision as an uncertain one; `reason` is added to the reasoning."""
@@ -386,7 +386,7 @@ def _names(text: str) -> list[str]:
 
 
 def _module(path: str) -> Module:
-    """Return the module that an import path names; of a dotted Python path, only the last name counts."""
+    """Return the module that an import path names. Only the last name of a dotted Python path counts."""
     if re.fullmatch(r"\.*[\w.]+", path):
         return False, path.rsplit(".", 1)[-1]
     name = basename(path.removeprefix("node:"))

@@ -107,7 +107,7 @@ def _name_of(lines: list[str], words: frozenset[str]) -> str:
 
 
 def _may_compare(facts: Facts) -> bool:
-    """Return whether differences to the reference may decide; not if a compiler or linter says what is wrong."""
+    """Return whether differences to the reference may decide. They may not if a compiler or linter names the error."""
     compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
     return not compiled and bool(facts.output_lines and facts.expected_lines)
 
@@ -154,7 +154,7 @@ def _covers_a_part(facts: Facts, name: str) -> bool:
 
 
 def _error_of(facts: Facts, name: str) -> LocatedError | None:
-    """Return the lint error whose rule has the name, else whose message or line has it, else the first error."""
+    """Return the lint error with the name in its rule, else in its message or line, else the first error."""
     bare = name.rsplit("/", 1)[-1]
     of_rule = (e for e in facts.errors if e.code and e.code.rsplit("/", 1)[-1] == bare)
     of_text = (e for e in facts.errors if _has_word(name, e.error))

@@ -347,7 +347,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
 
 
 def _expression(line: CodeLine, name: str) -> str:
-    """Return a name with the object of which it is a member, such as `v.tuple`; else the name alone."""
+    """Return a name with the object that has it as a member, such as `v.tuple`, or the name alone."""
     match = re.search(rf"[A-Za-z_$][\w$]*\.{re.escape(name)}(?![\w$])", line.text)
     return match[0] if match else name
 

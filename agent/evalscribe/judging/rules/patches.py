@@ -123,7 +123,7 @@ def no_test_counted(facts: Facts) -> RuleDecision | None:
 
 
 def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
-    """With the patch applied, tests that it should repair still fail, or tests that passed before now fail."""
+    """The patched code still fails tests that it should repair, or fails tests that passed before."""
     tests = _tests(facts)
     if not tests:
         return None

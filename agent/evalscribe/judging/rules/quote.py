@@ -85,7 +85,7 @@ COMPARED = 400
 RANKED = 12
 """Maximum output lines that are ranked by their similarity to the reference."""
 LONGEST_STATEMENT = 6
-"""Maximum lines of a statement that is quoted in full; of a longer statement, only one line is quoted."""
+"""Maximum lines of a statement that is quoted in full. Only one line of a longer statement is quoted."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
 KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
 DECLARES = re.compile(
@@ -386,7 +386,7 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
         if not bonus and other.folded != line.folded and statement.rstrip(",") in own_code:
             continue  # a statement that both sides have is its own counterpart
         score = max(likeness.to(statement, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
-        if score > highest:  # `>`: of lines with equal scores, the first is the nearest
+        if score > highest:  # `>`: the first of several lines with equal scores is the nearest
             best, highest = other, score
     return best if highest >= ALIKE else None
 
@@ -529,7 +529,7 @@ def _change(facts: Facts, line: CodeLine) -> float:
 
 
 def _plain(text: str) -> str:
-    """Remove from a line what is rarely wrong: parameters, types, the order of imported names, texts of errors."""
+    """Remove parts of a line that are rarely wrong: parameters, types, the order of imported names, texts of errors."""
     if text.startswith("import"):
         return " ".join(sorted(code.names(text) - {"type"}))
     if text.startswith(("throw", "raise")):

@@ -204,7 +204,7 @@ def unsaid_identity(facts: Facts) -> tuple[str, ...]:
 
 
 def _identity_question(transcripts: Transcripts) -> LocatedTurn | None:
-    """Return the first message in which the model asks for what identifies the user."""
+    """Return the first message in which the model asks for the user's identity."""
     return next(
         (
             located

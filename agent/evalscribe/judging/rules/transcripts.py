@@ -87,7 +87,7 @@ class Transcripts:
 
     @cached_property
     def is_agent_run(self) -> bool:
-        """Whether the model called tools, or spoke with a user more than once."""
+        """True if the model called tools, or spoke with a user more than once."""
         return bool(self.calls) or sum(located.turn.role == "user" for located in self.turns) > 1
 
     @cached_property

@@ -79,7 +79,7 @@ class NumberedFinding(Frozen):
 
 
 class ReportEvidence:
-    """A report with its evidence, which is loaded from the store on first use."""
+    """A report with its evidence. The evidence is loaded from the store on first use."""
 
     def __init__(self, name: str, text: str, analysis: Analysis, store: "AnalysisStore") -> None:
         """Store the report's name, text and parsed content."""

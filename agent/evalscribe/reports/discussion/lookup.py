@@ -47,7 +47,7 @@ q                    end"""
 _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w./#@-]*\w")
 _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
-"""Matches a question that consists only of punctuation, which is not searched because it is everywhere."""
+"""Matches a question that consists only of punctuation. It is not searched because every text would match."""
 
 
 NOT_SEARCHED = "Missing evidence was not searched."

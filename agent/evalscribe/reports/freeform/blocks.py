@@ -19,7 +19,7 @@ MAX_CHARACTERS = 8_000_000
 MAX_LINES = 100_000
 """Maximum lines of a report: 100,000 one-word list items take four seconds to parse."""
 MAX_NESTING = 100
-"""Maximum nesting levels, of which a list takes two. Beyond this limit, the parser drops the rest of the text."""
+"""Maximum nesting levels. A list takes two. Beyond this limit, the parser drops the rest of the text."""
 PLAIN = re.compile(r"[^`*~\[\]<>&\\!\n_]*(?:(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])[^`*~\[\]<>&\\!\n_]*)*")
 """Matches text without inline markup, such as most cells of a large table. Such text is not parsed."""
 MAX_INLINE = 5_000

@@ -45,12 +45,12 @@ class DraftFinding:
     inherited: WrittenLabel | None = None
     """Label of the section or list that contains the finding."""
     failing: bool = False
-    """Whether the section that contains the finding lists failures."""
+    """True if the section that contains the finding lists failures."""
     level: int = 0
     depth: int = 0
     number: int | None = None
     unsure: bool = False
-    """Whether the draft is a failure only if it has a label of its own."""
+    """True if the draft is a failure only if it has a label of its own."""
     category: str | None = None
     values: dict[Key, list[str]] = field(default_factory=dict)
     fences: list[str] = field(default_factory=list)
@@ -63,12 +63,12 @@ class DraftFinding:
 
     @property
     def may_be_category(self) -> bool:
-        """Whether the draft has a single name, which is not a path, and neither label nor number."""
+        """True if the draft has a single name, which is not a path, and neither label nor number."""
         return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
 
     @property
     def is_only_name(self) -> bool:
-        """Whether the draft consists only of a name so far."""
+        """True if the draft consists only of a name so far."""
         return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
 
     @property

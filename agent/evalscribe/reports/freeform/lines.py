@@ -220,7 +220,7 @@ PLAIN_KEY = re.compile(r"(?:^|[|·•;]\s*)([^\W\d_][\w'’ -]{2,30}?(?:\s*\([^(
 
 class Field(NamedTuple):
     key: str
-    """As written."""
+    """The key as the author wrote it."""
     value: Line
 
     @property
@@ -330,7 +330,7 @@ class LineStart:
     segments: tuple[str, ...] = ()
     """Segments of the line after the evals, such as a rate or a reason."""
     unsure: bool = False
-    """Whether the eval is a plain word that is read as an eval only because it has a label or a number."""
+    """True if the eval is a plain word that is read as an eval only because it has a label or a number."""
 
 
 @dataclass(slots=True)
@@ -394,7 +394,7 @@ class _Segments:
 
     @property
     def is_plain_word(self) -> bool:
-        """Whether a heading begins with a lower-case word without `/`, `_`, `-` or digits; it may be an eval's name."""
+        """True if a heading begins with a lower-case word without `/`, `_`, `-` or digits; it may be an eval's name."""
         return bool(
             self.whole_line and not self.evals and self.texts and is_name(self.texts[0]) and self.texts[0].islower()
         )

@@ -44,7 +44,7 @@ class Heading:
     level: int
     title: str
     first: bool = False
-    """Whether the heading is the document's title, which belongs to no section."""
+    """True if the heading is the document's title, which belongs to no section."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Sections:
 
     @property
     def in_one_pattern(self) -> bool:
-        """Whether the innermost title names a single pattern, within a section of patterns."""
+        """True if the innermost title names a single pattern, within a section of patterns."""
         return self.topic == "patterns" and topic_of(self.titles[-1]) != "patterns"
 
     @property
