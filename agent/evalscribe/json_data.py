@@ -193,7 +193,7 @@ class StrictJson:
     def _real(self, digits: str) -> float:
         number = float(digits)
         if not math.isfinite(number):
-            self._refuse("a number is beyond every float")
+            self._refuse("a number is too large for a float")
         return number
 
     def _integer(self, digits: str) -> int:

@@ -62,7 +62,7 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
     told = inside.run("prove", "job", "--tasks", "tasks").out
     assert "output (the commands of its trajectory, run again; reward 0) failed 3 of 3 times" in told
     assert "`evalscribe analyze job --tasks tasks` writes one, with these proofs." in told
-    assert "A command that is named with `--replay-command` can run them." in told
+    assert "Name a command with `--replay-command` to run them." in told
 
 
 def test_the_answer_changes_neither_grader_nor_reward(inside: InProcessCommand) -> None:

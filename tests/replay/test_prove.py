@@ -185,7 +185,7 @@ def test_what_is_missing_is_said(inside: InProcessCommand) -> None:
     config = inside.folder / "evalscribe.toml"
     config.write_text("")
     refused = inside.run("prove", "run", code=64).err
-    assert "nothing says how the evals of run tiny0run0000000000000000 are graded" in refused
+    assert "no grader is known for the evals of run tiny0run0000000000000000" in refused
     assert "`[replay]` of evalscribe.toml" in refused
     config.write_text('[replay]\ncommand = "sh {nowhere}"\nsuite = "suite"\n')
     assert "{nowhere}, which is not a field: {eval}, {suite}" in inside.run("prove", "run", code=64).err

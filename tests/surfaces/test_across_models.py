@@ -166,7 +166,7 @@ def test_another_version_of_the_eval_is_not_counted(workspace: Workspace, tmp_pa
 
 
 def test_reports_whose_runs_are_not_stored_are_said_not_to_count(workspace: Workspace, tmp_path: Path) -> None:
-    assert "only stored runs are compared" in workspace.run("recurring", "--across-models", code=66).err
+    assert "no stored run to compare" in workspace.run("recurring", "--across-models", code=66).err
     workspace.run("analyze", run_of(tmp_path, "m-one"), "--judge", "rules", "--quiet")
     other = workspace.folder / "reports" / "example" / "m-two" / "abcdefgh_2026-01-01.md"
     other.parent.mkdir()

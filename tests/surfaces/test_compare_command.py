@@ -226,7 +226,7 @@ def test_a_model_of_a_collection_is_all_its_runs(workspace: Workspace, sides: tu
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        pytest.param(["one"], 64, "compare with what?", id="one side"),
+        pytest.param(["one"], 64, "name two runs", id="one side"),
         pytest.param(["a", "b", "--within"], 64, "--within takes one run", id="within two"),
         pytest.param(["a", "b", "--csv"], 64, "--csv prints a matrix", id="csv of two"),
         pytest.param(["a", "b", "--csv", "--json"], 64, "--csv", id="csv and json"),

@@ -123,8 +123,8 @@ def test_labels_of_agent_runs_are_compared_with_judges(workspace: Workspace) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        pytest.param([], 64, "by which rubric", id="nothing"),
-        pytest.param(["failure"], 64, "judge what?", id="no subject"),
+        pytest.param([], 64, "name a rubric", id="nothing"),
+        pytest.param(["failure"], 64, "nothing to judge", id="no subject"),
         pytest.param(["failure", "x.json", "--where", "1 = 1"], 64, "leave out the subjects", id="both"),
         pytest.param(["failure", "--collection", "none"], 66, "none", id="no collection"),
         pytest.param(["nothing", "--collection", "orders"], 66, "nothing", id="no rubric"),

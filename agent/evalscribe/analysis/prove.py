@@ -133,7 +133,7 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
     if is_file_of_runs(run_id) or parse_run_address(run_id).kind != "id":
         # A stranger may have edited the report, and a host or file that it names is not the user's choice.
         raise DataError(
-            f"{file.name} names a file or an address in place of a run's id; if you trust it, give it itself"
+            f"{file.name} names a file or an address in place of a run's id; if you trust it, give it in place of the report"
         )
     return run_id
 

@@ -31,10 +31,10 @@ from evalscribe.workspace import Workspace
 async def prove_failures(
     prepared: PreparedRun, evals: Sequence[Eval], watcher: AnalysisWatcher, options: ReplayOptions
 ) -> PreparedRun:
-    """Replay failures whose evidence is in the store. Returns the run with what is proved.
+    """Replay failures whose evidence is in the store. Returns the run with its proofs.
 
     Raises:
-        UsageError: Nothing says how the evals are graded.
+        UsageError: No grader is known for the evals.
         UnavailableError: A sandbox cannot be made here.
     """
     workspace, run = prepared.workspace, prepared.run
@@ -71,15 +71,15 @@ async def prove_failures(
             on_proof=proved,
             earlier_proofs=prepared.proofs,
         )
-        proofs_made = await replays.prove([partial(load, eval) for eval in evals])
-    if missing and not proofs_made:
+        new_proofs = await replays.prove([partial(load, eval) for eval in evals])
+    if missing and not new_proofs:
         raise missing
     if missing:
         watcher.say(f"Only recorded trials of the reference answers count: {missing.text(flag)}")
         replays.refused = dict.fromkeys(replays.refused, "nothing can be run here")
-    if grader is None and not proofs_made:
+    if grader is None and not new_proofs:
         raise UsageError(
-            f"nothing says how the evals of run {run.id} are graded: describe the command in `[replay]` of "
+            f"no grader is known for the evals of run {run.id}: describe the command in `[replay]` of "
             f"{CONFIG_NAME}, give the tasks of a Harbor job with `tasks` or a run of the reference answers with "
             "`reference_run`, or name a command that brings its own isolation with `replay_command`",
             fields=("tasks", "reference_run", "replay_command"),
@@ -104,7 +104,7 @@ async def prove_change(
     """Replay the evals of a proposed patch with the grader as the patch leaves it.
 
     Returns:
-        What each shows; empty if nothing says how to grade an answer.
+        The result for each eval; empty if no grader is known.
 
     Raises:
         UnavailableError: A sandbox cannot be made here.
@@ -134,11 +134,7 @@ def _tried(path: str, proof: Proof | None, change: str) -> TriedChange:
         return TriedChange(eval=path, fixes=False, why="nothing could be run")
     counts = {answer: counted(proof.replays, answer, change) for answer in ("reference", "output")}
     outcomes = [f"the {answer} passes {passed} of {total} times" for answer, (passed, total) in counts.items() if total]
-    why = (
-        f"with this change {' and '.join(outcomes)}; without it: {proof.why}"
-        if outcomes
-        else "no replay came to its end"
-    )
+    why = f"with this change {' and '.join(outcomes)}; without it: {proof.why}" if outcomes else "no replay completed"
     return TriedChange(eval=path, fixes=fixes(proof, change), why=why)
 
 

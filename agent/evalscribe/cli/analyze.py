@@ -279,7 +279,7 @@ def explain(
     """Explain one failed eval in full, with every quotation. Writes no report."""
     name = eval or eval_named(run)
     if name is None:
-        raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
+        raise UsageError("name an eval: `evalscribe explain RUN category/name`, or give an eval's URL")
     command_options = options.workspace_options(locals())
 
     async def main() -> None:

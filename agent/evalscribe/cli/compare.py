@@ -99,7 +99,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
     if within and len(sides) != 1:
         raise UsageError("--within takes one run: `evalscribe compare --within RUN`")
     if not within and len(sides) < 2:
-        raise UsageError("compare with what? `evalscribe compare BASE CANDIDATE`, or `compare --within RUN`")
+        raise UsageError("name two runs: `evalscribe compare BASE CANDIDATE`, or use `compare --within RUN`")
     if as_csv and (as_json or len(sides) < 3):
         raise UsageError("--csv prints a matrix: give three or more runs, and leave out --json")
 

@@ -50,9 +50,7 @@ MOST_CHANGES = 50
 
 def publish(
     dataset: Named,
-    description: Annotated[
-        str, typer.Option(metavar="TEXT", help="What is new in this version.", show_default=False)
-    ] = "",
+    description: Annotated[str, typer.Option(metavar="TEXT", help="Changes in this version.", show_default=False)] = "",
     form: Format = "table",
 ) -> int:
     """Publish the draft as the next version. Prints its id.
@@ -169,7 +167,7 @@ def create(
             metavar="NAME", help="Name of the dataset; commands take it in place of the id.", show_default=False
         ),
     ],
-    description: Annotated[str, typer.Option(metavar="TEXT", help="What the dataset is for.", show_default=False)] = "",
+    description: Annotated[str, typer.Option(metavar="TEXT", help="Purpose of the dataset.", show_default=False)] = "",
     form: Format = "table",
 ) -> int:
     """Create a dataset with an empty draft. Prints its id."""

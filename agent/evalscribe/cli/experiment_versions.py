@@ -34,7 +34,7 @@ TargetType = Annotated[
     str | None,
     typer.Option(
         metavar="component|prompt|judge",
-        help="What to test. `deployment` means `component`.",
+        help="Type of the target. `deployment` means `component`.",
         show_default=False,
     ),
 ]

@@ -15,9 +15,7 @@ from evalscribe.model.protocols import Estimate
 
 
 def explore(
-    question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="What you want to know about the runs.", show_default=False)
-    ],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question about the runs.", show_default=False)],
     collection: options.Collection = None,
     where: options.Where = None,
     judge: options.Judge = None,

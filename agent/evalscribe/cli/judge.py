@@ -156,10 +156,10 @@ def judge(
 def _rubric_and_subjects(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
     """Return the rubric and the subjects. Raises `UsageError` if one is missing."""
     if rubric is None and not names:
-        raise UsageError("judge by which rubric? `evalscribe rubrics list` shows what there is")
+        raise UsageError("name a rubric; `evalscribe rubrics list` lists them")
     by, subjects = (rubric, names) if rubric is not None else (names[0], names[1:])
     if not subjects and not from_collection:
-        raise UsageError("judge what? Name runs or files, or a collection with --collection")
+        raise UsageError("nothing to judge: name runs or files, or a collection with --collection")
     return by, subjects
 
 

@@ -26,13 +26,15 @@ def prove(
     evals: Annotated[
         list[str] | None, typer.Argument(metavar="[EVAL]...", help="Failed evals: category/name, name or id.")
     ] = None,
-    repeat: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How often each answer is run.")] = REPEAT,
+    repeat: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100, help="Number of replays of each answer.")
+    ] = REPEAT,
     tasks: options.Tasks = None,
     expectations: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Corrected expectations of the tasks (tau-bench).")
     ] = None,
     replay_command: options.ReplayCommand = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what was run before.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replay again instead of using stored replays.")] = False,
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=64, help="Replays at the same time. Default: 4.")
     ] = None,
@@ -95,7 +97,7 @@ def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
         eval_names = join_first([item.eval for item in proved.not_replayed if item.why == reason], MOST_NAMED)
         say(f"Not replayed: {eval_names}: {reason}")
     if any(item.why.startswith(NOT_HERE) for item in proved.not_replayed):
-        say("A command that is named with `--replay-command` can run them.")
+        say("Name a command with `--replay-command` to run them.")
     print_notes(proved.notes)
     if proved.report_path is None:
         command = join(["evalscribe", "analyze", *arguments])

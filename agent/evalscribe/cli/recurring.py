@@ -52,7 +52,7 @@ def recurring(
         if not across_models:
             print_recurring(recurring_evals(workspace.reports, models or (), store), every=every, as_json=as_json)
         elif store is None:
-            raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
+            raise NotFoundError("no stored run to compare; store one with `evalscribe analyze RUN`")
         else:
             least = least or 2
             failures = load_shared_failures(workspace.reports, store, models or (), least)

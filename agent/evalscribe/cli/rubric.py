@@ -111,7 +111,7 @@ def validate(
 def diff(
     rubric: Rubric,
     other: Annotated[
-        str | None, typer.Argument(metavar="NAME[@V]|FILE", help="What to compare with. Default: the rubric's file.")
+        str | None, typer.Argument(metavar="NAME[@V]|FILE", help="Version to compare with. Default: the rubric's file.")
     ] = None,
     collection: Collection = "default",
 ) -> int:

@@ -25,7 +25,7 @@ from evalscribe.workspace import Workspace
 def view(
     subject: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN|REPORT|FOLDER]", help="What to show. Default: all reports.", show_default=False),
+        typer.Argument(metavar="[RUN|REPORT|FOLDER]", help="Pages to show. Default: all reports.", show_default=False),
     ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Port. Default: a free one.", show_default=False)
