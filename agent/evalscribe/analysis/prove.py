@@ -131,9 +131,9 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
     if run_id is None:
         raise DataError(f"{file.name} does not say which run it is about")
     if is_file_of_runs(run_id) or parse_run_address(run_id).kind != "id":
-        # A stranger may have edited the report, and a host or file that it names is not the user's choice.
+        # A stranger may have edited the report, so the user did not choose a host or file that it names.
         raise DataError(
-            f"{file.name} names a file or an address in place of a run's id; if you trust it, give it in place of the report"
+            f"{file.name} names a file or an address in place of a run's id; if you trust it, name it as the run"
         )
     return run_id
 

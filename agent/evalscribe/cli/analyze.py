@@ -174,7 +174,7 @@ def _more_commands(
     report = run_id_prefix(outcome.run.id)
     more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
     recognised = recognise_folder(Path(run)) if Path(run).is_dir() else None
-    if recognised and recognised.format.name == "harbor":  # of Terminal-Bench, whose tasks are pull requests
+    if recognised and recognised.format.name == "harbor":  # the tasks of Terminal-Bench are pull requests
         write_up = ["evalscribe", "reports", "show", report, *folder, "--format", "agent-run-analysis"]
         more.append(f"Write-up for a task's pull request: `{join(write_up)}`")
     if workspace.reports.in_repository:

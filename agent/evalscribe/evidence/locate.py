@@ -167,7 +167,7 @@ def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
         installers(lines),
         refused_pushes(lines),
         error_lines([line for line in lines if line.mark in ("", "error")]),
-        () if runner_output else errors_below_heading(lines),  # a test runner's banner and counts say nothing of why
+        () if runner_output else errors_below_heading(lines),  # a test runner's banner and counts do not give a reason
     )
     for parser in parsers:
         errors = list(parser)

@@ -102,7 +102,7 @@ class LocalRequestsOnly:
             response = RedirectResponse(f"/{scope['path'].lstrip('/')}", 303, headers=HEADERS)
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
             return response
-        # Read as browsers do: the cookies of all other servers of this machine come along, well-formed or not.
+        # Parse leniently, as browsers do: the cookies of all servers on this machine arrive, even malformed ones.
         for value in Headers(scope=scope).getlist("cookie"):
             if self._is_token(cookie_parser(value).get(self._cookie, "")):
                 return None
@@ -162,7 +162,7 @@ def make_app(site: Site) -> ASGIApp:
 
     @asynccontextmanager
     async def parsed(_: Starlette) -> AsyncIterator[None]:
-        # Parse the reports and load the libraries before the browser asks; if that takes long, while it waits.
+        # Parse the reports and load the libraries before the browser asks, or at the latest while it waits.
         first = asyncio.ensure_future(run_in_threadpool(one_at_a_time(lambda: HTMLResponse(site.render("index.html")))))
         first.add_done_callback(lambda task: task.cancelled() or task.exception())  # the request will meet it again
         await asyncio.wait({first}, timeout=HEAD_START_S)
@@ -256,7 +256,7 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
         log_level="critical",
         access_log=False,
         server_header=False,
-        http="h11",  # the same parser, with the same limits, whatever else is installed
+        http="h11",  # uvicorn would choose another parser, with other limits, if it is installed
         ws="none",
         timeout_graceful_shutdown=GRACE_S,
     )

@@ -61,7 +61,7 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
         shutil.rmtree(new, ignore_errors=True)
         try:
             written = _write(open_site(workspace, scope), new)
-            for name in old - {MARK}:  # which stays until the new one takes its place: this may be interrupted
+            for name in old - {MARK}:  # keep the mark until the new one replaces it: this may be interrupted
                 _remove(folder / name)
             for name in sorted((path.name for path in new.iterdir()), key=lambda name: name != MARK):
                 (new / name).replace(folder / name)

@@ -441,7 +441,7 @@ class ExperimentPages(Pages):
         store = self.site.workspace.store.experiment_runs
         listed = listed_run(self.site.workspace, run)
         total = sum(store.tally(run.id).values())
-        # A trial is stored when it is scored, so that it may appear after later ones: some are sent again.
+        # A trial is stored when it is scored, possibly after later ones, so some trials are sent again.
         new = min(total - shown, MOST_NEW) + (2 * run.concurrency if shown else 0) if total > shown else 0
         trials = [item.id for item in reversed(store.newest(run.id, new))]
         return {
@@ -450,7 +450,7 @@ class ExperimentPages(Pages):
             "counts": listed.counts,
             "done": run.terminal or listed.worker_gone,
             "seen": total,
-            # Nothing new: an absent part of a fragment stays as it is on the page.
+            # The page keeps its part if the fragment has none.
             "timeline": self._timeline(run) if total != shown or run.terminal else None,
             "trials": self._views(run, trials),
         }

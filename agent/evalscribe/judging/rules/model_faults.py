@@ -391,7 +391,7 @@ def unexplained(facts: Facts) -> RuleDecision:
         confidence=0.5,
         uncertain=True,
         why=message or _first_suspect(suspects),
-        reasoning=f"`{facts.step}` failed: {message.rstrip('.')}." if message else _first_suspect(facts, suspects),
+        reasoning=f"`{facts.step}` failed: {message.rstrip('.')}." if message else _suspect_sentence(facts, suspects),
         citations=(*suspects, *quote.log(facts)),
     )
 
@@ -405,7 +405,7 @@ def _first_suspect(citations: tuple[Citation, ...]) -> str:
     )
 
 
-def _first_suspect(facts: Facts, suspects: tuple[Citation, ...]) -> str:
+def _suspect_sentence(facts: Facts, suspects: tuple[Citation, ...]) -> str:
     """Return a sentence that names the first suspect line, else the file that differs most from the reference."""
     if any(c.role == "output" for c in suspects):
         return quote.sentence(_first_suspect(suspects))
