@@ -76,7 +76,7 @@ def rates(setting: Setting, drop: float, number: int, broken: float = 0.0) -> Ra
     covered = sum(one.low - 1e-9 <= -drop <= one.high + 1e-9 for one in told)
     return Rates(
         alarms=sum(one.verdict in ("regressed", "improved") for one in found) / number,
-        scorers=sum(any(scorer.difference.significant for scorer in one.scorers) for one in found) / number,
+        scorers=sum(any(scorer.effect.significant for scorer in one.scorers) for one in found) / number,
         covered=covered / len(told),
         detectable=median(one.detectable or 1.0 for one in told),
         coverage=sum(one.coverage for one in found) / number,

@@ -142,8 +142,8 @@ def test_scores_that_are_no_grades_are_compared_too() -> None:
     known = {f"x/{n}": {"scores": {"f1": 0.5, "reward": 1.0}} for n in range(9)}
     found = compare_sides([base], [make_run("b", {f"x/{n}": "p" for n in range(9)}, graded=known)])
     assert [one.name for one in found.scores] == ["f1"]
-    assert found.scores[0].difference.difference == pytest.approx(-0.4)
-    assert found.scores[0].difference.significant
+    assert found.scores[0].effect.difference == pytest.approx(-0.4)
+    assert found.scores[0].effect.significant
     assert found.passes.p == 1
 
 
@@ -182,4 +182,4 @@ def test_scores_that_no_float_can_square_are_none(huge: float) -> None:
     base = make_run("a", dict.fromkeys(("x/1", "x/2"), "p"), graded={f"x/{n}": {"scores": {"f1": 0.9}} for n in (1, 2)})
     known = {"x/1": {"scores": {"f1": 0.5}}, "x/2": {"scores": {"f1": huge}}}
     found = compare_sides([base], [make_run("b", dict.fromkeys(("x/1", "x/2"), "p"), graded=known)])
-    assert [(one.candidate, one.difference.tasks) for one in found.scores] == [(0.5, 1)]
+    assert [(one.candidate, one.effect.tasks) for one in found.scores] == [(0.5, 1)]

@@ -59,6 +59,6 @@ def test_the_page_that_opens_a_request(url: str) -> None:
 
 def test_the_servers_own_word_is_taken_if_it_is_about_itself() -> None:
     said = "Create a merge request:\n  https://evil.example/x\n  https://git.example/o/r/-/mr/new?x=1"
-    pushed = PushedBranch(branch=BRANCH, commit="0", said=said)
+    pushed = PushedBranch(branch=BRANCH, commit="0", server_messages=said)
     assert pull_request_page(pushed, "main", "git@git.example:o/r.git") == "https://git.example/o/r/-/mr/new?x=1"
     assert "evil" not in pull_request_page(pushed, "main", "git@other.example:o/r.git")

@@ -52,19 +52,21 @@ def test_the_six_real_runs(workspace: Workspace, real_data: Path) -> None:
     named = alike(workspace)
     said = workspace.run("recurring", "--across-models").err
     assert "12 more evals of experiment no_guidelines failed for several models, with logs that end before the" in said
-    assert {eval: [one["model"] for one in row["seen"]] for eval, row in named.items()} == {
+    assert {eval: [one["model"] for one in row["affected"]] for eval, row in named.items()} == {
         "006-clients/000-use_query": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
         "006-clients/001-use_mutation": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
     }
     assert {(row["failing"], row["models"], row["experiment"]) for row in named.values()} == {(2, 2, "no_guidelines")}
-    assert all(one["label"] and one["by_person"] for row in named.values() for one in row["seen"])
+    assert all(one["label"] and one["by_person"] for row in named.values() for one in row["affected"])
     pages = {path.name[:8]: path.read_text() for path in workspace.reports if "kind: evalscribe" in path.read_text()}
     line = "Fails the same way for 2 of 2 models, also anthropic/claude-haiku-4-5.\n"
     assert pages["jn76nmvg"].count(line) == 2
     assert "- **Fails alike for several models** (17, 18): The evals may be at fault.\n" in pages["jn76nmvg"]
     assert {name: followed(page) for name, page in pages.items()} == FOLLOWED
     rows = json.loads(workspace.run("recurring", "--json").out)["rows"]
-    held = {(row["eval"].partition("/")[2], *(one["held"] for one in row["actions"])) for row in rows if row["actions"]}
+    held = {
+        (row["eval"].partition("/")[2], *(one["outcome"] for one in row["actions"])) for row in rows if row["actions"]
+    }
     assert held == HELD
 
 
@@ -194,7 +196,7 @@ def test_an_action_of_one_model_is_followed_into_a_later_run_of_another(workspac
     assert f'- **Did not hold** {since}: "R1, downgrade the rule: `lint.toml`" (1).\n' in page
     assert f'- **Held** {since}: "R1, downgrade the rule: `lint.toml`" ({evals[1]}, {evals[2]}).\n' in page
     rows = json.loads(workspace.run("recurring", "example/m-one", "--json").out)["rows"]
-    held = {row["eval"]: [action["held"] for action in row["actions"]] for row in rows}
+    held = {row["eval"]: [action["outcome"] for action in row["actions"]] for row in rows}
     assert held == {evals[0]: ["did not hold"], evals[1]: ["held"], evals[2]: ["held"]}
     document = json.loads(workspace.run("analyze", later, "--judge", "rules", "--json").out)
     assert [one["outcome"] for one in document["follow_ups"]] == ["did not hold", "held"]

@@ -371,7 +371,7 @@ class CollatedRun:
     spent: Spent
     saving: CascadeSaving | None
     """Cost and saving of a cascade."""
-    keep_earlier: tuple[str, ...]
+    with_earlier_verdict: tuple[str, ...]
     """Paths of the evals that keep an earlier verdict because the judge gave none this time."""
 
 
@@ -404,7 +404,7 @@ def collate_findings(
         follow_ups=follow_ups,
         spent=costs,
         saving=describe_saving(prepared, findings),
-        keep_earlier=tuple(path for finding in missing for path in finding.paths if path in current),
+        with_earlier_verdict=tuple(path for finding in missing for path in finding.paths if path in current),
     )
 
 
@@ -456,8 +456,8 @@ def write_collated(
         done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     kept_note = (
-        (f"not judged this time, earlier verdict kept: {join_first(collated.keep_earlier, 5)}",)
-        if collated.keep_earlier
+        (f"not judged this time, earlier verdict kept: {join_first(collated.with_earlier_verdict, 5)}",)
+        if collated.with_earlier_verdict
         else ()
     )
     return done.model_copy(

@@ -160,7 +160,9 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
     findings = _compared_with_other_trials(prepared, list(_findings(prepared, current)))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in current.values()))
     collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
-    return write_collated(replace(collated, keep_earlier=()), today, writes=True, judges=judges), place.page.report
+    return write_collated(
+        replace(collated, with_earlier_verdict=()), today, writes=True, judges=judges
+    ), place.page.report
 
 
 def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:

@@ -121,8 +121,8 @@ def _dataset_line(result: FromReviews) -> str:
 def _omission_lines(result: FromReviews) -> Iterator[str]:
     if result.unreviewed:
         yield f"{pluralise(result.unreviewed, 'item')} labelled only by a judge: they cannot test that judge"
-    if result.alike:
-        yield f"Left out: {result.alike:,} that share one label with an included failure"
+    if result.duplicates:
+        yield f"Left out: {result.duplicates:,} that share one label with an included failure"
     if result.contradicted:
         yield f"Left out: {result.contradicted:,} that two reports of their run label differently"
     if result.withdrawn:

@@ -127,7 +127,7 @@ def _shared_lines(row: SharedFailure) -> Iterator[str]:
     share = f"{row.failing} of {pluralise(row.models, 'model')}"
     yield f"{row.eval}: fails the same way for {share} (experiment {row.experiment})"
     yield f"    {row.signature}"
-    yield from (f"    {_model(affected)}" for affected in row.seen)
+    yield from (f"    {_model(affected)}" for affected in row.affected)
     if row.earlier:
         yield f"    in an earlier version of this eval: {', '.join(row.earlier)}"
     yield from map(_action, row.actions)
@@ -140,4 +140,4 @@ def _model(affected: AffectedModel) -> str:
 
 
 def _action(action: RecordedAction) -> str:
-    return f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})"
+    return f"    {action.report.date or action.report.report}: {action.text} ({action.outcome})"

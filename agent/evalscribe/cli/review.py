@@ -95,8 +95,8 @@ def label(
         return 0
     change = f"{result.before} → {result.after}" if result.before != result.after else result.after
     output.say(f"Finding {result.number}, {result.subject}: {change}{'' if result.changed else ' (unchanged)'}")
-    if result.said is not None:
-        output.say(f"Reviewer: {result.said}")
+    if result.statement is not None:
+        output.say(f"Reviewer: {result.statement}")
     if not result.changed:
         output.hint("The report already has this label. To add your own comment, repeat the command with --note TEXT.")
     output.hint(
@@ -290,10 +290,10 @@ def _reviewer_line(pair: ReviewerRow) -> str:
 
 def print_export(result: ExportedLabels) -> None:
     say(f"{pluralise(result.subjects, 'labelled failure')} in {result.path}")
-    if result.alike:
-        say(f"Left out: {result.alike} that share one label with an included failure")
+    if result.duplicates:
+        say(f"Left out: {result.duplicates} that share one label with an included failure")
     if result.contradicted:
         say(f"Left out: {result.contradicted} that two reports of their run label differently")
-    if result.elsewhere:
-        say(f"Left out: {result.elsewhere} whose run is not in the store; analyze that run to include them")
+    if result.not_stored:
+        say(f"Left out: {result.not_stored} whose run is not in the store; analyze that run to include them")
     hint(f"Next: evalscribe judge-eval failure {result.path} --judge rules")

@@ -247,7 +247,7 @@ def _values(side: tuple[Trial, ...], name: str) -> tuple[Fraction, ...]:
 
 def _score(name: str, tasks: Sequence[Task], paired: Paired, p: float) -> ScoreDifference:
     base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*tasks, strict=True))
-    return ScoreDifference(name=name, base=base, candidate=candidate, difference=mean_difference(paired, p))
+    return ScoreDifference(name=name, base=base, candidate=candidate, effect=mean_difference(paired, p))
 
 
 def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -> CategoryFlips:

@@ -307,10 +307,10 @@ def _scores(comparison: Comparison) -> Iterator[str]:
         return
     yield from ("| Score | Base | Candidate | Difference | 95 % interval | By chance |", "|---|--:|--:|--:|---|---|")
     for score in comparison.scores:
-        figures = (f"{score.base:.3f}", f"{score.candidate:.3f}", f"{score.difference.difference:+.3f}")
-        interval = f"{score.difference.low:+.3f} to {score.difference.high:+.3f}"
+        figures = (f"{score.base:.3f}", f"{score.candidate:.3f}", f"{score.effect.difference:+.3f}")
+        interval = f"{score.effect.low:+.3f} to {score.effect.high:+.3f}"
         name = inline.cell(inline.name(one_line(score.name)))
-        yield f"| {name} | {' | '.join(figures)} | {interval} | {times(score.difference.p)} |"
+        yield f"| {name} | {' | '.join(figures)} | {interval} | {times(score.effect.p)} |"
 
 
 def _causes(comparison: Comparison) -> Iterator[str]:

@@ -406,7 +406,7 @@ def _scorer_movement(comparison: _ScorerComparison, p: float) -> ScorerMovement:
         kind=comparison.kind,
         base=base,
         candidate=candidate,
-        difference=mean_difference(comparison.paired, p),
+        effect=mean_difference(comparison.paired, p),
         fell=sum(task.difference < 0 for task in comparison.tasks),
         rose=sum(task.difference > 0 for task in comparison.tasks),
         broken=comparison.broken,
@@ -576,8 +576,8 @@ def _warn_missing_verdicts(
 def _warn_fallen_scores(outcome: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
     """Warn about scorers whose scores fell significantly although the pass rate did not."""
     for scorer in scorers:
-        if outcome.verdict != "regressed" and scorer.difference.significant and scorer.difference.difference < 0:
-            p_value_text = format_p_value(scorer.difference.p, exact=scorer.difference.exact)
+        if outcome.verdict != "regressed" and scorer.effect.significant and scorer.effect.difference < 0:
+            p_value_text = format_p_value(scorer.effect.p, exact=scorer.effect.exact)
             correction = f", corrected for {pluralise(len(scorers), 'scorer')}" if len(scorers) > 1 else ""
             values = f"{scorer.base:.3g} to {scorer.candidate:.3g}"
             yield f"Scorer {scorer.name} fell from {values} ({p_value_text}{correction})."

@@ -273,7 +273,7 @@ class PeopleLabels(Frozen):
     """Human labels of failures."""
 
     failures: tuple[LabelledFailure, ...]
-    alike: int
+    duplicates: int
     """Number of failures left out because a failure with the same cause and label is included."""
     contradicted: int
     """Number of failures left out because two reports of the same run label them differently."""
@@ -287,7 +287,7 @@ def select_human_labels(labels: Iterable[HumanLabel]) -> PeopleLabels:
     subjects = {(label.run, label.eval) for label in all_labels if label.in_force}
     return PeopleLabels(
         failures=tuple(map(_labelled_failure, selected)),
-        alike=len(agreed_labels) - len(selected),
+        duplicates=len(agreed_labels) - len(selected),
         contradicted=len(subjects) - len(agreed_labels),
     )
 
@@ -344,7 +344,7 @@ class FromReviews(Frozen):
     """Number of items labelled only by a judge."""
     withdrawn: int = 0
     """Number of earlier items removed from the draft because their failure is no longer labelled."""
-    alike: int = 0
+    duplicates: int = 0
     """Number of failures left out because an equivalent failure with the same label is included."""
     contradicted: int = 0
     """Number of failures left out because two reports of the same run label them differently."""
@@ -394,7 +394,7 @@ def from_reviews(
         labels=dict(builder.labels),
         unreviewed=builder.unreviewed,
         withdrawn=withdrawn,
-        alike=human_labels.alike + builder.alike,
+        duplicates=human_labels.duplicates + builder.duplicates,
         contradicted=human_labels.contradicted,
         missing=dict(builder.missing),
         version=datasets.publish(dataset.id, workspace.now(), provenance="derived") if should_publish else None,
@@ -419,7 +419,7 @@ class _ItemBuilder:
     labels: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
     unreviewed: int = 0
-    alike: int = 0
+    duplicates: int = 0
     _runs: dict[str, tuple[Run, Mapping[str, Eval]] | None] = field(default_factory=dict)
     _seen_keys: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -440,7 +440,7 @@ class _ItemBuilder:
         run, evidence = run_and_evidence
         key = (run.id, evidence_fingerprint(evidence, prepare(evidence)), failure.label)
         if key in self._seen_keys:
-            self.alike += 1
+            self.duplicates += 1
             return None
         self._seen_keys.add(key)
         item = _item(failure, run, evidence)

@@ -279,7 +279,7 @@ def _labels(summary: RunSummary) -> Iterator[str]:
     labelled = f"{labels.judged:,} of {labels.pairs:,} trials labelled"
     yield f"labels     {labelled}; balanced accuracy {balanced}, kappa {kappa}"
     for row in labels.rows:
-        label_counts = ", ".join(f"{label} {count:,}" for label, count in row.given.items()) or "never expected"
+        label_counts = ", ".join(f"{label} {count:,}" for label, count in row.predicted.items()) or "never expected"
         yield f"  {one_line(row.label)}: {one_line(label_counts)}{_recall_text(row)}"
 
 
@@ -373,8 +373,8 @@ def _scorer(scorer: ScorerMovement) -> str:
     )
     name = f"{one_line(scorer.name)}{'' if scorer.required else ' (not required)'}"
     broken = f"; {scorer.broken[0]:,} and {scorer.broken[1]:,} broke or abstained" if any(scorer.broken) else ""
-    movement = f"{scorer.fell:,} fell, {scorer.rose:,} rose of {pluralise(scorer.difference.tasks, 'item')}"
-    p_value = format_p_value(scorer.difference.p, exact=scorer.difference.exact)
+    movement = f"{scorer.fell:,} fell, {scorer.rose:,} rose of {pluralise(scorer.effect.tasks, 'item')}"
+    p_value = format_p_value(scorer.effect.p, exact=scorer.effect.exact)
     return f"{name}: {values[0]} to {values[1]}, {p_value}; {movement}{broken}"
 
 

@@ -415,5 +415,5 @@ def _row(calibration: Calibration, label: str) -> LabelRow:
         other_label: count for other_label in calibration.labels if (count := calibration.confusion(label, other_label))
     }
     return LabelRow(
-        label=label, expected=score.expected, given=label_counts, recall=score.recall, precision=score.precision
+        label=label, expected=score.expected, predicted=label_counts, recall=score.recall, precision=score.precision
     )

@@ -64,7 +64,7 @@ def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
     remote = parse_address(url)
     if remote is None:
         return ""
-    links = (link_text.rstrip(".,)") for link_text in _ADDRESS.findall(pushed.said))
+    links = (link_text.rstrip(".,)") for link_text in _ADDRESS.findall(pushed.server_messages))
     link = next((link_text for link_text in links if _host(link_text) == remote.host), None)
     return link or _built(remote, pushed.branch, base)
 
@@ -177,7 +177,7 @@ class Remotes:
         result = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
         if result.code:
             raise _not_pushed(remote, branch, result)
-        return PushedBranch(branch=branch, commit=commit, said=_server_messages(result.err))
+        return PushedBranch(branch=branch, commit=commit, server_messages=_server_messages(result.err))
 
     def _pushed_to(self, remote: str) -> str:
         """Return where a push goes, so that branches are read there too: a different `pushurl`, or the remote."""

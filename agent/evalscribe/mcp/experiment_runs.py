@@ -232,7 +232,7 @@ def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
     if labels is not None:
         notes += _omitted_note("labels", len(labels.rows))
         rows = tuple(
-            row.model_copy(update={"given": dict(islice(row.given.items(), MOST_NAMED))})
+            row.model_copy(update={"predicted": dict(islice(row.predicted.items(), MOST_NAMED))})
             for row in labels.rows[:MOST_NAMED]
         )
         updates["labels"] = labels.model_copy(update={"rows": rows})

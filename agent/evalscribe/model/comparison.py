@@ -125,7 +125,7 @@ class ScoreDifference(Frozen):
     base: float
     candidate: float
     """Means over the tasks that both sides have."""
-    difference: MeanDifference
+    effect: MeanDifference
     """`p` is corrected for the number of scores."""
 
 
@@ -326,7 +326,7 @@ class ScorerMovement(Frozen):
     base: float
     candidate: float
     """Mean score over the items that have a score on both sides."""
-    difference: MeanDifference
+    effect: MeanDifference
     """`p` is corrected for the number of scorers."""
     fell: int
     rose: int

@@ -388,7 +388,7 @@ class LabelRow(Frozen):
 
     label: str
     expected: int
-    given: dict[str, int]
+    predicted: dict[str, int]
     recall: float | None = None
     precision: float | None = None
 

@@ -125,7 +125,7 @@ class PushedBranch(Frozen):
 
     branch: str
     commit: str
-    said: str = ""
+    server_messages: str = ""
     """Output of the remote's server during the push. Some servers print the address for opening a merge request."""
 
 

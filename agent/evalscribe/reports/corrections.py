@@ -397,7 +397,7 @@ class LabelWritten(Frozen):
     before: str
     """The label before the correction."""
     after: str
-    said: str | None
+    statement: str | None
     """The `Reviewer:` line that was added."""
     changed: bool
     in_git: bool
@@ -454,7 +454,7 @@ def correct_label(
         subject=subject(after),
         before=render(labels_of(before)),
         after=render(labels_of(after)),
-        said=added[-1] if added else None,
+        statement=added[-1] if added else None,
         changed=new != source.text,
         in_git=library.in_repository,
         old_text=source.text,

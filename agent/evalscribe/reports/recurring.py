@@ -54,9 +54,9 @@ class RecordedAction(Frozen):
 
     model: str
     """The model whose report names the action, as its folder in the reports folder."""
-    seen: ReportReference
+    report: ReportReference
     text: str
-    held: FollowUpOutcome
+    outcome: FollowUpOutcome
     """Outcome of the action in later runs of the same experiment with any model."""
 
 
@@ -192,7 +192,7 @@ def actions(
             later = [other.now(eval, find_record) for other in everywhere if other.follows(report)]
             acted_on = find_record(report.report, finding.eval) if later else None
             outcome = combine_outcomes(action_outcome(text, describe_finding(finding), acted_on, now) for now in later)
-            yield RecordedAction(model=report.model, seen=report.reference, text=text, held=outcome)
+            yield RecordedAction(model=report.model, report=report.reference, text=text, outcome=outcome)
 
 
 def actions_by_eval(
@@ -281,7 +281,7 @@ class SharedFailure(Frozen):
     failing: int
     models: int
     """Number of models that can be compared."""
-    seen: tuple[AffectedModel, ...]
+    affected: tuple[AffectedModel, ...]
     """Sorted by name."""
     earlier: tuple[str, ...] = ()
     """Models that failed in the same way in an earlier version of this eval; they are not counted."""
@@ -406,7 +406,7 @@ def _shared_failure(
         signature=first.fingerprint[0] if first.fingerprint else "",
         failing=across.failing,
         models=across.models,
-        seen=tuple(sorted(affected, key=lambda item: item.model)),
+        affected=tuple(sorted(affected, key=lambda item: item.model)),
         earlier=across.earlier,
         actions=tuple(actions(first.eval, [reports[at] for at in sorted(reports)], all_reports, find_record)),
     )

@@ -90,11 +90,11 @@ class SyncResult(Frozen):
 class ExportedLabels(Frozen):
     path: str
     subjects: int
-    alike: int
+    duplicates: int
     """Number of failures that were left out because an exported failure has the same verdict."""
     contradicted: int
     """Number of failures that were left out because two reports on the run give them different labels."""
-    elsewhere: int
+    not_stored: int
     """Number of failures that were left out because their run is not in the store."""
 
 
@@ -171,9 +171,9 @@ def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
     return ExportedLabels(
         path=str(path),
         subjects=len(chosen),
-        alike=len(stored) - len(chosen),
+        duplicates=len(stored) - len(chosen),
         contradicted=len(subjects) - len(agreed),
-        elsewhere=len(agreed) - len(stored),
+        not_stored=len(agreed) - len(stored),
     )
 
 

@@ -116,9 +116,9 @@ class TaskPages(Pages):
             TaskFix(eval, action)
             for eval, actions in recorded.items()
             for action in actions
-            if action.seen.report in shown
+            if action.report.report in shown
         ]
-        return sorted(fixes, key=lambda fix: (OUTCOMES.index(fix.action.held), fix.task)), problem
+        return sorted(fixes, key=lambda fix: (OUTCOMES.index(fix.action.outcome), fix.task)), problem
 
 
 PASSED = Markup('<b class="result passed">✓</b>')
@@ -242,4 +242,4 @@ def _by_task(fixes: Sequence[TaskFix]) -> Mapping[str, Sequence[TaskFix]]:
 
 def _outcome(fixes: Sequence[TaskFix]) -> str:
     """Return the outcome to show beside a task: the worst one."""
-    return min((fix.action.held for fix in fixes), key=OUTCOMES.index)
+    return min((fix.action.outcome for fix in fixes), key=OUTCOMES.index)

@@ -216,10 +216,10 @@ def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean
 
     found = compare_experiment_runs(made("base", 0.8), made("b", 0.6))  # type: ignore[arg-type]
     contains, levenshtein = found.scorers
-    assert (contains.kind, contains.base, contains.difference.p) == ("passed", 1.0, 1.0)
+    assert (contains.kind, contains.base, contains.effect.p) == ("passed", 1.0, 1.0)
     assert levenshtein.kind == "graded"
-    assert levenshtein.difference.difference == pytest.approx(-0.2)
-    assert levenshtein.difference.p == pytest.approx(2 * 2 / 2**12)
+    assert levenshtein.effect.difference == pytest.approx(-0.2)
+    assert levenshtein.effect.p == pytest.approx(2 * 2 / 2**12)
     assert levenshtein.fell == 12
     assert found.warnings == ("Scorer levenshtein fell from 0.855 to 0.655 (p 0.00098, corrected for 2 scorers).",)
 

@@ -228,7 +228,7 @@ def test_labels_beside_those_that_were_expected() -> None:
     assert found is not None
     assert (found.pairs, found.judged) == (4, 3)
     assert (found.agreement, found.balanced_accuracy) == (0.5, 0.5), "no label is no right one"
-    assert [row.given for row in found.rows] == [{"MODEL": 1, "TASK": 1}, {"TASK": 1, "(none)": 1}]
+    assert [row.predicted for row in found.rows] == [{"MODEL": 1, "TASK": 1}, {"TASK": 1, "(none)": 1}]
     assert [row.precision for row in found.rows] == [1.0, 0.5]
     assert summarise_labels([]) is None
 

@@ -73,11 +73,11 @@ def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
     assert http.action == "Added retry logic with exponential backoff to the grader test"
     assert told["000-fundamentals/003-crons"].action is None
     rows = {row.eval: row for row in recurring.recurring_in_reports(files).rows}
-    assert {action.held for action in rows["000-fundamentals/002-basic_http_endpoint"].actions} == {
+    assert {action.outcome for action in rows["000-fundamentals/002-basic_http_endpoint"].actions} == {
         "did not hold",
         "not yet seen",
     }
-    assert [action.held for action in rows["002-queries/010-parallel_fetch"].actions] == ["held"]
+    assert [action.outcome for action in rows["002-queries/010-parallel_fetch"].actions] == ["held"]
 
 
 def _run(folder: Path) -> Run:

@@ -24,12 +24,12 @@ def test_first_and_last_seen_labels_and_whether_a_fix_held(file: MakeFile, free:
         ("p/m", "c/001-a", 2, "2026-01-01", "2026-01-02")
     )
     assert first.labels == ("KNOWN_GAP", "OVERLY_STRICT")
-    assert [(action.seen.date, action.held) for action in first.actions] == [
+    assert [(action.report.date, action.outcome) for action in first.actions] == [
         ("2026-01-02", "held"),
         ("2026-01-01", "held"),
     ]
     assert (second.eval, second.times, second.actions) == ("c/002-b", 2, ())
-    assert (other.model, [action.held for action in other.actions]) == ("p/other", ["not yet seen"])
+    assert (other.model, [action.outcome for action in other.actions]) == ("p/other", ["not yet seen"])
 
 
 def test_a_fix_did_not_hold_where_the_eval_fails_for_the_same_cause_again_with_any_model(
@@ -43,7 +43,7 @@ def test_a_fix_did_not_hold_where_the_eval_fails_for_the_same_cause_again_with_a
         (row,) = [one for one in recurring.recurring_in_reports([file("p/m/a.md", acted), *others]).rows if one.actions]
         (action,) = row.actions
         assert (action.model, action.text) == ("p/m", "2026-01-02: fixed the server of `c/001-a`")
-        return action.held
+        return action.outcome
 
     assert held() == "not yet seen"
     assert held(file("p/m/b.md", clean)) == held(file("p/other/b.md", clean)) == "held"
@@ -57,7 +57,7 @@ def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFi
         file("p/m/b_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"}, experiment="no_guidelines")),
     ]
     (row,) = recurring.recurring_in_reports(files).rows
-    assert (row.times, [action.held for action in row.actions]) == (2, ["not yet seen"])
+    assert (row.times, [action.outcome for action in row.actions]) == (2, ["not yet seen"])
 
 
 def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, ours: MakePage) -> None:
@@ -66,7 +66,11 @@ def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, 
         file("p/m/run1aaaa_2026-01-02.evalscribe.md", ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT")),
     ]
     (row,) = recurring.recurring_in_reports(files).rows
-    assert (row.times, row.causes, [action.held for action in row.actions]) == (1, ("missing-args",), ["not yet seen"])
+    assert (row.times, row.causes, [action.outcome for action in row.actions]) == (
+        1,
+        ("missing-args",),
+        ["not yet seen"],
+    )
 
 
 def test_unreadable_files_are_notes(file: MakeFile) -> None:
