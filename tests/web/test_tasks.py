@@ -78,6 +78,14 @@ def test_the_table_behind_the_pass_rates_has_the_runs_numbers(sample_site: Site)
     ]
 
 
+def test_an_outage_is_not_counted_in_pass_rates(tmp_path: Path) -> None:
+    outage = entry("a/down", "KNOWN_GAP", cause_kind="infrastructure")
+    write(tmp_path, entry("a/one"), outage, run="run1abcdef", date="2026-11-01")
+    page = site(tmp_path).render("tasks.html")
+    assert [row[:4] for row in Cells(page).tables[0][1:]] == [["p/m", "2026-11-01", "1 of 2", "50 %"]]
+    assert '<span class="rate">50 %</span>' in page
+
+
 def test_a_task_that_a_report_does_not_name_is_unknown_unless_all_failures_are_listed(tmp_path: Path) -> None:
     write(tmp_path, entry("a/one"), run="run1abcdef", date="2026-11-01")
     write(tmp_path, entry("a/two"), run="run2abcdef", date="2026-11-02")

@@ -165,6 +165,12 @@ class RunResults:
     def date(self) -> str:
         return self.started[:10]
 
+    @property
+    def scorable(self) -> tuple[int, int]:
+        """Numbers of evals that passed and of all evals, without failures that say nothing about the model."""
+        impact = self.report.analysis.net_impact if self.report else None
+        return (impact.scorable_passed, impact.scorable_total) if impact else (self.run.passed, self.run.total)
+
     @cached_property
     def findings(self) -> Mapping[str, FindingSummary]:
         """The findings of its report by eval."""

@@ -162,11 +162,14 @@ def past_report(report: LoadedReport) -> PastReport:
 
 
 def rate_series(runs: Sequence[RunResults]) -> Sequence[tuple[str, Sequence[RatePoint]]]:
-    """Return the pass rates of runs by model, which are sorted by model and date; runs without a total are left out."""
+    """Return the pass rates of runs by model, which are sorted by model and date; runs without evals are left out.
+
+    Failures that say nothing about the model, such as those in an outage, do not count.
+    """
     return [
         (model, points)
         for model, of_model in groupby(runs, lambda run: run.model)
-        if (points := [RatePoint(run.date, run.run.passed, run.run.total) for run in of_model if run.run.total])
+        if (points := [RatePoint(run.date, *run.scorable) for run in of_model if run.scorable[1]])
     ]
 
 
