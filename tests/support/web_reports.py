@@ -83,21 +83,22 @@ def links(page: str) -> list[str]:
     return re.findall(r'href="([^"#?]+)', page)
 
 
-def entry(path: str, label: str = "MODEL_FAULT", **changes: object) -> ReportEntry:
-    judge = JudgeLabel(id="rules@1", classification=label, confidence=0.9)
+def entry(path: str, label: str | None = "MODEL_FAULT", **changes: object) -> ReportEntry:
+    """A finding about one eval; without a label, one that no judge could decide."""
+    judge = JudgeLabel(id="rules@1", classification=label, confidence=0.9) if label else None
     basic = {"evals": (EvalRef(path=path),), "classification": label, "cause": "wrong-sum", "cause_kind": "model"}
     return ReportEntry(**{**basic, "judge": judge, "why": f"why {path}", "reasoning": "It fails.", **changes})
 
 
-def write(folder: Path, *entries: ReportEntry, run: str = "run1abcdef", date: str = "2026-11-01") -> None:
-    """Write a report of a run with these failures and one passed eval."""
+def write(folder: Path, *entries: ReportEntry, run: str = "run1abcdef", **changes: object) -> None:
+    """Write a report of a run with these failures and one passed eval; `changes` are fields of the report."""
     number = len(entries)
     header = RunHeader(
         id=run, provider="p", model="m", experiment="e", passed=1, failed=number, total=1 + number, listed=number
     )
-    report = Report(run=header, date=date, judges=("rules@1",), entries=entries)
+    report = Report(**{"run": header, "date": "2026-11-01", "judges": ("rules@1",), "entries": entries, **changes})
     with Workspace(Options(reports=folder)) as workspace:
-        name = f"p/m/{path_part(run)[:8]}_{date}.md"
+        name = f"p/m/{path_part(run)[:8]}_{report.date}.md"
         workspace.reports.write_report(name, render(report), write_data(analysis_from_report(report)))
 
 
@@ -114,6 +115,6 @@ def analysed_sample(base: Path) -> Path:
     return folder
 
 
-def site(folder: Path) -> Site:
-    """The served site over a folder of reports, without a store."""
-    return open_site(Workspace(Options(reports=folder), folder=folder, environ={}), Scope(), token="t")
+def site(folder: Path, scope: Scope | None = None, *, token: str | None = "t") -> Site:
+    """The site over a folder of reports, without a store: served, or with no token as files."""
+    return open_site(Workspace(Options(reports=folder), folder=folder, environ={}), scope or Scope(), token=token)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from evalscribe.errors import NotFoundError
 from evalscribe.model.analysis import CitationSummary
@@ -27,7 +27,6 @@ from evalscribe.web.report_index import Scope
 from evalscribe.web.site import Site, anchor, slug
 from evalscribe.workspace import Workspace
 from support.hostile_runs import RUN_ID, evalscribe, failed, payload, snapshot
-from support.requirements import skip_or_fail
 
 LARGEST_PAGE = 1_500_000
 """Bytes of the largest page."""
@@ -123,17 +122,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain(tmp_path: Path) -> Path:
     """A folder with an analysed run of one failed eval."""
     return analyzed(tmp_path / "w", snapshot(tmp_path / "run"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        skip_or_fail("chromium")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 def test_every_eval_has_a_page_and_every_link_of_the_bundle_leads_somewhere(sample: Path, tmp_path: Path) -> None:

@@ -11,39 +11,19 @@ import pytest
 from evalscribe.errors import NotFoundError
 from evalscribe.model.analysis import analysis_from_report
 from evalscribe.model.finding import Recommendation, Recurrence
-from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.model.report import JudgeLabel, Report, RunHeader, Snippet
 from evalscribe.reports.data import write_data
 from evalscribe.reports.page import render
 from evalscribe.settings import Options
-from evalscribe.web.bundle import open_site
 from evalscribe.web.inbox import PAGE, mark_differences
 from evalscribe.web.report_index import Scope
 from evalscribe.web.runs import ROWS
-from evalscribe.web.site import Site, inline_code, slug
+from evalscribe.web.site import inline_code, slug
 from evalscribe.workspace import Workspace
+from support.web_reports import entry, site, write
 
 JUDGE = JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.9)
 EARLIER = ("old1_2026-10-01.md",)
-
-
-def entry(path: str, label: str | None = "MODEL_FAULT", **changes: object) -> ReportEntry:
-    judge = JUDGE.model_copy(update={"classification": label}) if label else None
-    basic = {"evals": (EvalRef(path=path),), "classification": label, "cause": f"cause-{path}", "cause_kind": "model"}
-    return ReportEntry(**{**basic, "judge": judge, "why": f"why {path}", "reasoning": "It fails.", **changes})
-
-
-def write(folder: Path, *entries: ReportEntry, run: str = "run1abcdef", **changes: object) -> None:
-    header = RunHeader(
-        id=run, provider="p", model="m", passed=1, failed=len(entries), total=1 + len(entries), listed=len(entries)
-    )
-    report = Report(**{"run": header, "date": "2026-11-01", "judges": ("rules@1",), "entries": entries, **changes})
-    with Workspace(Options(reports=folder)) as workspace:
-        name = f"p/m/{run[:8]}_{report.date}.md"
-        workspace.reports.write_report(name, render(report), write_data(analysis_from_report(report)))
-
-
-def site(folder: Path, scope: Scope | None = None, *, token: str | None = "t") -> Site:
-    return open_site(Workspace(Options(reports=folder)), scope or Scope(), token=token)
 
 
 def titles(page: str) -> list[str]:
@@ -119,7 +99,7 @@ def test_files_have_numbered_pages_that_hold_every_finding_once(tmp_path: Path) 
     ("query", "expected"),
     [
         ({"q": "KNOWN_GAP"}, ["b/two"]),
-        ({"q": "cause-a"}, ["a/one", "a/one"]),
+        ({"q": "why a/one"}, ["a/one", "a/one"]),
         ({"q": "one run2"}, ["a/one"]),
         ({"run": "run2abcdef"}, ["a/one"]),
         ({"run": "run2abcdef", "q": "two"}, []),
