@@ -92,7 +92,7 @@ class Workspace:
 
 def known(ended: CompletedCommand) -> int:
     """How many of an analysis's verdicts came from the store, as the last line of its progress says."""
-    return int(re.findall(r"^\d+ of \d+ judged \((\d+) known\), ", ended.err, re.MULTILINE)[-1])
+    return int(re.findall(r"^\d+ of \d+ judged \((\d+) cached\), ", ended.err, re.MULTILINE)[-1])
 
 
 def end(process: Process, number: signal.Signals) -> tuple[CompletedCommand, float]:

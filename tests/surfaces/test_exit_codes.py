@@ -44,7 +44,7 @@ def said(ended: CompletedCommand, *words: str) -> None:
         pytest.param(["analyze", "what is this"], "is not a run", id="no-run-at-all"),
         pytest.param(["analyze", "jn7em9ag4xxa9s37nhh83rxw913phxtt", "--via", "pigeon"], "pigeon", id="unknown-way"),
         pytest.param(["analyze", "jn7em9ag4xxa9s37nhh83rxw913phxtt", "--via", "npx"], "--convex-dir", id="npx-where"),
-        pytest.param(["explain", "sample"], "which eval", id="no-eval"),
+        pytest.param(["explain", "sample"], "name an eval", id="no-eval"),
         pytest.param(["fetch", "sample"], "--output", id="fetch-where"),
         pytest.param(["schema", "nothing"], "nothing", id="unknown-schema"),
         pytest.param(["recurring", "--no-such"], "--no-such", id="unknown-option-elsewhere"),
