@@ -18,11 +18,13 @@ from markdown_it.token import Token
 from typer.main import get_command
 
 from evalscribe.cli.commands import app
+from evalscribe.cli.importing import import_runs
 from evalscribe.errors import UsageError
 from evalscribe.judging.builder import FOR_ANALYSES
 from evalscribe.prompts.templates import Prompts, shipped_folder
 from evalscribe.settings import access
 from evalscribe.settings.config import CascadeTable, ConfigFile
+from evalscribe.sources.formats import formats as all_formats
 from sample import formats
 from support.requirements import skip_or_fail
 
@@ -244,3 +246,10 @@ def test_sessions_are_real(page: str, tmp_path: Path) -> None:
 def test_the_table_of_formats_is_what_the_readers_say() -> None:
     page = formats.PAGE.read_text("utf-8")
     assert formats.replaced(page) == page, "cd tests && python -m sample.formats"
+
+
+def test_the_help_of_import_names_every_format() -> None:
+    words = " ".join((import_runs.__doc__ or "").split())
+    for format in all_formats():
+        title = format.title.partition(" (")[0].removesuffix(" sessions")
+        assert all(name in words for name in re.split(", | and ", title)), title

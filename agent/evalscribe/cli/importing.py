@@ -165,10 +165,10 @@ def import_runs(
 ) -> int:
     """Import runs into a collection.
 
-    Reads Harbor jobs, Terminal-Bench 1, ATIF, Claude Code and Codex sessions, SWE-bench, SWE-agent,
-    lm-evaluation-harness, Every Eval Ever, HELM, Inspect logs, tau-bench, promptfoo, pydantic-evals, DeepEval,
-    OpenTelemetry traces, JUnit XML, agent runs, CSV and JSON tables, snapshots of Convex runs and `evalscribe export`;
-    `--explain` says how each is read.
+    Reads Harbor jobs, Terminal-Bench 1, ATIF, Claude Code and Codex sessions, SWE-bench, SWE-agent and mini-SWE-agent,
+    lm-evaluation-harness, Every Eval Ever, HELM, Inspect logs, tau-bench, tau2-bench, promptfoo, pydantic-evals
+    reports, DeepEval, OpenTelemetry traces, JUnit XML, agent runs, lists of messages, tables of results in CSV or JSON,
+    snapshots of Convex runs and `evalscribe export`. `--explain` says how each is read.
     """
     command_options = options.workspace_options(locals())
     dry_run = dry_run or explain

@@ -225,10 +225,9 @@ def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | N
     """
     step = next((step for step in evidence.steps if step.status == "failed"), None)
     name = evidence.eval.failed_step or (step.name if step else None)
-    result: FailedScore | None = None
     reported = _BELOW.search((step.error if step else None) or evidence.eval.reason or "")
     log = evidence.document("log", SCORES_LOG)
-    result = None
+    result: FailedScore | None = None
     if reported:
         result = FailedScore(score=float(reported[1]), threshold=float(reported[2]))
     elif log and name and threshold is not None:
