@@ -8,6 +8,7 @@ from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.evidence.same_failure import FailureDescription, same_failure
 from evalscribe.failures.trials import all_trials_failed, count_trials, merge_trials
 from evalscribe.model.finding import (
+    NO_REASON,
     NOT_THE_MODEL,
     CauseKind,
     Collation,
@@ -250,8 +251,6 @@ GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
 }
 
 
-NO_REASON = "the log ends before the reason"
-"""Last words of the error text if the log contains no reason."""
 RECORD = "Record why tests fail: keep `failureMessages` of the test runner's JSON report, or its stderr, with the eval"
 OWN, DOCUMENTED = "the model's own", "known gap, documented in the eval's notes"
 UNSURE = "settle the label first"

@@ -21,6 +21,8 @@ NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure", "user")
 """Kinds of cause that say nothing about the model's work; such failures are left out of the model's pass rate."""
 RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
 Confidence = Annotated[float, Field(ge=0, le=1)]
+NO_REASON = "the log ends before the reason"
+"""Last words of a verdict's error if the log contains no reason."""
 UNCERTAIN_CONFIDENCE = 0.5
 """Maximum confidence of an uncertain verdict."""
 

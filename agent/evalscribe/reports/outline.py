@@ -24,6 +24,7 @@ from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare, Stage
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Role
 from evalscribe.model.finding import (
+    NO_REASON,
     Classification,
     Collation,
     Finding,
@@ -57,7 +58,6 @@ ORDER: dict[Role, int] = {
 """Order of roles in quotations. Output and reference have one rank: each wrong line is cited before the right line."""
 
 
-NO_REASON = "the log ends before the reason"
 TAG = re.compile(r"^\s*(?:\[[\w.-]+\]|\d+:\d+)?\s*(?:error\b)?")
 """Matches the text before the message in a log line: a tool's name, or place and severity."""
 CODES = re.compile(r"^TS\d+: |\s*\([\w@/-]+\)$|…$")

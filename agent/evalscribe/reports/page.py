@@ -19,6 +19,7 @@ from evalscribe.ids import content_id, model_folder
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.evidence import CitationStatus
 from evalscribe.model.finding import (
+    NO_REASON,
     CrossModelFailures,
     FollowUp,
     Pattern,
@@ -523,7 +524,7 @@ def sentences(text: str) -> list[str]:
 
 def _is_shown(error: str, context: str) -> bool:
     """Return whether `context` has the error, or the code of its rule, to which the message adds nothing."""
-    if error.endswith("the log ends before the reason"):
+    if error.endswith(NO_REASON):
         return True  # a recommendation says so
     text = _plain(error)
     rule = _RULE.search(text)

@@ -20,7 +20,7 @@ from evalscribe.judging.rules import (
 )
 from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
-from evalscribe.model.finding import PEOPLE_JUDGE, Failure, Verdict
+from evalscribe.model.finding import NO_REASON, PEOPLE_JUDGE, Failure, Verdict
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
@@ -195,7 +195,7 @@ def _error(facts: Facts, decision: RuleDecision) -> str:
         return f"{facts.outcome.failures[0].name}: the log does not say why"
     if any(document.path in (SCORES_LOG, FILTERS_LOG, CHOICES_LOG) for document in facts.evidence.of("log")):
         return f"{facts.step} failed; the source gives no reason"  # such a source has no log
-    return f"{facts.step} failed; the log ends before the reason"
+    return f"{facts.step} failed; {NO_REASON}"
 
 
 def _unique(citations: tuple[Citation, ...]) -> tuple[Citation, ...]:

@@ -18,6 +18,7 @@ from evalscribe.judging.rules.facts import (
 )
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation, Document
+from evalscribe.model.finding import NO_REASON
 from evalscribe.text import pluralise
 
 
@@ -399,10 +400,8 @@ def unexplained(facts: Facts) -> RuleDecision:
 def _first_suspect(citations: tuple[Citation, ...]) -> str:
     output_citation = next((c for c in citations if c.role == "output"), None)
     if output_citation is None:
-        return "the log ends before the reason"
-    return quote.short_or(
-        f"first suspect {output_citation.path}:{output_citation.first}", "the log ends before the reason"
-    )
+        return NO_REASON
+    return quote.short_or(f"first suspect {output_citation.path}:{output_citation.first}", NO_REASON)
 
 
 def _suspect_sentence(facts: Facts, suspects: tuple[Citation, ...]) -> str:
