@@ -264,13 +264,13 @@ async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
         raise UsageError(f"run {run.id} has already ended: {run.state}")
     workspace.store.experiment_runs.ask_cancel(run.id)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not run.terminal and asyncio.get_running_loop().time() < deadline:
+    # A worker releases the run a moment after it has ended it; until then, the run cannot be deleted or resumed.
+    while asyncio.get_running_loop().time() < deadline:
         with workspace.store.experiment_runs.claim(run.id) as claimed:
             if claimed:
                 return _end_cancelled(workspace, run)
         await asyncio.sleep(CLAIM_POLL_S)
-        run = workspace.store.experiment_runs.run(run.id) or run
-    return run
+    return workspace.store.experiment_runs.run(run.id) or run
 
 
 def _end_cancelled(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:

@@ -165,6 +165,22 @@ async def test_a_cancelled_run_ends_its_tries(lab: Labs) -> None:
         await cancel_run(one.workspace, told)
 
 
+async def test_cancelling_waits_until_the_worker_releases_the_run(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the next command can delete or resume it."""
+    monkeypatch.setattr("evalscribe.experiments.control.CLAIM_POLL_S", 0)
+    one = lab()
+    run = one.run()
+    runs = one.workspace.store.experiment_runs
+    with runs.claim(run.id) as claimed:
+        assert claimed
+        cancelling = asyncio.create_task(cancel_run(one.workspace, run))
+        runs.end(run.id, "cancelled", one.workspace.now())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not cancelling.done()
+    assert (await cancelling).state == "cancelled"
+
+
 async def test_a_run_that_nobody_works_on_is_cancelled_and_not_begun_later(lab: Labs) -> None:
     one = lab()
     run = one.run()
