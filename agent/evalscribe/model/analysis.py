@@ -36,7 +36,7 @@ from evalscribe.model.report import (
 from evalscribe.model.run import Run
 
 REPORT_KIND = "evalscribe-report/2"
-"""Kind of the reports that this version writes: a page, with this JSON document in a file beside it."""
+"""Kind of report that this version writes: a page, with this JSON document in a separate file."""
 
 
 class AnalyzedRun(Frozen):
@@ -75,7 +75,8 @@ class JudgeOpinion(Frozen):
     stage: Stage | None = None
     """The stage of a cascade that decided; null for a single judge."""
     cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
-    """Cost of the verdict, which a group has once; missing for the rules, and if it is unknown."""
+    """Cost of the verdict. The evals of a group share one verdict and its cost. Missing for the rules, and if it is
+    unknown."""
 
 
 class RecurrenceSummary(Frozen):
@@ -96,7 +97,7 @@ class CrossModelSummary(Frozen):
     earlier: tuple[str, ...] = ()
     """Models that failed in the same way on another version of the eval; not included in `failing` and `models`."""
     more_earlier: int = 0
-    """Number of further models for `earlier` that are not named."""
+    """Number of further models that belong in `earlier` but are not named."""
 
 
 class ReviewerOpinion(Frozen):
@@ -115,7 +116,7 @@ class CitationSummary(Frozen):
 
 
 class FindingSummary(Frozen):
-    """One failed eval with its own verdict. Evals in the same entry of the report have the same `group`."""
+    """One failed eval with the verdict on it. Evals in the same entry of the report have the same `group`."""
 
     n: int | None = None
     """Number of the entry in the report. Evals and trials in one entry have the same number."""
@@ -159,7 +160,8 @@ class FindingSummary(Frozen):
     scored: FailedScore | None = None
     """The score of the failed step with the threshold; null if either is unknown."""
     never_passed: bool = False
-    """Whether an agent failed this task in each of several known trials, of any model. Such findings come first."""
+    """Whether agents failed this task in every known trial of any model. True only if several trials are known. Such
+    findings come first."""
     message: int | None = None
     """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
     first_mistake: int | None = None
@@ -167,7 +169,7 @@ class FindingSummary(Frozen):
 
     @property
     def overruled(self) -> bool:
-        """Whether a person gave another label than the judge, so that the judge's cause does not apply."""
+        """Whether a person replaced the judge's label. If so, the judge's cause does not apply."""
         return self.judge is not None and self.judge.classification != self.classification
 
     @property
@@ -282,7 +284,8 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
 
     Args:
         report: The report.
-        findings: Findings in place of the report's, which lack ids and some citations; None for the report's.
+        findings: Findings to use instead of the report's own, which lack ids and some citations; None to use the
+            report's own.
     """
     return Analysis(
         kind=REPORT_KIND,
@@ -317,13 +320,14 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
     for n, entry in enumerate(report.entries, 1):
         group = content_id(sorted(entry.paths))
         for part in entry.each:
-            # A proof is kept once for the evals of a group, whose replays all have the same outcome.
+            # One proof is stored for all evals of a group, because their replays have the same outcome.
             shared = next((outcomes[path] for path in part.paths if path in outcomes), None)
             yield from (_finding(n, part, ref, group, outcomes.get(ref.path, shared)) for ref in part.evals)
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
-    """Convert a run, or a report's facts about it, to its form in the JSON document; fields that it lacks are null."""
+    """Convert a run, or a report's header about the run, to its form in the JSON document. Fields that it lacks are
+    null."""
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 
@@ -364,7 +368,7 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str, replay: Repla
     )
 
 
-@lru_cache(1024)  # few are distinct, and an equal one for each of 10,000 findings takes 6 MB
+@lru_cache(1024)  # few labels differ, and a copy for each of 10,000 findings would take 6 MB
 def _opinion(label: JudgeLabel) -> JudgeOpinion:
     return JudgeOpinion(**dict(label))
 

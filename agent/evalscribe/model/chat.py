@@ -11,7 +11,8 @@ Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Usage(Frozen):
-    """Usage of model calls. Input tokens include those read from and written to a cache, which have other prices."""
+    """Usage of model calls. `input_tokens` includes tokens read from and written to a cache, although their prices
+    differ."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -45,7 +46,8 @@ class ToolResult(Frozen):
 
 
 class Message(Frozen):
-    """One turn of a chat. `raw` is the provider's own content of an assistant's turn, which is sent back unchanged."""
+    """One turn of a chat. For an assistant's turn, `raw` is the content in the provider's own format. It is sent back
+    unchanged."""
 
     role: Literal["user", "assistant"]
     text: str = ""
@@ -66,7 +68,7 @@ class Request(Frozen):
     answer_schema: dict[str, Any] | None = None
     """JSON Schema that the provider enforces (structured output); None for free text."""
     rollout: int = 0
-    """Distinguishes requests that ask the same question several times; never sent to the model."""
+    """Number that distinguishes requests that repeat the same question. Never sent to the model."""
 
 
 class Reply(Frozen):
@@ -77,7 +79,7 @@ class Reply(Frozen):
     raw: Any = None
     """The provider's own assistant content, for `Message.raw`."""
     billed_before: bool = False
-    """Whether an earlier call already counted the cost of this answer from a batch."""
+    """True for an answer from a batch if an earlier call already counted its cost."""
 
 
 FailureCause = Literal["service", "budget", "answer"]
@@ -115,7 +117,8 @@ class BudgetExceeded(CallFailed):
 class TransientFailure(CallFailed):
     """A call failed for a reason that may be temporary, so it is retried.
 
-    `after`: seconds to wait, if the service says so. `limited`: a rate limit. `ends_all`: raised after the last retry.
+    `after` is the number of seconds to wait, if the service gives one. `limited` is true for a rate limit. `ends_all`
+    is raised in place of this exception after the last retry.
     """
 
     def __init__(
@@ -138,11 +141,11 @@ class BatchIntent(Frozen):
 
     id: str
     keys: tuple[str, ...]
-    """Content ids of the requests, which are also their ids in the batch."""
+    """Content ids of the requests. The batch uses the same ids."""
     created: datetime
     """A time before the batch was created, with a time zone."""
     batch_id: str | None = None
-    """Id that the service returned; None if it returned none, even if it may have created the batch."""
+    """Id that the service returned; None if it returned none. The service might have created the batch nevertheless."""
 
 
 class UnansweredQuestion(Frozen):
@@ -150,4 +153,4 @@ class UnansweredQuestion(Frozen):
 
     reason: str
     charged: bool = False
-    """True if the service may have charged for the request; the first call that reads this value counts the cost."""
+    """True if the service might have charged for the request. The first call that reads this value counts the cost."""

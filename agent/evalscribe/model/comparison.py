@@ -24,7 +24,7 @@ class Trial(Frozen):
     scores: dict[str, float] = Field(default_factory=dict)
     step: str | None = None
     error: str | None = None
-    """The reason of the failure that the source recorded, in one line."""
+    """The source's reason for the failure, in one line."""
     cause: str | None = None
     """The cause of the failure in the run's report; None if the run was not analysed."""
     cause_kind: CauseKind | None = None
@@ -51,7 +51,7 @@ class RegressionExplanation(Frozen):
     """A judge's explanation of why a regressed eval fails now."""
 
     behaviour: str
-    """A short kebab-case name of the candidate's different behaviour."""
+    """A short kebab-case name of what the candidate does differently."""
     text: str
     kind: CauseKind | None = None
     quotes: tuple[Quote, ...] = ()
@@ -119,12 +119,12 @@ class MeanDifference(Frozen):
 
 
 class ScoreDifference(Frozen):
-    """Difference in a score that has more values than passed and failed."""
+    """Difference in a score that can have other values than passed and failed."""
 
     name: str
     base: float
     candidate: float
-    """Means over the tasks that both sides have."""
+    """Each side's mean over the tasks that both sides have."""
     effect: MeanDifference
     """`p` is corrected for the number of scores."""
 
@@ -137,7 +137,7 @@ class CategoryFlips(Frozen):
     """Number of evals in the category whose names are known."""
     base: float | None
     candidate: float | None
-    """Mean pass rate on this side; None if some evals of the category have no known name."""
+    """Mean pass rate of each side; None if some evals of the category have no known name."""
     regressed: int
     fixed: int
     p: float
@@ -178,7 +178,7 @@ class Comparison(Frozen):
     base: ComparisonSide
     candidate: ComparisonSide
     experiments_differ: bool = False
-    """Whether a difference may come from the experiment rather than the model."""
+    """Whether the sides have different experiments. If so, these might explain a difference instead of the models."""
     pairs: tuple[EvalPair, ...]
     """Pairs in the order of the evals."""
     unnamed: int = 0
@@ -188,8 +188,8 @@ class Comparison(Frozen):
     """Number of evals that a side never completed and no source names; they do not count in `passes`."""
     passes: MeanDifference
     by_eval: float | None = None
-    """p-value: the probability that sides which are equally good at each eval differ by at least this much in single
-    evals, in either direction. None with single trials."""
+    """p-value of the differences in individual evals, in either direction: the probability of differences at least this
+    large if both sides are equally good at each eval. None with single trials."""
     scores: tuple[ScoreDifference, ...] = ()
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
@@ -213,14 +213,15 @@ class WithinRunComparison(Frozen):
     pairs: tuple[EvalPair, ...]
     """One pair for each failed trial."""
     without: tuple[str, ...] = ()
-    """Evals that never passed in this run, so that a failed trial has no passed trial to be paired with."""
+    """Evals that never passed in this run. Their failed trials have no passed trial to be paired with."""
     behaviours: tuple[Behaviour, ...] = ()
     judge: str | None = None
     notes: tuple[str, ...] = ()
 
 
 class MatrixRow(Frozen):
-    """One eval in a matrix. Each cell has the numbers of passed and graded trials of a column; None without trials."""
+    """One eval in a matrix. Each cell is the number of passed and of graded trials in one column, or None without
+    trials."""
 
     eval: str
     cells: tuple[tuple[int, int] | None, ...]
@@ -249,7 +250,8 @@ class MatrixColumn(Frozen):
     always: int
     sometimes: int
     never: int
-    """Number of evals that fail in all trials; `always` and `sometimes` count those that pass in all or some."""
+    """Number of evals that fail in all trials. `always` counts those that pass in all trials, `sometimes` those that
+    pass in some."""
 
 
 class Matrix(Frozen):
@@ -372,9 +374,11 @@ class RunComparison(Frozen):
     several: tuple[PassAtKPair, ...] = ()
     """Empty for single trials."""
     noise: float | None = None
-    """Probability that a base and a candidate trial of an item differ; None unless both runs have the same build."""
+    """Probability that a base trial and a candidate trial of the same item have different outcomes. None unless both
+    runs have the same build."""
     mismatches: tuple[str, ...] = ()
-    """Reasons why the runs cannot be compared; with `--allow-mismatch`, the parts left out because of them."""
+    """Reasons why the runs cannot be compared. With `--allow-mismatch`, the parts that were left out for these
+    reasons."""
     notes: tuple[str, ...] = ()
     """Limitations of the comparison, one sentence each."""
 

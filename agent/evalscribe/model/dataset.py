@@ -17,14 +17,15 @@ class Item(Frozen):
     """Unique in its dataset; identifies the item across versions and runs."""
     input: JsonValue
     expected_output: JsonValue = None
-    """None if nothing is expected. Scorers that need it then report the problem and do not compare with null."""
+    """None if the item has no expected output. Scorers that need one then report an error instead of comparing with
+    null."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[dict[str, JsonValue], ...] = ()
     """A recorded trace, as messages of a transcript. It is stored and displayed only; runs and scorers ignore it."""
     split: str | None = None
     """`train`, `dev`, `test` or any other word."""
     cluster: str | None = None
-    """Items of one cluster share a source and are not independent observations."""
+    """Name of the item's cluster. Items of a cluster share a source, so they are not independent observations."""
     source: dict[str, JsonValue] = Field(default_factory=dict)
     """Origin, such as `file` and `line`, or `run`, `run_item` and `eval`; not part of the content."""
 
@@ -50,7 +51,7 @@ class Dataset(Frozen):
 
 
 class DatasetVersion(Frozen):
-    """Items that never change. The id is derived from the dataset and the items' content, in order."""
+    """An immutable list of items. Its id is derived from the dataset and from the content and order of the items."""
 
     id: str
     """`dsv-…`"""

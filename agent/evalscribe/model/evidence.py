@@ -61,7 +61,7 @@ class Document(Frozen):
 
     @property
     def line_count(self) -> int:
-        """The number of lines as editors count them: no line follows a final line break."""
+        """Number of lines as editors count them. A line break at the end does not start another line."""
         return len(self.lines) - (not self.lines[-1])
 
 
@@ -96,7 +96,7 @@ class Evidence(Frozen):
 
     @property
     def never_graded(self) -> bool:
-        """Whether grading never began, so that there are no steps. A missing failed step alone does not show this."""
+        """Whether grading never began, so there are no steps. A missing `failed_step` alone does not show this."""
         return not self.steps
 
     @property
@@ -170,7 +170,8 @@ class LocatedError(Frozen):
     test: str | None = None
     """Name of the test that reported the error, if any."""
     exact: bool = False
-    """Whether errors that differ in any character are different, as in a grader's description of an agent's work."""
+    """Whether only errors that are equal in every character are the same, as in a grader's description of an agent's
+    work."""
 
 
 class FailedTest(Frozen):
@@ -193,7 +194,7 @@ class FailedTest(Frozen):
 class TestOutcome(Frozen):
     """The results that a test runner printed, and the status that the source recorded for the test step."""
 
-    __test__: ClassVar[bool] = False  # not a test class, whatever pytest makes of its name
+    __test__: ClassVar[bool] = False  # keeps pytest from collecting this class
 
     runner: str | None = None
     passed: int | None = None
@@ -227,10 +228,10 @@ class Diagnosis(Frozen):
     """The errors, test results and document pairs found in the evidence of one failure."""
 
     errors: tuple[LocatedError, ...] = ()
-    """Errors of the failed step, errors before warnings."""
+    """Errors of the failed step. Those of severity `error` come before warnings."""
     tests: TestOutcome = TestOutcome()
     pairs: tuple[tuple[int | None, int | None], ...] = ()
-    """Pairs of output and reference, as indexes into `Evidence.documents`; None in place of a missing document."""
+    """Pairs of output and reference, as indexes into `Evidence.documents`. None stands for a missing document."""
 
     @property
     def located(self) -> LocatedError | None:
@@ -248,7 +249,7 @@ class PreparedFailure(Frozen):
 
     @property
     def compressed(self) -> bytes:
-        """Compressed JSON, because thousands of failures may wait for the judge, each with up to 25 kB of excerpts."""
+        """Compressed JSON. Thousands of failures can wait for the judge, each with up to 25 kB of excerpts."""
         return zlib.compress(self.model_dump_json().encode(), 1)
 
     @classmethod
@@ -261,7 +262,7 @@ CLOSE = 0.1
 
 
 class FailedScore(Frozen):
-    """A score below the threshold from which an eval passes."""
+    """A score below the threshold that an eval needs to pass."""
 
     score: float
     threshold: float
@@ -286,7 +287,7 @@ class GatheredEvidence(Frozen):
     fingerprint: FailureFingerprint | None = None
     """Fingerprint for the comparison with other runs; None if the eval was read without its run."""
     failed_step: str | None = None
-    """The failed step in the evidence; the run's list of failures may not name it."""
+    """The failed step according to the evidence. The run's list of failures might not name it."""
     missing: tuple[str, ...] = ()
     """Evidence that the source no longer has (`Evidence.missing`)."""
     reference_passes: bool = False
@@ -316,7 +317,7 @@ class EvidenceSnapshot(Frozen):
 
     @classmethod
     def read(cls, value: object) -> "EvidenceSnapshot":
-        """Parse what `written` returned. Raises `DataError` if the value is anything else."""
+        """Parse a value that `written` returned. Raises `DataError` for any other value."""
         try:
             return cls.model_validate(value)
         except ValidationError as error:

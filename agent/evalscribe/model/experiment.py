@@ -91,7 +91,7 @@ PREVIOUS = "previous"
 
 
 class GateConfig(Frozen):
-    """The part of an experiment's `config` that defines the gate; shares are from 0 to 1, bounds included."""
+    """The part of an experiment's `config` that defines the gate. Shares are from 0 to 1, both included."""
 
     passed_threshold: float | None = Field(default=None, ge=0, le=1)
     """The pass rate must be at least this; the same as `min_pass_rate`."""
@@ -133,7 +133,7 @@ class GateConfig(Frozen):
 
     @property
     def compared(self) -> frozenset[str]:
-        """Ids or names, as in the config, of the runs that clauses compare with."""
+        """The runs that clauses compare with, by id or name as in the config."""
         by_base = self.max_regressions is not None or isinstance(self.min_pass_rate, str)
         return frozenset(filter(None, (self.no_new_failures_vs, self.base if by_base else None)))
 
@@ -244,7 +244,7 @@ class ExperimentRun(Frozen):
     concurrency: int = 4
     budget_usd: float | None = None
     items: int
-    """Number of dataset items in the run, which has `items * repetitions` trials."""
+    """Number of dataset items. The run has `items * repetitions` trials."""
     created_at: str
     started_at: str | None = None
     ended_at: str | None = None
@@ -256,7 +256,7 @@ class ExperimentRun(Frozen):
     archived: bool = False
     """Whether the archived evals match the current scores."""
     revision: int = 0
-    """A number that changes when an ended run is resumed or scored again, so that its results may differ."""
+    """A number that changes whenever an ended run is resumed or scored again, because its results can then differ."""
 
     @property
     def tries(self) -> int:
@@ -307,7 +307,8 @@ class ItemTrial(Frozen):
 
 
 class PassRate(Frozen):
-    """A share of trials with its 95 % interval; trials of one item or cluster are one observation."""
+    """The share of trials that passed, with its 95 % interval. Trials of one item or cluster count as one
+    observation."""
 
     passed: int
     of: int
@@ -333,9 +334,9 @@ class TrialCounts(Frozen):
     error: int = 0
     """Trials in which the target gave no answer."""
     unscored: int = 0
-    """Trials that no required scorer failed, but one broke or abstained."""
+    """Trials that no required scorer failed, but on which one broke or abstained."""
     missing: int = 0
-    """Trials that never started, because the run ended before."""
+    """Trials that never started, because the run ended first."""
 
 
 class TrialErrors(Frozen):
@@ -373,7 +374,8 @@ class ScorerSummary(Frozen):
 
 
 class PassAtK(Frozen):
-    """pass@k and pass^k over items with at least `k` trials; a trial without an answer or score did not pass."""
+    """pass@k and pass^k over items with at least `k` trials. A trial without an answer or score counts as not
+    passed."""
 
     k: int
     items: int
@@ -444,7 +446,8 @@ class RunSummary(Frozen):
     flaky: tuple[str, ...] = ()
     """Keys of items that passed in some trials only."""
     observations: int = 0
-    """Number of observations for the interval: trials, or items or clusters if they have several trials."""
+    """Number of observations behind the interval: trials or, if items or clusters have several trials, items or
+    clusters."""
     at_k: tuple[PassAtK, ...] = ()
     """Values for every k up to the number of repetitions; empty for a single repetition."""
     scorers: tuple[ScorerSummary, ...] = ()

@@ -55,7 +55,7 @@ class Observation(Frozen):
 
 
 class ClusterShare(Frozen):
-    """Number of agent runs of one task, model or trial in a cluster."""
+    """The share of one model's, task's or trial's agent runs that are in a cluster."""
 
     of: Literal["model", "task", "trial"]
     name: str
@@ -73,9 +73,9 @@ class Cluster(Frozen):
     agent_runs: tuple[str, ...]
     """Ids without duplicates."""
     observations: tuple[str, ...]
-    """Ids of the observations, each of which is in at most one cluster."""
+    """Ids of the observations. An observation is in at most one cluster."""
     parts: tuple[str, ...] = ()
-    """Names of the clusters that were merged into it."""
+    """Names of the clusters that were merged into this one."""
     passages: tuple[Passage, ...] = ()
     """Example quotations; the first ones are from different agent runs."""
     shares: tuple[ClusterShare, ...] = ()

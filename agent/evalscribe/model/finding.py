@@ -39,19 +39,20 @@ class Precedent(Frozen):
     by_person: bool = False
     """Whether a person gave the label. Only a person's label is evidence for a later verdict."""
     cause: str | None = None
-    # Verdicts that were paid for are stored under keys with precedents, which must not depend on a later field.
+    # Paid verdicts are stored under keys that include precedents, so a field that was added later must not change these
+    # keys.
     cause_kind: CauseKind | None = Field(default=None, exclude_if=lambda kind: kind is None)
-    """The person's kind of cause; known only if `alike`."""
+    """Kind of cause that the person gave; known only if `alike` is true."""
     error: str | None = None
     reasoning: str | None = None
     """The reasoning in the report; free-form reports often name the error only there."""
     action: str | None = None
     """The action taken, in the report's words."""
     reviewer: str | None = None
-    """The person who gave the label; None unless git has the label."""
+    """The person who gave the label; None if the label is not in git."""
     model: str | None = None
-    """`provider/model` if the report is on another model, from which only people's labels for the same failure in the
-    same version of the eval are used."""
+    """`provider/model` if the report is on another model. From such reports, only people's labels of the same failure
+    in the same version of the eval are used."""
     note: str | None = None
     """The person's comment on the label."""
     alike: bool = False
@@ -109,12 +110,12 @@ class CrossModelFailures(Frozen):
 
     @property
     def most_pass(self) -> bool:
-        """Whether fewer than half of at least `MIN_MODELS` models fail in the same way."""
+        """Whether there are at least `MIN_MODELS` models, of which fewer than half fail in the same way."""
         return self.models >= MIN_MODELS and 2 * self.failing < self.models
 
 
 class TrialVerdict(Frozen):
-    """A judge's verdict on another trial of the same task, shown where a trial is judged again."""
+    """A judge's verdict on another trial of the same task, shown to the judge when a trial is judged again."""
 
     trial: int
     classification: Classification
@@ -136,13 +137,13 @@ class Failure(Frozen):
     across: CrossModelFailures | None = None
     """None if no other model is known to fail in the same way."""
     passable: bool | None = None
-    """Whether a trial of any model, or a reference answer, passed this task as it is graded; None if that was not
+    """Whether a trial of any model, or a reference answer, passed this task with the same grader; None if that was not
     looked up."""
     scored: FailedScore | None = None
     """The score of the failed step with the threshold; None if either is unknown."""
     others: tuple[TrialVerdict, ...] = ()
-    """Verdicts on other trials of the task, which agree with each other and not with the first verdict on this one.
-    Empty unless the failure is judged again for that reason."""
+    """Verdicts on other trials of the task. They agree with each other, but not with the first verdict on this trial,
+    which is therefore judged again. Empty unless that is so."""
 
     @property
     def is_agent_run(self) -> bool:
@@ -189,8 +190,8 @@ class Verdict(Frozen):
     would_pass: bool = False
     """Whether the judge claims that `fix` alone would let the eval pass."""
     message: int | None = None
-    """Number of the message, from 1, in which an agent run went wrong for the cause that the verdict names; None if
-    unknown, or if the eval is no agent run."""
+    """Number, from 1, of the message in which an agent run went wrong for the cause that the verdict names. None if
+    unknown, or if the eval is not an agent run."""
     first_mistake: int | None = None
     """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
     stage: Stage | None = None
@@ -198,16 +199,17 @@ class Verdict(Frozen):
     tags: tuple[str, ...] = ()
     """Issues tagged by the cheap stage of a cascade."""
     provisional: bool = False
-    """Whether this verdict is replaced as soon as the stage of a cascade that should have decided can answer."""
+    """Whether another stage of the cascade should have decided, but could not answer. Its later answer replaces this
+    verdict."""
     gave_up: Unclassified | None = None
-    """Why the stage of a cascade that should have decided gave no verdict."""
+    """Why the stage that should have decided gave no verdict; None if it did. Only for cascades."""
     usage: Usage = Usage()
     """Usage of all stages of a cascade, or of the single judge."""
     before: Usage = Usage()
-    """The part of `usage` spent on the stages before the last one that was asked."""
+    """The part of `usage` that belongs to the stages before the last one that was called."""
 
     def doubted(self, reason: str) -> "Verdict":
-        """Return the verdict as an uncertain one; `why` is added to the reasoning."""
+        """Return a copy that is marked as uncertain, with `reason` appended to the reasoning."""
         return self.model_copy(
             update={
                 "reasoning": f"{self.reasoning.rstrip()} {reason}",
@@ -220,7 +222,7 @@ class Verdict(Frozen):
 def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
     """Return why the judge did not decide, or None if it did.
 
-    A guess by the rules in place of a model's answer is not a decision.
+    If the rules guessed because a model gave no answer, the judge did not decide.
     """
     if isinstance(verdict, Unclassified):
         return verdict
@@ -228,22 +230,23 @@ def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
 
 
 def by_rules(judge: str) -> bool:
-    """Return whether the judge's id is that of the rules, whose confidence is only certain or uncertain."""
+    """Return whether a judge id names the rules. Their confidence only distinguishes certain from uncertain
+    verdicts."""
     return judge.startswith("rules@")
 
 
 def proves(judge: str) -> bool:
-    """Return whether the judge's id is that of replays, which prove a verdict."""
+    """Return whether a judge id names replays. Their verdicts are proved."""
     return judge.startswith("replay@")
 
 
 def by_people(judge: str) -> bool:
-    """Return whether the judge's id is that of people's corrections of the same failure, which decide a verdict."""
+    """Return whether a judge id names people. Their verdicts are taken from corrections of the same failure."""
     return judge.startswith("people@")
 
 
 def by_model(judge: str) -> bool:
-    """Return whether the judge's id is that of a model, which states a confidence."""
+    """Return whether a judge id names a model. Only models state a numeric confidence."""
     return not (by_rules(judge) or proves(judge) or by_people(judge))
 
 
@@ -254,11 +257,12 @@ def label_and_confidence(label: str, confidence: float, judge: str) -> str:
 
 ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
-"""Names the authors' change to what an eval expects. An output that passes with this change was not at fault."""
+"""Name of the authors' change to what an eval expects. If an output passes with this change, the model was not at
+fault."""
 REPLAY_JUDGE = "replay@1"
 """Judge id of verdicts that a replay proved. Increase the number by hand if the meaning of replays changes."""
 PEOPLE_JUDGE = "people@1"
-"""Id of the judge of verdicts that people's corrections of the same failure decide."""
+"""Judge id of verdicts that are taken from people's corrections of the same failure."""
 VerdictBasis = Literal["judged", "corrected", "reproduced", "proved"]
 """`corrected`: a person gave this label to the same failure of another run; `reproduced`: a replay shows that the
 failure is real; `proved`: a replay shows whose fault it is."""
@@ -301,14 +305,14 @@ class Replay(Frozen):
 
 
 REPEAT = 3
-"""Number of replays of an answer whose result may depend on chance."""
+"""Number of replays of an answer whose result can depend on chance."""
 
 
 class ReplayOptions(Frozen):
     """Options for replaying failures."""
 
     repeat: int = REPEAT
-    """Number of replays of an answer whose result may depend on chance."""
+    """Number of replays of an answer whose result can depend on chance."""
     fresh: bool = False
     """Whether to ignore stored replays."""
     expectations: Path | None = None
@@ -340,7 +344,7 @@ class Proof(Frozen):
 
 
 def fixes(proof: Proof, change: str) -> bool:
-    """Return whether all replays with a change passed, among them replays of the model's output."""
+    """Return whether the model's output was replayed with a change and all replays with this change passed."""
     replays = [replay for replay in proof.replays if replay.change == change]
     return any(replay.answer == "output" for replay in replays) and all(replay.passed for replay in replays)
 
@@ -352,7 +356,7 @@ def replay_log_name(replays: Sequence[Replay], index: int) -> str:
 
 
 def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | None = None) -> tuple[int, int]:
-    """Return the number of passed replays of an answer, and the number of conclusive ones."""
+    """Return how many conclusive replays of an answer passed, and how many conclusive replays there are."""
     outcomes = [
         replay.passed for replay in replays if replay.answer == answer and replay.change == change and not replay.broken
     ]
@@ -364,7 +368,7 @@ class Correction(Frozen):
 
     classification: Classification
     cause_kind: CauseKind | None = None
-    """None if the person gave no kind of cause, so that the judge's still applies."""
+    """None if the person gave no kind of cause. The judge's then still applies."""
 
 
 class Recurrence(Frozen):
@@ -413,7 +417,7 @@ class FailureGroup(Frozen):
 
 
 class RunningAnalysis(Frozen):
-    """An analysis that has not written its report yet, or was interrupted before."""
+    """An analysis that is in progress, or was interrupted before it wrote its report."""
 
     run_id: str
     provider: str
@@ -422,7 +426,7 @@ class RunningAnalysis(Frozen):
     started_at: str
     """ISO 8601, UTC."""
     process: int
-    """Id of the process that analyses the run, or did so when it was interrupted."""
+    """Id of the process that runs the analysis, or ran it until the interruption."""
     judge: str | None = None
     """Id of the judge; None while the evidence is read."""
     groups: int | None = None
@@ -448,11 +452,12 @@ class Finding(Frozen):
     scored: FailedScore | None = None
     """The score of the failed step with the threshold; None if either is unknown."""
     never_passed: bool = False
-    """Whether an agent failed this task in each of several known trials, of any model, and no reference passes it."""
+    """Whether agents failed this task in every known trial of any model, and no reference passes it. True only if
+    several trials are known."""
     proof: Proof | None = None
     """Result of replaying the failure; None if nothing was replayed."""
     contradicted: Verdict | None = None
-    """The judge's verdict, which the proof replaced."""
+    """The judge's verdict, if a proof replaced it."""
     joined: tuple["Finding", ...] = ()
     """Findings on single trials that this finding combines. They share label and cause; other fields of this finding
     are from the first trial."""
@@ -511,7 +516,7 @@ class HumanLabel(Frozen):
     judged: Classification | None = None
     """The judge's own label."""
     confidence: Confidence | None = None
-    """The judge's confidence, which is at most `UNCERTAIN_CONFIDENCE` for an uncertain verdict; None if unknown."""
+    """The judge's confidence, at most `UNCERTAIN_CONFIDENCE` for an uncertain verdict; None if unknown."""
     stage: Stage | None = None
     """The stage of a cascade that decided; None for a single judge."""
     cost_usd: float | None = None

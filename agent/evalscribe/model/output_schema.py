@@ -33,7 +33,7 @@ def _enum(member: str) -> dict[str, Any]:
 
 
 def _of_type(keys: dict[str, Any], *required: str) -> dict[str, Any]:
-    """Return the meta-schema for schemas of one type: their allowed and required keys."""
+    """Return the meta-schema for schemas of one type, from its allowed and required keys."""
     return {
         "properties": {"type": True, **_WORDS, **keys},
         "required": ["type", *required],
@@ -95,12 +95,13 @@ META_SCHEMA: dict[str, Any] = {
 MAX_SCHEMA_DEPTH = 100
 """Maximum nesting of mappings and lists."""
 MAX_SCHEMA_BYTES = 20_000
-"""Maximum values in a schema. A value that YAML aliases repeat counts each time."""
+"""Maximum number of values in a schema. If YAML aliases repeat a value, each repetition counts."""
 _NAMES: dict[type, str] = {dict: "an object", list: "a list"}
 
 
 def validate_schema(schema: object, path: str = "output_schema") -> None:
-    """Raise `RubricError` unless the schema is allowed for answers. The path in the error begins with `path`."""
+    """Raise `RubricError` unless rubrics and label sets may use the schema. The path in the error begins with
+    `path`."""
     _check_json(schema, path)
     for place, node in _nodes(schema, path):
         _check_node(node, place)
@@ -188,7 +189,7 @@ def _check_node(node: object, path: str) -> None:
 
 
 def _schema_error(error: "ValidationError", node: object, path: str) -> RubricError:
-    """Render a validator's error. The validator's own message may contain whole schemas."""
+    """Convert a validator's error to a short one. The validator's own message can contain whole schemas."""
     place = reduce(join_path, error.absolute_path, path)
     render = _MESSAGES.get(str(error.validator))
     if isinstance(node, dict) and error.validator in ("additionalProperties", "required"):
@@ -199,7 +200,8 @@ def _schema_error(error: "ValidationError", node: object, path: str) -> RubricEr
 
 
 def _unknown_key(node: dict[str, Any], path: str) -> RubricError | None:
-    """Return the error for an unknown key. Checked before missing keys: `anyOf` has no type."""
+    """Return the error for an unknown key, or None. Unknown keys are reported before missing ones: a schema with
+    `anyOf` lacks a `type`, but its problem is `anyOf`."""
     kinds = [node["type"]] if node.get("type") in TYPES else list(TYPES)
     allowed = list(dict.fromkeys(key for kind in kinds for key in TYPES[kind]["properties"]))
     key = next((key for key in node if key not in allowed), None)
@@ -300,12 +302,14 @@ _CHECKS = (_check_required, _check_pattern, _check_lengths, _check_range)
 
 MAX_ANSWER_PROBLEMS = 5
 _FOR_PROVIDERS = ("type", "title", "description", "enum")
-"""Schema keys that every provider supports; lengths, ranges, formats and patterns are checked after the answer."""
+"""Schema keys that every provider supports. Lengths, ranges, formats and patterns are checked in the finished
+answer."""
 Path = tuple[str | int, ...]
 
 
 def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
-    """Return at most five reasons why an answer does not match, as `path: reason`; empty if it matches."""
+    """Return at most five reasons why an answer does not match the schema, each as `path: reason`; empty if it
+    matches."""
     try:
         problems = list(_not_finite(output, "")) or [
             *map(_problem_text, _validator(_spelled(schema)).iter_errors(output))
@@ -316,7 +320,7 @@ def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def cited_strings(output: object, schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield path and text of every string in an answer for which the schema asks for citations."""
+    """Yield the path and text of each string in an answer that should have citations according to the schema."""
     if isinstance(output, str) and schema.get("citations"):
         yield path, output
     for part, inner in _inner(output, schema):
@@ -339,13 +343,16 @@ def has_citations(schema: dict[str, Any]) -> bool:
 
 
 def agreement_keys(schema: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of the properties by which rollouts are compared: the top-level booleans and enums."""
+    """Return the names of the top-level boolean and enum properties. Rollouts are compared by these properties."""
     properties = schema["properties"].items()
     return tuple(name for name, inner in properties if inner["type"] == "boolean" or "enum" in inner)
 
 
 def provider_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema for structured output: closed objects, without keys that some provider does not support."""
+    """Return the schema that is sent to providers for structured output.
+
+    Objects allow no further properties, and keys that some provider does not support are removed.
+    """
     supported = {key: schema[key] for key in _FOR_PROVIDERS if key in schema}
     if schema["type"] == "array":
         return {**supported, "items": provider_schema(schema["items"])}
@@ -369,9 +376,10 @@ def _validator(schema: str) -> "Validator":
 
 
 def _not_finite(output: object, path: str) -> Iterator[str]:
-    """Yield an error for NaN and Infinity: JSON does not have them, and range checks accept them.
+    """Yield an error for each number that cannot be used in an answer.
 
-    Also for integers beyond the range of floats, with which nothing can be computed.
+    NaN and Infinity do not exist in JSON, but range checks accept them. Integers beyond the range of floats cannot be
+    used in computations.
     """
     if isinstance(output, float) and not math.isfinite(output):
         yield f"{path or 'answer'}: {output} is not a JSON number"
@@ -388,7 +396,7 @@ def _problem_text(error: "ValidationError") -> str:
 
 
 def _reason(error: "ValidationError") -> str:
-    """Render an error in limited length. The validator's own message may repeat the whole answer."""
+    """Describe an error briefly. The validator's own message can repeat the whole answer."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:

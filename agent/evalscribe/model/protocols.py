@@ -21,7 +21,8 @@ class RunSource(Protocol):
         """Return the run with its failed evals. Raises `EvalscribeError`."""
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
-        """Return the redacted evidence of one failed eval. Raises only if all evals are affected (such as no key)."""
+        """Return the redacted evidence of one failed eval. Raises only for problems that affect all evals, such as a
+        missing key."""
 
     async def close(self) -> None: ...
 
@@ -65,18 +66,20 @@ class Model(Protocol):
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Return one answer. Raises `EvalscribeError` or `chat.CallFailed`.
 
-        `on_text` receives the answer's text, without thinking, as it is streamed; the pieces joined are `Reply.text`.
-        If an attempt breaks off after `on_text` received some text, `CallFailed` is raised without a retry.
+        `on_text` receives the answer's text, without thinking, in pieces as it is streamed. The joined pieces equal
+        `Reply.text`. If an attempt breaks off after `on_text` received some text, `CallFailed` is raised without a
+        retry.
         """
 
     def forget(self, request: Request) -> None:
-        """Delete the cached answer to a request, because it could not be used. Models without a cache do nothing."""
+        """Delete the cached answer to a request. Called if the answer could not be used. Models without a cache do
+        nothing."""
 
     async def close(self) -> None: ...
 
 
 class Models(Protocol):
-    """Opens models, which share one budget."""
+    """Opens models. All of them share one budget."""
 
     def open(self, name: str, stage: str) -> Model:
         """Open the model `provider/name` for one stage (`judge`, `tag`, `observe` …); `close` closes all models.
@@ -100,21 +103,22 @@ class QueryRows(Frozen):
 
 
 class Tables(Protocol):
-    """The store's database, read by a checked statement in the database's own dialect."""
+    """The store's database. Its statements are checked beforehand and written in the database's own dialect."""
 
     dialect: Literal["sqlite", "postgres"]
 
     def select(
         self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
     ) -> QueryRows:
-        """Run a SELECT within the engine's limits. `columns` stays empty, because the caller knows the columns.
+        """Run a SELECT within limits on rows and time. The result's `columns` stay empty, because the caller knows
+        them.
 
         Args:
             values: Values of the `:name` parameters.
 
         Raises:
-            UsageError: The engine refuses the statement. The message is the engine's.
-            UnavailableError: The time is up.
+            UsageError: The database refuses the statement. The message is the database's own.
+            UnavailableError: The statement took longer than `timeout_s`.
         """
 
     def close(self) -> None: ...
@@ -132,7 +136,10 @@ class Judge(Protocol):
     def estimate(self, case: Failure) -> Estimate: ...
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
-        """Judge a failure. Returns a problem with this case; raises `EvalscribeError` if all are affected."""
+        """Judge a failure. A problem with this failure is returned as `Unclassified`.
+
+        Raises `EvalscribeError` for a problem that affects all failures.
+        """
 
 
 T = TypeVar("T")
@@ -141,7 +148,8 @@ R = TypeVar("R")
 Worker = Callable[[T], Awaitable[R]]
 """Processes one work item."""
 AskParent = Callable[[object], Awaitable[object]]
-"""Sends a worker's picklable question to the process that distributes the work; returns or raises the answer."""
+"""Sends a worker's picklable question to the process that distributes the work. Returns the answer, or raises it if it
+is an exception."""
 WorkerFactory = Callable[[AskParent], AbstractAsyncContextManager[Worker[T, R]]]
 """Creates a worker and its resources on the machine where the worker runs. The factory is picklable."""
 QuestionHandler = Callable[[], AbstractAsyncContextManager[AskParent]]

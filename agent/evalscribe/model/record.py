@@ -13,14 +13,16 @@ from evalscribe.model.transcript import AgentRun, Transcript, render_transcript
 from evalscribe.text import cut, join_first, one_line
 
 TASK_VERSION = "task_version"
-"""Metadata key of the version that a source gives an eval. It changes with the eval's task and grader."""
+"""Metadata key for the version that a source gives an eval. The version changes whenever the task or grader changes."""
 SCORES_LOG = "scores.log"
-"""Document of a trial of an evalscribe experiment. It has one line per scorer: the result and the reason."""
+"""Path of the document with the scores of an evalscribe trial. Each line has the result and reason of one scorer."""
 
 FILTERS_LOG = "filters"
-"""Document with the text that each filter extracted from an answer, and its score: `strict (acc 0) extracted: B`."""
+"""Path of the document that lists, for each filter, the text extracted from an answer and its score: `strict (acc 0)
+extracted: B`."""
 CHOICES_LOG = "choices"
-"""Document with the choices of a question, each with its likelihood or letter: `A yes  <- chosen, target`."""
+"""Path of the document with the choices of a question, each with its likelihood or letter: `A yes <- chosen,
+target`."""
 
 
 NO_OUTPUT = "output: the table has no column for it"
@@ -28,29 +30,30 @@ NO_OUTPUT = "output: the table has no column for it"
 
 
 class Record(Frozen):
-    """One eval with everything that the imported file says about it. The source that read the file has redacted it."""
+    """One eval with all its data from the imported file. The source that read the file has redacted secrets."""
 
     run_id: str
     eval: Eval
     """The eval. Its `id` is also the id of its agent run, and is unique among all runs."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
-    """Metadata, `metadata_json` in SQL: `task`, `scores` (name to number), `agent` (`model_name` …), and the rest."""
+    """Metadata, in SQL the column `metadata_json`. It has `task`, `scores` (numbers by name), `agent` (`model_name` …)
+    and all other data."""
     transcripts: tuple[Transcript, ...] = ()
     steps: tuple[Step, ...] = ()
     documents: tuple[Document, ...] = ()
-    """Documents of all roles but `transcript`; those are derived from `transcripts`."""
+    """Documents of all roles except `transcript`. Documents of that role are derived from `transcripts`."""
     missing: tuple[str, ...] = ()
     """One phrase for each kind of evidence that the file lacks."""
 
     @property
     def version(self) -> str | None:
-        """The source's own version of the eval, hashed; None if it has none."""
+        """Hash of the version that the source gives the eval; None if the source gives none."""
         version = self.metadata.get(TASK_VERSION)
         return content_id(version) if isinstance(version, str) and version else None
 
     @property
     def agent_run(self) -> AgentRun:
-        """The eval as judges and the SDK see it, with an empty transcript if it has none."""
+        """The eval as judges and the SDK see it. An eval without transcripts gets an empty one."""
         transcripts = self.transcripts or (Transcript(id=f"{self.eval.id}-0"),)
         return AgentRun(id=self.eval.id, name=self.eval.path, transcripts=transcripts, metadata=self.metadata)
 
@@ -66,7 +69,7 @@ class GradedEval(Frozen):
     grader: str | None = None
     """Content id of the grader's files, or of the source's version of the eval; None if the eval has neither."""
     trial_name: str | None = None
-    """The name that the source gives the trial."""
+    """Name of the trial in the source."""
 
 
 class AgentRunPlace(Frozen):
@@ -86,7 +89,7 @@ class TableReading(Frozen):
     columns: dict[str, str]
     """The column of each field: `{"input": "question"}`."""
     unused: tuple[str, ...] = ()
-    """Columns that do not belong to a field, and become metadata."""
+    """Columns that belong to no field. They become metadata."""
     likely: dict[str, str] = Field(default_factory=dict)
     """For each field without a column, an unused column that may be meant for it."""
     notes: tuple[str, ...] = ()
@@ -117,22 +120,23 @@ class Records(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Parts of the file that are in no record, as phrases with counts; complete after reading."""
+        """Number of skipped parts of the file, by description. Complete only after the whole file was read."""
 
     @property
     def table(self) -> TableReading | None:
-        """Interpretation of the columns of a table of results; complete after reading, None for other formats."""
+        """How the columns of a table of results are interpreted. Complete only after the whole file was read; None for
+        other formats."""
 
     @property
     def lost(self) -> Sequence[str]:
-        """The entries of `left_out` that are whole or damaged evals, as phrases with counts."""
+        """The entries of `left_out` that stand for whole evals or damaged ones, each as a phrase with its count."""
 
     @property
     def progress(self) -> float:
         """The fraction of the file that was read, from 0 to 1."""
 
     def read(self) -> Iterator[Run | Record]:
-        """Yield each run, without failures, before its records. A bad record is counted in `left_out`.
+        """Yield each run, with no `failures`, and then its records. A bad record is counted in `left_out` instead.
 
         Raises:
             DataError: The rest of the file cannot be read; the message names the place.
@@ -142,7 +146,7 @@ class Records(Protocol):
 
 
 class AddedCounts(Frozen):
-    """Numbers of stored records or items: new, changed and unchanged ones."""
+    """Numbers of new, changed and unchanged records or items that were stored."""
 
     new: int = 0
     changed: int = 0
@@ -174,7 +178,8 @@ def evidence_of(record: Record) -> Evidence:
 
 
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
-    """Yield transcripts as documents. The path is the transcript's name, because ids may change between readings."""
+    """Yield transcripts as documents. Paths are derived from the transcripts' names, because ids can change when a file
+    is read again."""
     counts: Counter[str] = Counter()
     for transcript in transcripts:
         name = transcript.name or "transcript"

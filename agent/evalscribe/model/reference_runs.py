@@ -1,7 +1,7 @@
 """Describe how a task's verifier graded the reference answer, and the empty answer of an agent that did nothing.
 
 Benchmarks check their tasks with such runs: the reference answer has to pass, and an empty answer has to fail. The
-description is a document of the eval: judges read it, findings quote it, and rules parse it.
+description becomes a document in the eval's evidence. Judges read it, findings quote it, and rules parse it.
 """
 
 import json
@@ -19,12 +19,12 @@ PATH = "reference-runs.log"
 VERIFIER = "tests"
 """Name of the only step if a verifier does not name its tests."""
 ENDINGS = ("limit", "agent")
-"""Last words of the names of steps that say how the agent's work ended and are not tests."""
+"""Last words in the names of steps that are not tests. Such steps say how the agent's work ended."""
 AnswerKind = Literal["reference answer", "empty answer"]
 MAX_TRIALS = 5
-"""Maximum trials whose verifier output is stored; failed trials come first."""
+"""Maximum number of trials in the document. Failed trials come first."""
 MAX_OUTPUT = 4_000
-"""Maximum characters of the output of one trial; the beginning is cut."""
+"""Maximum number of characters of one trial's output. The beginning of longer output is cut off."""
 _HEAD = re.compile(r"(reference answer|empty answer) \((.*)\): passed (\d+) of (\d+) trials?(, among them this one)?")
 _TRIAL = re.compile(r"(reference answer|empty answer), trial (.*) (?:passed|failed at (\[.*\]))")
 _INDENT = "    "
@@ -55,7 +55,7 @@ class GradedAnswer(Frozen):
 
 
 def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the names of the failed tests, or the verifier's output if it names no tests."""
+    """Return the names of the failed tests. For a verifier that does not name its tests, return its output."""
     return tuple(
         dict.fromkeys(
             (step.error or step.name) if step.name.endswith(VERIFIER) else step.name
@@ -66,7 +66,8 @@ def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def prints_the_same(output: str, expected: str) -> bool:
-    """Return whether two verifiers printed the same, apart from timings and white space."""
+    """Return whether two verifier outputs are equal, apart from timings and white space. Empty output equals no
+    output."""
     return bool(output.strip()) and _comparable(output) == _comparable(expected)
 
 
@@ -94,7 +95,7 @@ def _lines(answer: GradedAnswer, judged_trial: str) -> Iterator[str]:
 
 
 def read_reference_runs(documents: Iterable[Document]) -> tuple[GradedAnswer, ...]:
-    """Read the answers back from the documents of an eval."""
+    """Parse the document from `reference_document`; empty if it is not among the documents."""
     document = next((document for document in documents if document.role == "log" and document.path == PATH), None)
     answers: list[GradedAnswer] = []
     trials: list[GradedTrial] = []

@@ -37,12 +37,12 @@ from evalscribe.model.run import RunStatus
 WHY_LIMIT = 90
 ERROR_LIMIT = 240
 SNIPPET_LINES = 12
-"""Maximum lines of all snippets in one entry of the report."""
+"""Maximum number of lines of all snippets in one entry of the report."""
 SNIPPET_WIDTH = 200
 MODELS_NAMED = 8
-"""Maximum other models that a finding names."""
+"""Maximum number of other models that a finding names."""
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
-"""Text before a quotation, by its status; empty for a verified quotation."""
+"""Text that is printed before a quotation, by the quotation's status; empty for a verified quotation."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -67,7 +67,7 @@ class RunHeader(Frozen):
     failed: Count
     total: Count
     listed: Count
-    """Number of failures that the source listed; may be lower than `failed`."""
+    """Number of failures that the source listed; can be lower than `failed`."""
     url: prose.WebUrl = None
     names_all: bool = False
     """Whether the source names every eval of the run, not only the failures."""
@@ -126,16 +126,16 @@ class Snippet(Frozen):
 
 
 class JudgeLabel(Frozen):
-    """The judge's own label, which a person may replace."""
+    """The label that the judge itself gave. A person can replace it."""
 
     id: prose.Name
     classification: Classification
     confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
-    """Two digits, as printed."""
+    """Rounded to two digits, as printed."""
     stage: Stage | None = None
-    # Paid proposals are stored under ids of entries, which must not depend on a field that was added later.
+    # Paid proposals are stored under the ids of entries, so a field that was added later must not change these ids.
     cost_usd: float | None = Field(default=None, exclude=True)
-    """Cost of the verdict; None for the rules, and if it is unknown. A group has one verdict."""
+    """Cost of the verdict, which applies to the whole group. None for the rules, and if it is unknown."""
 
 
 class JudgeAgreement(Frozen):
@@ -159,7 +159,8 @@ class ReportEntry(Frozen):
     cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
-    # Paid proposals are stored under ids of entries: fields that were added later are left out of them by default.
+    # Paid proposals are stored under the ids of entries. Fields that were added later must not change these ids, so
+    # they are excluded if they have their default.
     basis: VerdictBasis = Field(default="judged", exclude_if=lambda basis: basis == "judged")
     judge: JudgeLabel | None = None
     contradicted: JudgeLabel | None = Field(default=None, exclude_if=lambda label: label is None)
@@ -179,7 +180,7 @@ class ReportEntry(Frozen):
     scored: FailedScore | None = Field(default=None, exclude_if=lambda scored: scored is None)
     """The score of the failed step with the threshold; None if either is unknown."""
     never_passed: bool = Field(default=False, exclude_if=lambda never: not never)
-    """Whether an agent failed this task in each of several known trials, of any model."""
+    """Whether agents failed this task in every known trial of any model. True only if several trials are known."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
@@ -288,7 +289,8 @@ class ReportEntry(Frozen):
     def not_counted(self) -> bool:
         """Whether the entry is left out of the model's pass rate.
 
-        An uncertain label does not exclude it: the model's code may have printed the text on which the label is based.
+        Entries with an uncertain label are counted, because the model's code might have printed the text on which the
+        label is based.
         """
         return self.never_judged_the_model and not self.uncertain
 
@@ -345,7 +347,7 @@ class ProofSummary(Frozen):
     replays: tuple[ReplaySummary, ...] = ()
 
     def counts(self) -> Iterator["ReplayCount"]:
-        """Yield how often each answer passed: with the grader as it is, then with each change that was tried."""
+        """Yield the counts of each answer: one for the unchanged grader, and one for each change that was tried."""
         answers: tuple[ReplayedAnswer, ...] = ("reference", "output")
         for answer in answers:
             numbered = [(number, replay) for number, replay in enumerate(self.replays) if replay.answer == answer]
@@ -365,8 +367,8 @@ class ProofSummary(Frozen):
                 )
 
     def count_text(self, count: "ReplayCount") -> str:
-        """Return `reference passed 3 of 3 times, 1 of them recorded with the run`."""
-        failed = count.passed == 0 and self.outcome != "inconclusive"  # else it may have been stopped
+        """Describe a count: `reference passed 3 of 3 times, 1 of them recorded with the run`."""
+        failed = count.passed == 0 and self.outcome != "inconclusive"  # inconclusive replays may have been stopped
         result, number = ("failed", count.total) if failed else ("passed", count.passed)
         changed = f" with {count.change}" if count.change else ""
         note = f" ({' or '.join(count.notes[:2])})" if count.notes else ""
@@ -376,7 +378,7 @@ class ProofSummary(Frozen):
 
 
 class ReplayCount(NamedTuple):
-    """Passes of one answer."""
+    """How often one answer passed."""
 
     answer: ReplayedAnswer
     change: str | None
@@ -387,15 +389,16 @@ class ReplayCount(NamedTuple):
     notes: tuple[str, ...]
     """Notes on the executed replays."""
     shown: int
-    """Index among the proof's replays of the one whose log tells most."""
+    """Index in the proof's `replays` of the replay with the most informative log."""
 
 
 SHOWN_LOG = 8_000
-"""Maximum characters of a replay's log in a report."""
+"""Maximum number of characters of a replay's log in a report."""
 
 
 def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tuple[Document, ...]:
-    """Return the replay logs of these evals as documents with the line numbers that quotations cite."""
+    """Return the replay logs of the evals in `paths` as documents. Their line numbers are those that quotations
+    cite."""
     replays = (replay for proof in proofs if proof.eval in paths for replay in proof.replays if replay.log)
     return tuple(
         Document(role="log", path=replay.document, text="\n" * (replay.first - 1) + replay.log) for replay in replays
@@ -403,7 +406,7 @@ def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tup
 
 
 def summarise_proof(proof: Proof) -> ProofSummary:
-    """Return the form of a proof that a report stores."""
+    """Convert a proof to the shorter form that a report stores."""
     groups: dict[tuple[object, ...], list[Replay]] = {}
     names: dict[int, str] = {}
     for number, replay in enumerate(proof.replays):
@@ -447,7 +450,8 @@ def summarise_proof(proof: Proof) -> ProofSummary:
 
 
 def _start_of_end(log: str) -> int:
-    """Return the offset of the last lines of a log, which a report stores."""
+    """Return the offset of the part of a log that a report stores: the last lines, of at most `SHOWN_LOG`
+    characters."""
     return log.find("\n", len(log) - SHOWN_LOG) + 1 if len(log) > SHOWN_LOG else 0
 
 
@@ -471,7 +475,8 @@ class Report(Frozen):
     cascade: CascadeSaving | None = None
     """Cost and savings of a cascade, if one judged."""
     agreement: tuple[JudgeAgreement, ...] = Field(default=(), exclude_if=lambda rows: not rows)
-    """The judges whose verdicts people confirmed or corrected, in this report or another of the workspace."""
+    """Agreement of the judges whose verdicts people confirmed or corrected, in this report or others of the
+    workspace."""
     page_url: prose.WebUrl = Field(default=None, exclude_if=lambda url: url is None)
     """Address of the run's page in the browser; None if none is configured."""
     evidence: prose.Line = ""

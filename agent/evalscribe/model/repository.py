@@ -9,9 +9,9 @@ from typing import Literal
 from evalscribe.ids import Frozen, content_id
 
 MAX_REPORT_BYTES = 16 * 1024 * 1024
-"""Maximum size of a report's page; larger files are not read."""
+"""Maximum size of a report's page, in bytes. Larger files are not read."""
 MAX_DATA_BYTES = 128 * 1024 * 1024
-"""Maximum size of a page's data; that of 10,000 failures has 17 MB."""
+"""Maximum size of a page's data file, in bytes. The data file of a report with 10,000 failures has 17 MB."""
 _FRONT = re.compile(r"\ufeff?---\r?\n(?:(?!---\r?\n).*\n){0,40}?kind:[ \t]*[\"']?evalscribe-([a-z]+/?)")
 
 
@@ -20,7 +20,7 @@ LABELS_PAGE = "labels.md"
 
 
 def is_report(path: str) -> bool:
-    """Return whether a path in the reports folder (with `/`) is that of a report, judged by its name."""
+    """Return whether a file in the reports folder is a report, judging only by its path (relative, with `/`)."""
     return path != LABELS_PAGE and path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
 
 
@@ -49,7 +49,7 @@ def is_of_another_kind(text: str) -> bool:
 
 
 class StoredReport(Frozen):
-    """The report text that evalscribe last wrote for a run, for recognising people's edits."""
+    """The text that evalscribe last wrote to a run's report. Differences from it are people's edits."""
 
     path: str
     text: str
@@ -89,19 +89,19 @@ class MergedReports(Frozen):
     """The reports on the main branch."""
 
     ref: str
-    """Git's name of the ref: `refs/remotes/origin/main`, `HEAD`."""
+    """Full name of the git ref: `refs/remotes/origin/main`, or `HEAD`."""
     commit: str
     reports: tuple[str, ...]
     """Names of the reports in this commit, relative to the reports folder, sorted."""
     shallow: bool = False
-    """Whether the clone is shallow, so that older changes seem to come from its oldest commit."""
+    """Whether the clone is shallow. If so, git attributes older changes to the clone's oldest commit."""
 
 
 class UnmergedReport(Frozen):
     """A report on a branch or in the working tree that differs from the version at the merge base."""
 
     branch: str | None
-    """Git's name of the branch; None for the working tree."""
+    """Name of the branch in git; None for the working tree."""
     name: str
     """Relative to the reports folder, with `/`."""
     text: str
@@ -140,7 +140,7 @@ class PullRequest(Frozen):
 
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""Lines as git sees them: only a line feed ends a line."""
+"""Matches a line as git sees it. Only a line feed ends a line."""
 
 
 class Edit(Frozen):
@@ -212,7 +212,7 @@ class Patch(Frozen):
 
     @property
     def digest(self) -> str:
-        """Content id of the patch, which an approval refers to."""
+        """Content id of the patch. An approval refers to this id."""
         return content_id(self)
 
     @property

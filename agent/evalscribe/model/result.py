@@ -26,7 +26,7 @@ from evalscribe.model.evidence import CitationStatus, Role
 from evalscribe.model.finding import NoVerdictCause
 
 MAX_METADATA_DEPTH = 50
-"""Maximum nesting of metadata."""
+"""Maximum nesting depth of metadata."""
 
 
 def _clean_text(text: str) -> str:
@@ -56,7 +56,7 @@ class RequestValue(Frozen):
 
 
 class AgentRunRef(RequestValue):
-    """Inserts an agent run's metadata and transcripts into a prompt, as `R0`, `T0B0` …"""
+    """Reference that inserts an agent run's metadata and transcripts into a prompt. Their labels are `R0`, `T0B0` …"""
 
     type: Literal["agent_run"] = "agent_run"
     id: Id
@@ -65,7 +65,7 @@ class AgentRunRef(RequestValue):
 
 
 class TranscriptRef(RequestValue):
-    """Inserts a transcript into a prompt, as `T0B0`, `T0B1` …"""
+    """Reference that inserts a transcript into a prompt. Its blocks have the labels `T0B0`, `T0B1` …"""
 
     type: Literal["transcript"] = "transcript"
     id: Id
@@ -73,7 +73,7 @@ class TranscriptRef(RequestValue):
 
 
 class ResultRef(RequestValue):
-    """Inserts the answer to an earlier request into a prompt, as `A0`."""
+    """Reference that inserts the answer to an earlier request into a prompt. Its label is `A0`."""
 
     type: Literal["result"] = "result"
     id: Id
@@ -87,7 +87,7 @@ _REFS = ("agent_run", "transcript", "result")
 
 
 def _segment(value: object) -> object:
-    """Validate a text, a reference, or a stored reference."""
+    """Raise `ValueError` unless the value is a text, a reference, or a reference in its stored form."""
     stored = isinstance(value, dict) and value.get("type") in _REFS
     if not stored and not isinstance(value, str | Ref):
         raise ValueError(f"must be a text, an AgentRunRef, a TranscriptRef or a ResultRef, not {_spelled(value)}")
@@ -111,7 +111,7 @@ class Prompt(
 ):
     """Texts and references, in order: `Prompt(["Why did this fail?", AgentRunRef(id=…)])`.
 
-    Texts of only white space are dropped; other texts stay as they are. Raises `UsageError`.
+    Texts that contain only white space are dropped. Raises `UsageError`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -218,7 +218,7 @@ class ResolvedCitation(Frozen):
     """One citation in an answer's text, with its status."""
 
     start_idx: int
-    """Offset of the citation, with its brackets, in the citing text, in code points."""
+    """Offset of the citation in the citing text, in code points. The citation includes its brackets."""
     end_idx: int
     quote: str | None = None
     """The text between `<RANGE>` and `</RANGE>`, as the judge wrote it."""
@@ -256,7 +256,7 @@ class JudgeResult(Frozen):
     id: str
     """Content id of the question and all answers to it. Asking the question again gives another id."""
     agent_run_id: str
-    """Id of the subject: an agent run's, or `<run id>/<eval path>` for a failed eval."""
+    """Id of the subject: that of an agent run, or `<run id>/<eval path>` for a failed eval."""
     rubric_id: str
     rubric_version: int
     output: dict[str, Any]
@@ -282,7 +282,7 @@ class JudgeResult(Frozen):
 
 
 class RubricResultCounts(Frozen):
-    """The number of stored results of one judge by one version of a rubric."""
+    """Numbers of the stored results of one judge with one version of a rubric."""
 
     rubric_id: str
     rubric_version: int
@@ -356,8 +356,8 @@ class Result(Frozen):
     key: str | None = None
     """Content id of the whole question, including the content of references; None until the question is sent."""
     output: dict[str, Any] | None = None
-    """`{"output": text, "citations": […]}`, or an object that matches the set's schema, with strings that cite as
-    `{"text": …, "citations": […]}`."""
+    """`{"output": text, "citations": […]}`, or an object that matches the set's schema. In such an object, a string
+    that cites is `{"text": …, "citations": […]}`."""
     error: str | None = None
     """Why the request has no answer, in one line."""
     final: bool = False
@@ -387,7 +387,7 @@ class ResultLine(Frozen):
     number: int
     user_metadata: dict[str, JsonValue]
     output: dict[str, Any] | None
-    """The answer. A text with citations is `{"text", "citations"}`; each citation has its status."""
+    """The answer. A text with citations is `{"text": …, "citations": […]}`; each citation has its status."""
     error: str | None
     model: str
     input_tokens: int

@@ -31,7 +31,7 @@ from evalscribe.model.output_schema import has_citations, validate_schema
 class ValidatedModel(Frozen):
     """Base of values that raise `RubricError` if they are invalid."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)  # `evalscribe schema rubric` shows it in editors
+    model_config = ConfigDict(use_attribute_docstrings=True)  # become descriptions in `evalscribe schema rubric`
 
     @model_validator(mode="wrap")
     @classmethod
@@ -96,7 +96,8 @@ Your answer is one JSON object that fits this JSON Schema:
 
 
 def split_template(content: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each literal text with the variable after it, if any. Raises `ValueError` for any other use of braces."""
+    """Yield each literal text with the variable that follows it, or None. Raises `ValueError` for any other use of
+    braces."""
     for literal, name, spec, conversion in Formatter().parse(content):
         if name is None:
             yield literal, None
@@ -129,14 +130,14 @@ class PromptTemplateMessage(ValidatedModel):
 
 
 def default_templates(response_xml_key: str | None) -> tuple[PromptTemplateMessage, ...]:
-    """Return the prompt of a rubric that has none. If the tag is None, the prompt asks for plain JSON."""
+    """Return the prompt for a rubric without its own. If `response_xml_key` is None, the prompt asks for plain JSON."""
     ending = _TAGGED.replace("KEY", response_xml_key) if response_xml_key else _CONSTRAINED
     return (PromptTemplateMessage(role="user", content=_DEFAULT + ending),)
 
 
 MODEL_OPTION_PROVIDERS = ("anthropic", "openai", "openrouter", "google")
 MAX_ROLLOUTS = 100
-"""Maximum rollouts of one subject. All of them run at the same time."""
+"""Maximum number of rollouts of one subject. All of them run at the same time."""
 DEFAULT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -162,7 +163,7 @@ class OutputParsingMode(StrEnum):
     XML_KEY = "xml_key"
     """The answer is between tags with the name in `response_xml_key`."""
     CONSTRAINED_DECODING = "constrained_decoding"
-    """The whole answer is JSON, by the provider's structured output."""
+    """The whole answer is JSON, enforced by the provider's structured output."""
 
 
 class JudgeVariant(StrEnum):
@@ -274,7 +275,8 @@ class Rubric(ValidatedModel):
     def digest(self) -> str:
         """Content id of everything except id and version. Equal digests mean equal judges.
 
-        The order in the schema matters: a judge that explains before it decides is a different judge.
+        The order of the schema's properties counts, because a judge that explains before it decides is a different
+        judge.
         """
         fields = self.model_dump(mode="json", exclude={"id", "version"})
         return content_id({**fields, "output_schema": json.dumps(self.output_schema)})

@@ -6,11 +6,11 @@ from typing import Literal
 from evalscribe.ids import Frozen
 
 TRIAL = re.compile(r"#\d+$")
-"""Matches the end of a printed path that names the trial, such as `#2`."""
+"""Matches the trial number at the end of a printed path, such as `#2`."""
 UNKNOWN = "unknown"
 """The provider or model of a run if neither the source nor the user names it."""
 COMPONENT = "component"
-"""The provider of a run whose target is the user's own code, unless the component names a model."""
+"""Provider of a run whose target is the user's own code, unless the component declares another provider."""
 TARGET = "target"
 """The failed step of a trial whose target gave no answer. The trial's status is `error`, and nothing was graded."""
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]
@@ -26,14 +26,14 @@ class Step(Frozen):
     name: str
     status: StepStatus
     error: str | None = None
-    """The reason of the failure that the source recorded; often only a stock message such as `deploy failed`."""
+    """The source's reason for the failure; often only a generic message such as `deploy failed`."""
 
 
 class Eval(Frozen):
     """One trial of a task in a run, with its result."""
 
     id: str
-    """The id that the source gives the eval; its format is unspecified."""
+    """The eval's id in the source, in any format."""
     category: str
     name: str
     trial: int = 1
@@ -43,7 +43,7 @@ class Eval(Frozen):
     failed_step: str | None = None
     """Name of the failed step; None if grading never began."""
     reason: str | None = None
-    """The whole reason of the failure that the source recorded, for the step or else for the eval."""
+    """The source's full reason for the failure: that of the failed step or, if there is none, that of the eval."""
     url: str | None = None
 
     @property
@@ -76,7 +76,7 @@ class Run(Frozen):
     """Paths of every eval of the run; None if the source names only failures."""
     url: str | None = None
     started_at: str | None = None
-    """Start of the run, in ISO 8601 with a time zone. This and the next four fields may be unknown (None)."""
+    """Start of the run, in ISO 8601 with a time zone; None if unknown. The next four fields can also be unknown."""
     duration_s: float | None = None
     """Seconds from start to end."""
     input_tokens: int | None = None
@@ -89,9 +89,10 @@ class Run(Frozen):
     unread: tuple[str, ...] = ()
     """Evals and lines of the file that could not be read, such as `1 x a row that cannot be read: …`."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Fields and their table columns that the user chose with `map`; also used when the file is read without `map`."""
+    """Pairs of field and table column that the user chose with `map`. They also apply when the file is read without
+    `map`."""
     threshold: float | None = None
-    """Lowest passing score that the user chose for the table; also used when the file is read again."""
+    """Lowest passing score that the user chose for the table. It also applies when the file is read again."""
 
     @property
     def incomplete(self) -> int:
@@ -100,7 +101,7 @@ class Run(Frozen):
 
     @property
     def as_importing(self) -> "Run":
-        """A copy with status `importing`, which the store has until the import ends."""
+        """A copy with status `importing`. The store has this copy until the import is complete."""
         return self.model_copy(update={"status": "importing", "status_reason": IMPORTING})
 
     @property

@@ -50,7 +50,7 @@ def make_validator(schema: dict[str, Any]) -> Validator:
 
 
 def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterator[ValidationError]:
-    """Check `multipleOf` in decimal arithmetic: 0.3 is a multiple of 0.1, which is false for binary floats."""
+    """Check `multipleOf` in decimal arithmetic. In binary floating point, 0.3 would not be a multiple of 0.1."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
     if Fraction(repr(value)) % Fraction(repr(step)):
@@ -63,12 +63,12 @@ def _pattern(_: Validator, pattern: str, value: object, __: object) -> Iterator[
 
 
 _FROM_JSONSCHEMA = ("date", "ipv4", "ipv6", "uuid")
-# jsonschema checks the others only where further packages are installed. Those packages are used directly, because its
-# extra `format-nongpl` installs rfc3987-syntax, whose import takes 2.7 s of CPU.
+# jsonschema checks the formats below only if other packages are installed. Those are called directly, because
+# jsonschema's extra `format-nongpl` also installs rfc3987-syntax, whose import takes 2.7 s of CPU.
 _CHECKS: dict[str, Callable[[str], object]] = {
     "date-time": validate_rfc3339,
     "time": lambda text: validate_rfc3339(f"1970-01-01T{text}"),
-    # jsonschema's own check is whether there is an "@".
+    # jsonschema's own check only looks for an "@".
     "email": re.compile(r"[^@\s]+@[^@\s]+").fullmatch,
     "hostname": lambda text: FQDN(text, min_labels=1).is_valid,
     "uri": lambda text: validate_rfc3986(text, rule="URI"),

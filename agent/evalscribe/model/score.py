@@ -19,7 +19,8 @@ class ScorerSpec(Frozen):
     """An immutable scorer with its validated configuration."""
 
     name: str
-    """Displayed name: the user's own, or that of the built-in scorer as requested, which may be an alias."""
+    """Displayed name: the name that the user chose, or the name by which a built-in scorer was requested (can be an
+    alias)."""
     scorer: str
     """Canonical name of a built-in, or `custom`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -27,7 +28,8 @@ class ScorerSpec(Frozen):
     address: str | None = None
     """For a custom scorer: `package.module:function`."""
     code: str | None = None
-    """Content id of a custom scorer's source; for a built-in without a model, its name and version: `contains/1`."""
+    """Content id of a custom scorer's source code, or name and version of a built-in scorer that calls no model:
+    `contains/1`."""
     rubric: Rubric | None = None
     """For a judge: the stored rubric version."""
     model: str | None = None
@@ -49,15 +51,15 @@ class ScorerSpec(Frozen):
 
 
 class Binding(Frozen):
-    """A scorer in an experiment."""
+    """A scorer that is attached to an experiment."""
 
     spec: ScorerSpec
     scorer_id: str | None = None
-    """Id of a `Scorer`, which has a name of its own; None for a built-in that was attached directly."""
+    """Id of the `Scorer` that a user created; None for a built-in scorer that was attached directly."""
     required: bool = True
     """Whether an item passes only if it passes this scorer."""
     threshold: float | None = None
-    """Lowest passing value; None for the scorer's own rule."""
+    """Lowest passing value; None if the scorer's own rule decides."""
 
 
 class Scorer(Frozen):
@@ -118,7 +120,7 @@ class ScorerRequest(Frozen):
 
 
 class Score(Frozen):
-    """One stored score. It never changes, but a later score may supersede it."""
+    """One stored score. It never changes, but a later score can supersede it."""
 
     id: str
     """`score-…`"""
@@ -181,7 +183,7 @@ class ScorerRunner(Protocol):
     depends_on: tuple[str, ...]
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Score one item. A problem with this item gives a result with status `error`.
+        """Score one item. If a problem concerns only this item, the result has the status `error`.
 
         Raises:
             EvalscribeError: The problem affects all items.

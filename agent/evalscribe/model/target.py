@@ -23,9 +23,11 @@ class Component(Frozen):
     type: ComponentType = "agent"
     kind: ComponentKind
     address: str
-    """`package.module:function`, a URL, or a command line, which is split as in a shell but run without one."""
+    """`package.module:function`, a URL, or a command line. A command line is split as in a shell, but runs without a
+    shell."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """For `http`: the environment variable with the value, by header name. Values are never stored."""
+    """For `http`: names of the environment variables that hold the values, by header name. The values are never
+    stored."""
     provider: str = COMPONENT
     model: str = ""
     """Name of the model in runs and reports; by default the component's name."""
@@ -55,11 +57,11 @@ class Deployment(Frozen):
     name: str = ""
     components: tuple[Component, ...]
     folder: str
-    """Absolute path of the folder where commands run and from which Python imports."""
+    """Absolute path of the folder in which commands run and from which Python modules are imported."""
     commit: str | None = None
     """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files in the folder differed from the commit, so that the commit does not identify the code."""
+    """Whether files in the folder differed from the commit; if so, the commit does not identify the code."""
     code: str | None = None
     """Content id of the differences from the commit; outside git, content id of the folder's Python files."""
     python: str = ""
@@ -70,7 +72,7 @@ class Deployment(Frozen):
 
     @property
     def content(self) -> str:
-        """Id of the deployment that ignores when it was recorded; equal for equal builds of the same components."""
+        """Content id that ignores the time of recording. Equal builds of the same components have equal ids."""
         return short_id("dep", self.model_dump(mode="json", exclude={"id", "created_at"}))
 
     @property
@@ -107,7 +109,7 @@ def _checked_template(template: str) -> str:
 
 
 class TargetMessage(Frozen):
-    """One message of the template; `{{input}}`, `{{input.order_id}}` are filled in."""
+    """One message of a prompt template. Variables such as `{{input}}` and `{{input.order_id}}` are filled in."""
 
     role: Literal["system", "user", "assistant"]
     content: Annotated[str, AfterValidator(_checked_template)]
@@ -140,15 +142,15 @@ class TargetPrompt(Frozen):
 
 
 def fill_template(template: str, value: JsonValue) -> str:
-    """Fill in `{{input}}` and `{{input.a.b}}`: texts unchanged, other values as JSON. Does not fill in values.
+    """Replace `{{input}}` and `{{input.a.b}}` by the values: texts unchanged, other values as JSON.
 
-    Raises `UnknownVariable`.
+    Variables within inserted values are not replaced. Raises `UnknownVariable`.
     """
     return _VARIABLE.sub(lambda match: to_text(_member(value, match[1])), template)
 
 
 def _member(value: JsonValue, name: str) -> JsonValue:
-    """Look up a variable: in the input `{"items": [{"id": 7}]}`, `input.items.0.id` is 7."""
+    """Return the value of a variable. For the input `{"items": [{"id": 7}]}`, `input.items.0.id` is 7."""
     for part in name.split(".")[1:]:
         try:
             value = get_member(value, part)
@@ -234,7 +236,7 @@ class Target(Protocol):
     """The system under test. Its replies contain only valid JSON, with secrets redacted."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Run one trial. A problem with this item is returned.
+        """Run one trial. A problem that concerns only this item is returned as a `TargetFailure`.
 
         Raises:
             EvalscribeError: The problem affects all items.

@@ -21,9 +21,10 @@ READ_ONLY_VERBS = frozenset(
     "think",
     "view",
 }
-"""First words of names of tools that only read. Differences in such calls matter only if no other calls differ."""
+"""First words in the names of read-only tools. Differences in calls of these tools count only if no other calls
+differ."""
 HANDOVER_VERBS = frozenset(["escalate", "handoff", "transfer"])
-"""First words of names of tools that hand the work over to somebody else. Graders rarely check these calls."""
+"""First words in the names of tools that hand the work over to somebody else. Graders rarely check their calls."""
 MAX_ARGUMENTS_SHOWN = 2
 MAX_VALUE = 60
 MISSING = object()
@@ -41,9 +42,10 @@ class ToolCallDifference(NamedTuple):
     kind: Literal["never", "otherwise", "unexpected"]
     tool: str
     expected: int | None = None
-    """Index of the call in the expected calls; None for an unexpected call."""
+    """Index in the list of expected calls; None for an unexpected call."""
     actual: int | None = None
-    """Index in the calls that were made; for an expected call that never succeeded, that of its last failed attempt."""
+    """Index in the list of actual calls. For an expected call that was never made, the index of the tool's last call if
+    that failed, else None."""
     arguments: tuple[str, ...] = ()
     """Names of the differing arguments: first those with plain values, then those with lists and objects."""
 
@@ -60,10 +62,11 @@ class Mismatch(NamedTuple):
 
 
 def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple[ToolCallDifference, ...]:
-    """Return the differences, expected calls first. Differences in reading calls are omitted if other calls differ.
+    """Return the differences: first those of expected calls, then unexpected calls.
 
-    Each call is paired with at most one expected call, the best matches first. For each tool, expected calls that were
-    made with other arguments come before expected calls that were never made.
+    Each actual call is paired with at most one expected call. Pairs with the fewest differing arguments are formed
+    first. For each tool, expected calls that were made with other arguments come before expected calls that were never
+    made. Differences in calls that change nothing are omitted if other calls differ.
     """
     free = {index: call for index, call in enumerate(actual) if not call.failed}
     candidates = sorted(
@@ -120,7 +123,10 @@ def innermost_mismatch(name: str, actual: Mapping[str, JsonValue], expected: Map
 
 
 def name_call(action: Action, other_calls: Sequence[Action] = ()) -> str:
-    """Name a call by its tool and the first argument that no successful call of `other_calls` has, plain ones first."""
+    """Describe a call by its tool and the first argument that no successful call of the tool in `other_calls` has.
+
+    Arguments with plain values come before lists and objects.
+    """
     other_arguments = [call.arguments for call in other_calls if call.tool == action.tool and not call.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))
     distinguishing = [
@@ -144,7 +150,10 @@ def hands_over(tool: str) -> bool:
 
 
 def _missed(number: int, action: Action, index: int | None, actual: Sequence[Action]) -> ToolCallDifference | None:
-    """Return how the call at `at` differs from the expected call; None if they are equal."""
+    """Return how the actual call at `index` differs from the expected call; None if they are equal.
+
+    If `index` is None, the call was never made.
+    """
     if index is None:
         # A success after a refusal means that the model did not give up, so only refusals at the end count.
         calls = [(n, call) for n, call in enumerate(actual) if call.tool == action.tool]

@@ -18,7 +18,7 @@ from evalscribe.json_data import clean_json
 
 ROLES = ("system", "user", "assistant", "tool")
 MAX_PART_TEXT = 200
-"""Maximum characters of a string in a message part other than text, such as an image's data."""
+"""Maximum number of characters of a string in a message part that is not text, such as an image's data."""
 _REASONING = ("reasoning", "thinking", "redacted_thinking")
 _Parts = tuple[list[str], list[str], list[dict[str, Any]], list[Any]]
 
@@ -37,7 +37,7 @@ def normalise_role(message: Any) -> Any:
 
 
 def move_unknown_fields(value: Mapping[str, Any], known_fields: frozenset[str]) -> dict[str, Any]:
-    """Move unknown fields into `metadata` and drop nulls. A field whose name `metadata` already has gets a suffix."""
+    """Move unknown fields into `metadata` and drop nulls. A field gets a suffix if `metadata` already has its name."""
     if value.keys() <= known_fields and None not in value.values():
         return dict(value)
     present = {key: part for key, part in value.items() if part is not None}
@@ -50,7 +50,7 @@ def move_unknown_fields(value: Mapping[str, Any], known_fields: frozenset[str]) 
 
 
 def normalise_agent_run(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Put messages outside a transcript into one, and turn a mapping of transcripts into a list."""
+    """Put messages that are outside a transcript into a new one, and convert a mapping of transcripts to a list."""
     fields = dict(value)
     if "transcripts" not in fields and "messages" in fields:
         fields["transcripts"] = [{"messages": fields.pop("messages")}]
@@ -99,7 +99,8 @@ def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
-    """Join a message's content into one text. Parts that are not text become placeholders, and move to `metadata`."""
+    """Join a message's content into one text. Parts that are not text become placeholders, with the part in
+    `metadata`."""
     fields = dict(value)
     if with_reasoning and isinstance(fields.get("reasoning_content"), str):
         fields.setdefault("reasoning", fields.pop("reasoning_content"))
@@ -173,7 +174,8 @@ def _new_id() -> str:
 
 
 class _NormalisedModel(Frozen):
-    """Base that moves unknown fields to `metadata`, which judges see, and replaces null by the default."""
+    """Base of values that keep unknown fields in `metadata`, where judges see them. Null becomes the field's
+    default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
@@ -194,7 +196,7 @@ class _NormalisedModel(Frozen):
 
 @cache
 def _names(shape: type[_NormalisedModel]) -> frozenset[str]:
-    """Return the names of the model's fields; cached, because pydantic is slow and every message needs them."""
+    """Return the names of the model's fields. Cached, because every message needs them and pydantic is slow."""
     return frozenset(shape.model_fields)
 
 
@@ -214,7 +216,8 @@ class _Message(_NormalisedModel):
     """Base of the messages of all roles."""
 
     content: str = ""
-    """The text. A list of parts is joined: an image becomes `[image]`, and its original is in `metadata["parts"]`."""
+    """The text. If the content is a list of parts, they are joined. An image becomes `[image]`, and its shortened data
+    is in `metadata["parts"]`."""
     id: str | None = None
 
     @classmethod
@@ -286,7 +289,7 @@ class AgentRun(_NormalisedModel):
 
     @property
     def digest(self) -> str:
-        """Content id of the parts that a judge can see, without ids."""
+        """Content id of everything that a judge can see. Ids are not part of it."""
         messages: Any = {"__all__": {"id": True}}
         unseen: Any = {"id": True, "transcripts": {"__all__": {"id": True, "messages": messages}}}
         return content_id(self.model_dump(mode="json", exclude=unseen))
@@ -298,13 +301,13 @@ MAX_PROBLEMS = 3
 def parse_agent_run(text: str | Mapping[str, Any], location: str) -> AgentRun:
     """Parse one agent run from a JSON object or its text. Replaces secrets, and characters that cannot be stored.
 
-    Raises `DataError`: `runs.json: transcripts[0].messages[2]: no role`.
+    Raises `DataError` with the place: `runs.json: transcripts[0].messages[2]: no role`.
     """
     value = _json(text, location) if isinstance(text, str) else text
     if not isinstance(value, Mapping):
         raise DataError(f"{location}: an agent run is a JSON object with transcripts, not {_kind(value)}")
     try:
-        from evalscribe.redaction.redact import redact_json  # its many patterns load slowly; some lists need none
+        from evalscribe.redaction.redact import redact_json  # slow to load, and some lists need none
 
         return AgentRun.model_validate(redact_json(clean_json(dict(value))))
     except DataError as error:
@@ -336,7 +339,7 @@ def _values(text: str, location: str) -> list[tuple[str, Any]]:
 
 
 def _is_json_object(line: str) -> bool:
-    """Return whether a line is a complete JSON object, which shows that the file has one object per line."""
+    """Return whether a line is a complete JSON object. If the first line is one, the file has one object per line."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -381,7 +384,7 @@ TurnKind = Literal["says", "thinks", "calls", "fails"]
 TEXT, ARGUMENT, BLOCK = " " * 2, " " * 4, " " * 6
 """Indentation of a message's text, of a call's argument, and of the lines of an argument with several lines."""
 MAX_LINE = 200
-"""Maximum length of a line with a JSON value; a longer value is rendered with one member per line."""
+"""Maximum number of characters of a line with a JSON value. A longer value is rendered with one member per line."""
 _PLAIN = re.compile(r"[\w.:/@-]+")
 _TURN_KINDS = ("thinks", "calls", "fails")
 _NAME = r'(?P<name>[\w.:/@-]+|".*")'
