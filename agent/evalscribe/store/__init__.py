@@ -3,5 +3,5 @@
     with Workspace() as workspace:                 # imports SQLAlchemy with the first use of `store`
         workspace.store.collections.collections()
 
-Sources redact as they read, so nothing that arrives here holds a secret.
+Sources redact secrets while they read, so no secret arrives here.
 """

@@ -77,7 +77,7 @@ _DELETE_ORPHANS = (
 
 
 class EvalCounts(Frozen):
-    """Numbers of a run's evals by outcome, as in `Run`; negative if they stand for a decrease."""
+    """Numbers of a run's evals by outcome, as in `Run`, or changes of these numbers (negative for a decrease)."""
 
     passed: int = 0
     failed: int = 0
@@ -105,7 +105,7 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
 
 
 def _recover_deleted(connection: Connection, run_id: str) -> int:
-    """Return the number of stored evals of a run whose row was deleted, and remove data of its deleted evals.
+    """Remove the data of deleted evals for a run without a row. Return the number of imported evals that remain.
 
     Such evals and data can remain if a run is imported again while `sweep` deletes it.
     """
@@ -146,7 +146,8 @@ def run_from_row(database: Database, row: Row[Any]) -> Run:
 
 
 def add_counts(connection: Connection, database: Database, run_id: str, recorded: int, change: EvalCounts) -> None:
-    """Update a run's counts after an import: `recorded` more evals; `change` is added to the counts by status."""
+    """Update a run's counts after an import. `recorded` is the number of added evals; `change` is added to the other
+    counts."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     counted = _complete(row.recorded, run_from_row(database, row))
     current = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
@@ -221,7 +222,7 @@ def _values(run: Run, recorded: int) -> dict[str, Any]:
 
 _EVIDENCE = TypeAdapter[Evidence | UnreadableEvidence](Evidence | UnreadableEvidence)
 _PUT_EVIDENCE = upsert(table)
-# In one statement, so that no other process can replace the evidence in between.
+# Reads everything in one statement, so that no other process can replace the evidence in between.
 _GET = (
     select(table.c.body, documents.c.number, documents.c.role, documents.c.path, texts.c.body.label("text"))
     .outerjoin(
@@ -266,7 +267,7 @@ def _body(evidence: Evidence | UnreadableEvidence) -> dict[str, Any]:
 _LABEL = TypeAdapter(HumanLabel)
 _LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
 _ROWS = 500
-"""Maximum rows of one statement, so that a large run need not fit into memory."""
+"""Maximum number of rows in one statement. The rows of a large run thus need not fit into memory at once."""
 _CLEAR = {
     table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (tables.findings, tables.labels)
 }
@@ -281,7 +282,8 @@ def save_labels(connection: Connection, run_id: str, human_labels: Sequence[Huma
 
 
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
-    """Load human labels by run, in the order in which they were stored. Raises `DataError` for a damaged one."""
+    """Load the labels of all runs, grouped by run, in the order in which they were stored. Raises `DataError` for a
+    damaged one."""
     try:
         return tuple(_LABEL.validate_python(body) for body in connection.scalars(_LABELS))
     except (ValidationError, ValueError) as error:
@@ -375,7 +377,7 @@ def open_store(place: Path | str) -> "AnalysisStore":
 
 
 class AnalysisStore:
-    """Analysed runs with their evidence, verdicts, findings, reports and human labels, by content id.
+    """Analysed runs with their evidence, verdicts, findings, reports and human labels.
 
     Many processes may use the store at once. Every operation is short and atomic.
     """
@@ -395,9 +397,9 @@ class AnalysisStore:
             return load_run(connection, self._database, run_id)
 
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
-        """Return the ids of stored runs with this prefix, in order.
+        """Return the ids of stored runs that begin with `prefix`, sorted.
 
-        If there is none, return the runs of experiments with this name, oldest first.
+        If there is none, return the ids of the experiment runs with this name, oldest first.
         """
         with self._database.transaction() as connection:
             run_ids = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
@@ -413,7 +415,7 @@ class AnalysisStore:
             return load_evidence(connection, self._database, run_id, eval_id)
 
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
-        """Store a verdict. An existing verdict is replaced only by another verdict, never by a missing one."""
+        """Store a verdict. An existing verdict is replaced only by another verdict, never by an `Unclassified`."""
         statement = _PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED
         self._database.execute(statement, {"key": key, "kind": _KINDS[type(verdict)], "body": pack(verdict)})
 
@@ -448,19 +450,20 @@ class AnalysisStore:
                 save_labels(connection, run_id, run_labels)
 
     def labels(self) -> tuple[HumanLabel, ...]:
-        """Return all labels by run, in the order they were stored."""
+        """Return the labels of all runs, grouped by run, in the order in which they were stored."""
         with self._database.transaction() as connection:
             return load_labels(connection, self._database)
 
     def put_proposal(self, key: str, proposal: Proposal) -> None:
-        """Store a model's proposal by the content id of its request, so that it is never paid for twice."""
+        """Store a model's proposal under the content id of its request, so that it is never paid for twice."""
         self._put(tables.proposals, key=key, body=pack(proposal))
 
     def proposal(self, key: str) -> Proposal | None:
         return self._get(tables.proposals, _PROPOSAL, key=key)
 
     def put_replay(self, key: str, attempt: int, replay: Replay) -> None:
-        """Store a replay's result by the content id of everything that it depends on, so that it never runs twice."""
+        """Store a replay's result under the content id of everything it depends on, so that the same replay never runs
+        twice."""
         self._put(tables.replays, key=key, attempt=attempt, body=pack(replay))
 
     def replay(self, key: str, attempt: int) -> Replay | None:
@@ -489,7 +492,8 @@ class AnalysisStore:
         return previous_patch not in (None, patch.digest)
 
     def take_approval(self, patch: Patch) -> bool:
-        """Close the request to approve exactly this patch; False if there is none, such as after an answer."""
+        """Close the request to approve exactly this patch. Return False if there is none, for example because it was
+        answered."""
         values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
         with self._database.writing() as connection:
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
@@ -499,7 +503,8 @@ class AnalysisStore:
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
-        """Store the progress of an analysis, with new findings; `first` is the number of the first one, from 1."""
+        """Store the progress of an analysis, with new findings. `first` is the number of the first new finding, from
+        1."""
         row = {"run_id": analysis.run_id, "body": pack(analysis)}
         rows = [
             {"run_id": analysis.run_id, "number": n, "body": pack(finding)} for n, finding in enumerate(findings, first)
@@ -516,7 +521,8 @@ class AnalysisStore:
                 connection.execute(statement, {"run_id": run_id})
 
     def running(self) -> tuple[RunningAnalysis, ...]:
-        """Return the analyses without a report yet, by run id. `holder` tells which of them really run."""
+        """Return the analyses that have not written their report, sorted by run id. A run with a `holder` is still
+        analysed."""
         with self._database.reading() as connection:
             rows = connection.execute(_RUNNING).all()
         return tuple(
@@ -524,7 +530,8 @@ class AnalysisStore:
         )
 
     def judged(self, run_id: str, after: int, most: int) -> tuple[Finding, ...]:
-        """Return the findings of a running analysis in the order of the verdicts, without the first `after` ones."""
+        """Return at most `most` findings of a running analysis in the order of the verdicts, after the first `after`
+        ones."""
         values = {"run_id": run_id, "after": after, "most": most}
         with self._database.reading() as connection:
             rows = connection.execute(_JUDGED_GROUPS, values).all()
@@ -537,7 +544,7 @@ class AnalysisStore:
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Lock a run while it is analysed; the lock ends with the process.
 
-        Raises `UnavailableError` naming the holder.
+        Raises `UnavailableError`, which names the holder, if another process has locked the run.
         """
         return self._database.run_lock(run_id)
 

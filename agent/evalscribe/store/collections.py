@@ -28,7 +28,7 @@ from evalscribe.store.statements import matching, upsert
 from evalscribe.text import dollars, join_first, pluralise
 
 MOST_NAMES = 20
-"""Maximum names that an error lists."""
+"""Maximum number of names that an error lists."""
 
 _RUBRIC = TypeAdapter(Rubric)
 _LABELS = TypeAdapter(LabelSet)
@@ -55,7 +55,7 @@ _COUNT_BY_KIND = {
         ("result set", tables.result_sets.c.id),
     )
 }
-"""Statement that counts the objects of each kind in a collection."""
+"""Statements that count the objects in a collection, by kind of object."""
 _OF: BindParameter[str] = bindparam("of_id")
 _SETS = tables.result_sets
 _DELETE_CONTENTS = (
@@ -137,7 +137,7 @@ class CollectionStore:
 
         Raises:
             UsageError: An experiment stores its runs in this collection.
-            NotFoundError: It does not exist.
+            NotFoundError: The collection does not exist.
         """
         # A concurrent import, or addition of a rubric, waits and then fails because the collection is missing.
         with self._database.writing() as connection:
@@ -154,7 +154,7 @@ class CollectionStore:
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             row = _first(connection, _LATEST, collection_id=collection_id, id=rubric.id)
-            # Compares the row only: an unreadable older version must not block a new one.
+            # Compares only the digest, because an unreadable older version must not block a new one.
             if row is not None and row["digest"] == rubric.digest:
                 return rubric.model_copy(update={"version": row["version"]})
             stored = rubric.model_copy(update={"version": row["version"] + 1 if row else 1})
@@ -162,7 +162,8 @@ class CollectionStore:
         return stored
 
     def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
-        """Return a version, by default the latest. Raises `NotFoundError` listing the existing ones."""
+        """Return a version of a rubric, by default the latest. Raises `NotFoundError` with the existing rubrics or
+        versions."""
         key = {"collection_id": collection_id, "id": rubric_id}
         with self._database.transaction() as connection:
             require_collection(connection, collection_id)
@@ -175,7 +176,8 @@ class CollectionStore:
             return self._rubric(row)
 
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
-        """Return the latest version of each rubric, by id. Raises `NotFoundError` if the collection does not exist."""
+        """Return the latest version of each rubric, sorted by id. Raises `NotFoundError` if the collection does not
+        exist."""
         with self._database.transaction() as connection:
             require_collection(connection, collection_id)
             rows = _rows(connection, _ALL_LATEST, collection_id=collection_id)
@@ -211,12 +213,12 @@ class CollectionStore:
         self._database.execute(statement, {"key": key, **_result_row(result)})
 
     def get_result(self, key: str) -> JudgeResult | None:
-        """Return the stored result for this key, the content id of rubric, prompt, model, parameters and subject."""
+        """Return the result for a key, which is the content id of rubric, prompt, model, parameters and subject."""
         row = self._database.row(tables.judge_results, key=key)
         return self._result(row) if row else None
 
     def result_counts(self) -> tuple[RubricResultCounts, ...]:
-        """Count the stored results of each judge by rubric; the newest version of a rubric first."""
+        """Count the stored results of each rubric version and judge. The newest version of a rubric comes first."""
         with self._database.transaction() as connection:
             return tuple(
                 RubricResultCounts(
@@ -230,14 +232,14 @@ class CollectionStore:
             )
 
     def results_by_rubric(self, rubric_id: str, version: int, judge: str) -> Iterator[JudgeResult]:
-        """Yield the results of a judge by a version of a rubric, by subject."""
+        """Yield the results of a judge with one version of a rubric, sorted by subject."""
         key = {"rubric_id": rubric_id, "rubric_version": version, "judge": judge}
         with self._database.transaction() as connection:
             rows = _rows(connection, _OF_RUBRIC, **key)
         yield from map(self._result, rows)
 
     def results_about(self, subjects: Sequence[str]) -> tuple[JudgeResult, ...]:
-        """Return the results about subjects: ids of agent runs, or `<run id>/<path>`."""
+        """Return the judge results about subjects. A subject is the id of an agent run, or `<run id>/<path>`."""
         with self._database.transaction() as connection:
             return tuple(map(self._result, _rows(connection, _RESULTS_ABOUT, subjects=list(subjects))))
 
@@ -281,7 +283,7 @@ def _describe_contents(connection: Connection, collection_id: str) -> str:
 
 def _require_version(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
     key = {"collection_id": latest["collection_id"], "id": latest["id"]}
-    # The user chose the number, which may not fit into the 64 bits of SQLite.
+    # The user chose the number. It might not fit into the 64 bits of SQLite.
     row = _first(connection, _VERSION, version=version, **key) if 1 <= version <= latest["version"] else None
     if row is None:
         raise _not_found(f"version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])

@@ -1,4 +1,4 @@
-"""Store texts by their content id, with documents that refer to them; delete unreferenced rows."""
+"""Store texts by content id, and documents that refer to them. Delete rows that nothing refers to."""
 
 import json
 import zlib
@@ -60,7 +60,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 class Texts:
-    """Texts to be stored, each packed once."""
+    """Texts to be stored. Equal texts are compressed once."""
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
@@ -117,7 +117,8 @@ def _compress(text: str) -> bytes:
 
 
 SHORT = 4_000
-"""Maximum characters of a text whose digest is cached, because it may repeat: such as the task of many trials."""
+"""Maximum number of characters of a text whose digest is cached. Short texts often repeat, such as the task of many
+trials."""
 _digest_of_short = lru_cache(1_000)(_digest)
 _compress_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
@@ -139,7 +140,7 @@ _CLEAR = {True: delete(documents).where(*_EVAL, _RECORDED), False: delete(docume
 
 
 class PackedDocuments:
-    """Documents of one or more evals to be stored, with each text packed once."""
+    """Documents of one or more evals to be stored. Equal texts are compressed once."""
 
     def __init__(self) -> None:
         self._rows: list[dict[str, Any]] = []
@@ -183,9 +184,9 @@ def load_documents(
 
 
 AT_ONCE = 500
-"""Maximum rows deleted in one transaction."""
+"""Maximum number of rows deleted in one transaction."""
 ROUND = 50_000
-"""Maximum rows whose keys are in memory at once."""
+"""Maximum number of rows whose keys are in memory at once."""
 
 _Condition = ColumnElement[bool]
 _UnneededRows = tuple[str, Table, _Condition, tuple[str, ...]]
@@ -200,7 +201,8 @@ def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
 
 
 def _unneeded_rows(*, dry_run: bool) -> tuple[_UnneededRows, ...]:
-    """Return the kinds of unneeded rows in order of deletion: deleting one kind may make rows of the next unneeded."""
+    """Return the kinds of unneeded rows in order of deletion. Deleting one kind can make rows of later kinds
+    unneeded."""
     kept_run_ids = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
 
     def without_run(table: Table) -> _Condition:
@@ -235,7 +237,7 @@ _OF_EXPERIMENTS = or_(
     *(exists().where(run_items.c[name] == texts.c.digest) for name in ("output", "transcript", "state", "log")),
     *(exists().where(scores.c[name] == texts.c.digest) for name in ("input", "output", "evidence")),
 )
-"""Texts of datasets and trials, which are kept even if the trials are not in a collection yet."""
+"""Texts of datasets and trials. They are kept even if the trials are not in a collection yet."""
 _JUDGED = exists().where(evals.c.run_id == runs.c.run_id, judge_results.c.agent_run_id == evals.c.eval_id)
 _UNUSED = and_(
     runs.c.recorded > 0,
@@ -266,7 +268,7 @@ def _measurable(column: Column[Any]) -> ColumnElement[Any]:
 
 
 def _delete_round(database: Database, table: Table, unneeded: _Condition) -> int:
-    """Delete the unneeded rows of one round and return their number."""
+    """Delete at most `ROUND` unneeded rows and return their number."""
     keys = list(table.primary_key)
     with database.transaction() as connection:
         rows = connection.execute(select(*keys).where(unneeded).limit(ROUND)).mappings().all()

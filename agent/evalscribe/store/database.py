@@ -19,7 +19,7 @@ from evalscribe.store.tables import HEAD, revisions, verdicts
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _STORE_TABLES = frozenset((revisions.name, verdicts.name))
-"""Tables that a store has in every revision; alembic's table alone may belong to another program."""
+"""Tables that a store has in every revision. A database with only alembic's table can belong to another program."""
 
 
 class DatabasePlace(Protocol):
@@ -50,16 +50,16 @@ class DatabasePlace(Protocol):
         """Begin a write transaction; only one exists at a time."""
 
     def give_back(self, engine: Engine) -> int:
-        """Return unused space to the disk if no other process is at work. Returns bytes."""
+        """Return unused space to the disk if no other process uses the database. Returns the number of bytes."""
 
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
-        """Lock a run; the lock ends with the process. Raises `UnavailableError` naming the holder."""
+        """Lock a run; the lock ends with the process. If it is locked, raise `UnavailableError` with the holder."""
 
     def run_holder(self, engine: Engine, run_id: str) -> str | None:
         """Describe the process that has locked a run; None if it is not locked. Takes no lock itself."""
 
     def claimed(self, name: str) -> AbstractContextManager[bool]:
-        """Try to claim a name; false if another process has it. The claim ends with the process."""
+        """Try to claim a name, and yield whether this succeeded. The claim ends with the process."""
 
     def problem(self) -> str | None:
         """Read the whole database and describe the first problem; None if there is none."""
@@ -131,7 +131,7 @@ _GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 
 
 _opened: dict[DatabasePlace, None] = {}
-"""Stores that this process has opened, the latest last."""
+"""Stores that this process has opened, the most recent one last."""
 
 
 def open_database(place: Path | str) -> "Database":
@@ -157,7 +157,7 @@ def open_database(place: Path | str) -> "Database":
 
 
 def damage() -> DataError | None:
-    """Return the error for a damaged store, to distinguish damage from a bug; None if no opened store is damaged.
+    """Return the error for a damaged store; None if no opened store is damaged. It distinguishes damage from a bug.
 
     Checks every store that this process has opened, the latest first, because a server may have opened several.
     """
@@ -174,7 +174,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Open a transaction: all of it is written, or nothing."""
+        """Open a transaction. Either all of it is written or nothing."""
         with self.place.explained(), self.readable(), self._engine.begin() as connection:
             yield connection
 
@@ -182,8 +182,8 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees the database as it is at its first statement.
 
-        Reading raises if another process has taken over a lock. Writing is never refused for that reason, since the
-        data may have been paid for.
+        Raises `UnavailableError` if another process has taken over a lock. Writing is never refused for that reason,
+        because the data may have been paid for.
         """
         with self.place.explained(), self.readable(), self._engine.connect() as connection:
             self.place.check()
@@ -194,7 +194,7 @@ class Database:
     def readable(self) -> Iterator[None]:
         """Raise `DataError` if the `with` block cannot turn a row into a value, because the row is damaged.
 
-        SQLite lets any program put any value into any column.
+        Rows can be damaged because SQLite lets any program put any value into any column.
         """
         try:
             yield
@@ -237,7 +237,8 @@ class Database:
 
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
-        """Lock a run for one process. Raises `UnavailableError` naming the holder and the start time."""
+        """Lock a run for this process. If it is locked, raise `UnavailableError` with the holder and the time of
+        locking."""
         with ExitStack() as stack:
             with self.place.explained():
                 stack.enter_context(self.place.run_lock(run_id))
@@ -250,7 +251,7 @@ class Database:
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[bool]:
-        """Try to claim a name; false if another process has it."""
+        """Try to claim a name, and yield whether this succeeded."""
         with ExitStack() as stack:
             with self.place.explained():
                 acquired = stack.enter_context(self.place.claimed(name))
@@ -261,7 +262,7 @@ class Database:
         return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
 
     def give_back(self) -> int:
-        """Return unused space to the disk if no other process is at work. Returns bytes."""
+        """Return unused space to the disk if no other process uses the database. Returns the number of bytes."""
         with self.place.explained():
             return self.place.give_back(self._engine)
 

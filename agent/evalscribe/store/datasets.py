@@ -56,7 +56,8 @@ class DraftItems:
     """Dataset items for a draft, converted into rows before the database is locked."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        """Convert items; the last one of each key is kept. Raises `DataError` for an item that cannot be stored."""
+        """Convert items. If several have the same key, keep the last. Raises `DataError` for an item that cannot be
+        stored."""
         self._texts = Texts()
         self._rows = [self._row(item) for item in {item.key: item for item in items}.values()]
         self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}
@@ -81,9 +82,9 @@ class DraftItems:
 
 
 MOST_USERS = 10
-"""Maximum experiments that an error lists."""
+"""Maximum number of experiments that an error lists."""
 AT_ONCE = 500
-"""Maximum items read or looked up at once."""
+"""Maximum number of items read or looked up at once."""
 
 _datasets, _drafts, _versions, _items = (
     tables.datasets,
@@ -239,7 +240,7 @@ class DatasetStore:
             return None if row is None else _version(row)
 
     def versions(self, dataset_id: str) -> tuple[DatasetVersion, ...]:
-        """Return the versions by number."""
+        """Return a dataset's versions, sorted by number."""
         with self._database.reading() as connection:
             return tuple(map(_version, all_rows(connection, _VERSIONS, dataset_id=dataset_id)))
 
@@ -298,7 +299,7 @@ def _require_unused(connection: Connection, dataset_id: str) -> None:
 
 
 def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> dict[str, str]:
-    """Return the content ids of the items that are in the draft, by key."""
+    """Return the content ids, by key, of the draft's items with these keys."""
     contents: dict[str, str] = {}
     for batch in in_parts(keys, AT_ONCE):
         contents.update(

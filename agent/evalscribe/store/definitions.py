@@ -1,4 +1,4 @@
-"""Store deployments, prompts, scorers and experiments, whose versions never change."""
+"""Store deployments, prompts, scorers and experiments. Their versions never change."""
 
 from typing import Any, Literal, TypeVar
 
@@ -28,7 +28,7 @@ class VersionedTables:
     """A table of named objects, and the table of their versions."""
 
     def __init__(self, heads: Table, versions: Table, owner: str) -> None:
-        """Pair the tables. `owner`: the column of `versions` with the id of the object."""
+        """Pair the tables. `owner` is the column of `versions` that has the object's id."""
         self._heads, self._versions, self._owner = heads, versions, owner
         self._named = matching(heads, "name")
         self.find = by_id_or_name(heads)
@@ -106,7 +106,7 @@ class ExperimentStore:
         self._database.execute(_ADD_DEPLOYMENT, row)
 
     def deployment(self, name_or_id: str) -> Deployment | None:
-        """Find a deployment by id, or the newest by name."""
+        """Find a deployment by id, or the newest deployment with this name."""
         with self._database.reading() as connection:
             row = first_row(connection, _FIND_DEPLOYMENT, name_or_id=name_or_id)
             return None if row is None else self._read(row, _DEPLOYMENT)
@@ -218,7 +218,7 @@ class ExperimentStore:
     def remove_experiment(self, experiment_id: str) -> None:
         """Delete an experiment with its versions, and its own collection if that is empty.
 
-        Raises `UsageError` if it has runs, which are deleted first.
+        Raises `UsageError` if the experiment still has runs; delete them first.
         """
         values = {"of_id": experiment_id}
         with self._database.writing() as connection:
@@ -262,7 +262,8 @@ def _rubrics(version: ExperimentVersion) -> set[str]:
 
 
 def _same(first: Scorer, second: Scorer) -> bool:
-    """Return True if two scorers are equal. Compares the import folder too, which can change without the source."""
+    """Return True if two scorers are equal. Their import folders are compared too, because one can change without the
+    source."""
     return (first.spec.id, first.folder, first.description) == (second.spec.id, second.folder, second.description)
 
 

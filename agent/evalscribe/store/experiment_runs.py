@@ -157,7 +157,7 @@ def select_scores(query: ScoreQuery) -> Select[Any]:
     statement = (
         select(_scores_table, _items_table.c.number.label("place"))
         .join(_items_table, _items_table.c.id == _scores_table.c.run_item_id)
-        # `place > after` implies the condition on `number`, which lets the database use an index.
+        # The condition on `number` follows from the one on `position`, but lets the database use an index.
         .where(
             _items_table.c.run_id == bindparam("run_id"),
             _items_table.c.number >= bindparam("place"),
@@ -185,9 +185,9 @@ def _filtered(statement: Select[Any], query: ScoreQuery) -> Select[Any]:
 
 
 PAGE = 500
-"""Maximum items or scores read at once."""
+"""Maximum number of items or scores read at once."""
 WHOLE_PAGE = 50
-"""Maximum whole trials read at once: each may be large."""
+"""Maximum number of whole trials read at once. Each of them can be large."""
 
 _runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
 _BY_NAME_OR_ID = (
@@ -283,20 +283,20 @@ class ExperimentRunStore:
             return tuple(connection.scalars(_IDS[kind], {"length": len(prefix), "prefix": prefix}))
 
     def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
-        """Return runs, oldest first."""
+        """Return the runs of one experiment, or of all experiments, oldest first."""
         with self._database.reading() as connection:
             filters = {} if experiment_id is None else {"experiment_id": experiment_id}
             return tuple(map(_run, all_rows(connection, _OF_EXPERIMENT if filters else _ALL, **filters)))
 
     def claim(self, run_id: str) -> AbstractContextManager[bool]:
-        """Try to claim a run; False if another process works on it. The claim ends with the process."""
+        """Try to claim a run. Yields False if another process works on it. The claim ends with the process."""
         return self._database.claimed(f"experiment-{run_id}")
 
     def begin(self, run_id: str, worker: str, now: str, *, resumed: bool = False) -> ExperimentRun:
         """Mark a run as running by this worker.
 
-        A request to cancel it is withdrawn only if a person has `resumed` the run. Otherwise the request may have
-        come while the worker started.
+        A request to cancel the run is dropped only if a person has `resumed` it. Otherwise the request might have
+        arrived while the worker started.
         """
         state_values = {
             "state": "running",
@@ -354,8 +354,8 @@ class ExperimentRunStore:
     ) -> None:
         """Add scores, replacing the scores that they supersede, and set verdicts by run item id, in one transaction.
 
-        Raises, changing nothing, `UnavailableError` if another process superseded the same scores meanwhile, and
-        `NotFoundError` if the run was deleted.
+        If another process superseded the same scores meanwhile, raises `UnavailableError`. If the run was deleted,
+        raises `NotFoundError`. In both cases, nothing is changed.
         """
         rows = AttemptRows()
         for score, evidence in scores:
@@ -386,7 +386,8 @@ class ExperimentRunStore:
             return sum(connection.scalar(statement, {"run_id": run_id}) or 0.0 for statement in _SPENT)
 
     def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
-        """Yield items in the dataset's order, then by repetition; with `verdicts`, only items with these verdicts."""
+        """Yield a run's trials in the order of the dataset's items, then by repetition; with `verdicts`, only trials
+        with these."""
         statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
         start = {"number": 0, "repetition": 0}
         return read_pages(
@@ -400,7 +401,7 @@ class ExperimentRunStore:
             return tuple((row.created_at, row.verdict) for row in rows)
 
     def newest(self, run_id: str, most: int) -> tuple[RunItem, ...]:
-        """Return the trials that the target answered last, newest first; at most `most`."""
+        """Return the most recently answered trials, newest first; at most `most`."""
         with self._database.reading() as connection:
             return tuple(map(item_in, all_rows(connection, _NEWEST, run_id=run_id, most=most)))
 
@@ -453,7 +454,7 @@ class ExperimentRunStore:
         return f"sha256:{digest.hexdigest()}"
 
     def contents(self, *run_ids: str) -> str:
-        """Describe what `remove` deletes of these runs: `2 runs, 20 trials that cost $0.12`."""
+        """Describe what `remove` would delete for these runs: `2 runs, 20 trials that cost $0.12`."""
         trials = sum(sum(self.tally(run_id).values()) for run_id in run_ids)
         cost = sum(map(self.spent, run_ids))
         cost_text = f" that cost {dollars(cost)}" if cost else ""
@@ -478,7 +479,7 @@ class ExperimentRunStore:
         self._database.close()
 
     def _run_ids(self, query: ScoreQuery) -> tuple[str, ...]:
-        """Return the ids of the runs that may have matching scores."""
+        """Return the ids of the runs that can have matching scores."""
         if query.run_item_id is not None and query.run_id is None:
             with self._database.reading() as connection:
                 row = first_row(connection, _ITEM, id=query.run_item_id)

@@ -14,7 +14,8 @@ from evalscribe.ids import content_id, path_part
 
 @contextmanager
 def run_lock(folder: Path, run_id: str) -> Iterator[None]:
-    """Lock a run for one process. Raises `UnavailableError` naming the holder and the start time."""
+    """Lock a run for this process. If it is locked, raise `UnavailableError` with the holder and the time of
+    locking."""
     descriptor = _open(folder / _run_file(run_id))
     try:
         while not _try_lock(descriptor, fcntl.LOCK_EX):
@@ -55,7 +56,7 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Try to lock a file; yield False if another process has locked it. The holder removes the file at the end."""
+    """Try to lock a file, and yield whether this succeeded. The holder removes the file at the end."""
     descriptor = _open(path)
     try:
         acquired = _try_claim(descriptor, path)
@@ -70,7 +71,8 @@ def claimed(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Lock a file, waiting for other processes: only one at a time may create or upgrade the database."""
+    """Lock a file, and wait while another process has it. Only one process at a time may create or upgrade the
+    database."""
     descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -89,7 +91,8 @@ def _try_claim(descriptor: int, path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    """Open a lock file without following links: with a planted link, we would truncate the link's target."""
+    """Open a lock file without following links, because writing through a planted link would truncate the link's
+    target."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LATEST = "latest"
 MOST_NAMED = 10
 SHORTEST_PREFIX = 4
-"""Minimum characters of the beginning of an id, not counting a prefix such as `exp-`."""
+"""Minimum number of characters for the beginning of an id, not counting a prefix such as `exp-`."""
 KINDS = {
     "ds": "a dataset",
     "dsv": "a dataset version",
@@ -52,7 +52,7 @@ def is_prefix(prefix: str) -> bool:
 
 
 def find_by_prefix(kind: str, prefix: str, ids: Iterable[str]) -> str | None:
-    """Return the only id that begins with `prefix`. Raises `UsageError` listing the ids if there are several."""
+    """Return the id that begins with `prefix`, or None. Raises `UsageError` with the ids if there are several."""
     matching_ids = sorted(id for id in ids if id.startswith(prefix)) if is_prefix(prefix) else []
     if len(matching_ids) > 1:
         raise ambiguous(kind, prefix, matching_ids)
@@ -92,7 +92,8 @@ def find_stored(
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """List the names that are most similar to `name`, else the newest. `names`: the newest last."""
+    """List the names that are most similar to `name`; if none is similar, the newest ones. `names` has the newest
+    last."""
     near = get_close_matches(name, dict.fromkeys(names), n=3, cutoff=0.6)
     return f"nearest: {', '.join(near)}" if near else f"available: {join_last(list(dict.fromkeys(names)), MOST_NAMED)}"
 
@@ -119,13 +120,13 @@ def version_not_found(owner: str, name_or_id: str, versions: Sequence[V]) -> Not
 
 
 def not_found(kind: str, name_or_id: str, names: Sequence[str], create_command: str) -> NotFoundError:
-    """Return the error for an unknown name. `names`: the existing ones, the newest last."""
+    """Return the error for an unknown name. `names` are the existing names, with the newest last."""
     hint = nearest(name_or_id, names) if names else f"there is none yet; create one with `evalscribe {create_command}`"
     return NotFoundError(f"{kind} {name_or_id[:80]!r}{_other_kind_note(kind, name_or_id)} not found; {hint}")
 
 
 def kind_of(object_id: str) -> str | None:
-    """Return the kind of object that an id belongs to, such as `a dataset`, by the id's prefix."""
+    """Return the kind of object that an id's prefix stands for, such as `a dataset`; None if the prefix is unknown."""
     match = _ID.fullmatch(object_id)
     return KINDS.get(match[1]) if match else None
 
@@ -144,9 +145,10 @@ def find_dataset(datasets: "DatasetStore", name_or_id: str) -> "Dataset":
 
 
 def find_dataset_version(datasets: "DatasetStore", dataset: "Dataset | None", name_or_id: str) -> "DatasetVersion":
-    """Find a dataset version by id or its beginning; in a given dataset also by number (`2`, `v2`) or as `latest`.
+    """Find a dataset version by its id or the beginning of its id.
 
-    Raises `NotFoundError` listing the known versions.
+    If `dataset` is given, also find its version by number (`2`, `v2`) or as `latest`. Raises `NotFoundError` with the
+    known versions.
     """
     if dataset is None:
         if version := datasets.version(name_or_id):

@@ -34,12 +34,12 @@ TRIGGER_ERROR = "P0001"
 UNSTORABLE_VALUES = ("22", "54")
 """SQLSTATE prefixes of values that cannot be stored."""
 REFUSAL_WORDS = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
-"""Words in the error of a refused connection, which has no SQLSTATE."""
+"""Words that identify a refused connection. The error of a refused connection has no SQLSTATE."""
 
 
 @contextmanager
 def translate_server_errors(store_name: str) -> Iterator[None]:
-    """Translate database errors in the `with` block into an `EvalscribeError` about the database named `shown`."""
+    """Translate database errors in the `with` block into an `EvalscribeError` that names the database `store_name`."""
     try:
         yield
     except DBAPIError as error:
@@ -69,7 +69,7 @@ def _explain(store_name: str, error: BaseException | None) -> EvalscribeError:
 
 
 def _without_state(store_name: str, error: BaseException | None, message: str) -> EvalscribeError:
-    """Classify an error that has no SQLSTATE by its words, which are recognised only in English."""
+    """Classify an error without SQLSTATE by its words. Only English messages are recognised."""
     connection = getattr(error, "pgconn", None)
     if "database" in message and "does not exist" in message:
         return NotFoundError(f"database {store_name} does not exist.\nCreate it on that server: createdb NAME.")
@@ -90,7 +90,7 @@ def _unreachable(store_name: str, message: str) -> UnavailableError:
 
 
 def _error_text(error: BaseException | None) -> str:
-    """Return the first line of an error, without details, which may contain stored values."""
+    """Return the first line of an error. Its details are left out, because they can contain stored values."""
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
     return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")
@@ -116,7 +116,7 @@ class ServerLock:
     """A lock on the server. If its connection breaks, `check` takes the lock again unless another process has it."""
 
     def __init__(self, name: str, connect: Callable[[str], psycopg.Connection]) -> None:
-        """Try once to take the lock. `connect`: opens an autocommit session with a given name."""
+        """Try once to take the lock. `connect` opens an autocommit session with a given name."""
         self.name = name
         self._connect = connect
         self._own_session = _session_name()
@@ -180,7 +180,7 @@ class ServerLock:
         return self._acquire()
 
     def _is_broken(self) -> bool:
-        """Return True if the connection is broken. Queries the server only if it has sent something."""
+        """Return True if the connection is broken. Sends a query only if the server has sent something."""
         if self._connection.closed:
             return True
         poll = select.poll()
@@ -202,13 +202,13 @@ def _describe_holder(session_name: str) -> str | None:
 
 
 def key(name: str) -> int:
-    """Return the number that Postgres uses for the lock of this name. Numbers are per database."""
+    """Return the number of the Postgres lock with this name. Each database has its own locks."""
     digest = hashlib.sha256(f"{NAME} {name}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def _session_name() -> str:
-    """Return a name of at most 63 letters that identifies this process as the holder of a lock."""
+    """Return a name of at most 63 characters that identifies this process as the holder of a lock."""
     return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
 
 
@@ -225,11 +225,12 @@ def _is_alive(pid: int) -> bool:
 
 
 BUSY_S = 120
-"""Seconds that an operation waits for other writers, which may be on many machines."""
+"""Maximum seconds that an operation waits for other writers. They can be on many machines."""
 OLDEST = 14
 """Oldest supported server version."""
 SERVER_KEEPALIVES = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
-"""Keepalive settings in seconds, with which the server drops a silent machine and releases its locks."""
+"""Keepalive settings, in seconds except the count, with which the server drops a silent client and releases its
+locks."""
 CLIENT_KEEPALIVES = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -239,7 +240,8 @@ CLIENT_KEEPALIVES = {
 """The same settings for the client, to notice a silent server; `tcp_user_timeout` is in milliseconds."""
 PAUSE_S = 0.25
 PATIENCE_S = 30
-"""Seconds to wait for a server that answered before, such as during a restart: data to be stored was paid for."""
+"""Maximum seconds to wait for a server that has answered before, such as during a restart. Giving up would lose data
+that was paid for."""
 _SET_COLLATION = """
 SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
   'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
@@ -247,7 +249,7 @@ FROM information_schema.columns
 WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
 GROUP BY table_name
 """
-"""Makes text columns compare and sort as in SQLite, independent of the server's language."""
+"""Makes text columns compare and sort as in SQLite, independently of the server's language."""
 
 
 def server_at(url: str) -> "DatabaseServer":
@@ -264,7 +266,7 @@ class DatabaseServer:
     """An `evalscribe.store.database.DatabasePlace`."""
 
     url: str = field(repr=False)
-    """May contain a password."""
+    """Address of the database. It can contain a password."""
     _locks: list[ServerLock] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -316,7 +318,7 @@ class DatabaseServer:
         _wait_for_turn(connection, "writing")
 
     def give_back(self, engine: Engine) -> int:  # noqa: ARG002
-        """Do nothing: the server reclaims space by itself."""
+        """Do nothing, because the server reclaims space by itself."""
         return 0
 
     @contextmanager
@@ -337,7 +339,7 @@ class DatabaseServer:
             yield lock.acquired
 
     def problem(self) -> str | None:
-        """Return None: a Postgres server enforces the types of its columns."""
+        """Return None, because a Postgres server enforces the types of its columns."""
         return None
 
     def check(self) -> None:
@@ -373,13 +375,14 @@ class DatabaseServer:
 
 
 def options(url: str) -> dict[str, Any]:
-    """Return connection options, with those in the address first. Raises `psycopg.Error` for an invalid address."""
+    """Return connection options. Options in the address override defaults. Raises `psycopg.Error` for an invalid
+    address."""
     defaults = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **CLIENT_KEEPALIVES}
     return {**defaults, **conninfo_to_dict(url)}
 
 
 class _RetryingConnector:
-    """Connector that waits for an unreachable server if it has connected before."""
+    """Opens connections. After the first success, it waits for a server that cannot be reached."""
 
     def __init__(self, connect: Callable[..., psycopg.Connection]) -> None:
         self._connect = connect

@@ -21,7 +21,7 @@ from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
 READER = "pg_read_all_data"
 """Built-in role that may only read tables: no files, no writing, no large objects."""
 AT_A_TIME = 500
-"""Rows fetched at once."""
+"""Maximum number of rows fetched at once."""
 SETTINGS = {
     "standard_conforming_strings": "on",
     "extra_float_digits": "1",
@@ -35,7 +35,7 @@ SETTINGS = {
 }
 OWNERS_SETTINGS = {"lc_messages": "C", "temp_file_limit": "1GB"}
 MOST_DIGITS = 300
-"""Maximum digits of a number that becomes an `int`; every number with fewer digits also fits a float."""
+"""Whole numbers with fewer digits become an `int`. All of them also fit a float."""
 _JSON = (114, 3802)
 """Type ids of json and jsonb in Postgres."""
 _AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz", "date", "time", "interval")
@@ -57,7 +57,7 @@ class PostgresTables:
     dialect: Literal["sqlite", "postgres"] = "postgres"
 
     def __init__(self, url: str, store_name: str) -> None:
-        """Create the tables. `store_name`: for messages, without a password."""
+        """Store the address. `store_name` is the name for messages, without a password."""
         self._url = url
         self._store_name = store_name
 
@@ -77,7 +77,7 @@ class PostgresTables:
                 connection.rollback()
 
     def close(self) -> None:
-        """Do nothing: no connection stays open between queries."""
+        """Do nothing, because no connection stays open between queries."""
 
     def _rows(
         self,
@@ -97,7 +97,7 @@ class PostgresTables:
 
 
 def _restrict(connection: psycopg.Connection, timeout_s: float) -> None:
-    """Make the session read-only, and find names only in our schema and the server's own."""
+    """Make the session read-only, and look up names only in our schema and the server's own."""
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
@@ -115,7 +115,8 @@ def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
 
 
 def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings if permitted; they add to the protection by the checked statement and read-only transaction."""
+    """Apply settings if permitted. They add to the protection by the checked statement and the read-only
+    transaction."""
     try:
         with connection.transaction():
             _set(connection, settings)

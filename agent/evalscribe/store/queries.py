@@ -1,4 +1,4 @@
-"""Run checked queries over the store, on SQLite in a process of their own."""
+"""Run checked queries over the store. On SQLite, each query runs in its own process."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from evalscribe.store.errors import overdue
 from evalscribe.store.sqlite import FILE
 
 GRACE_S = 5.0
-"""Seconds to wait for the query's process after the query's own timeout."""
+"""Seconds to wait for the query's process to end after the query's own timeout."""
 _QUIET = ("LD_PRELOAD", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS")
 
 
@@ -48,7 +48,7 @@ class SqliteTables:
         return QueryRows(columns=(), rows=rows, truncated=answer["truncated"])
 
     def close(self) -> None:
-        """Do nothing: nothing stays open between queries."""
+        """Do nothing, because nothing stays open between queries."""
 
 
 def _process_answer(request: dict[str, Any], patience_s: float) -> dict[str, Any]:
@@ -81,7 +81,8 @@ def _error(answer: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
 
 
 def open_tables(place: Path | str) -> Tables:
-    """Open the tables of a store in a folder or at a postgresql:// URL. Raises `NotFoundError` if there is none."""
+    """Open the tables of a store in a folder or at a postgresql:// URL. Raises `NotFoundError` if the store does not
+    exist."""
     if isinstance(place, Path):
         return SqliteTables(place / FILE)
     from evalscribe.store.postgres_queries import PostgresTables

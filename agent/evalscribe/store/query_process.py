@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 
 
 def _strict(function: Function) -> Function:
-    """Return NULL if an argument is NULL, as almost every function of SQL does."""
+    """Make a function return NULL if an argument is NULL, like almost every SQL function."""
 
     @wraps(function)
     def call(*values: Any) -> Any:
@@ -34,7 +34,7 @@ def _strict(function: Function) -> Function:
 
 @lru_cache(maxsize=32)
 def _parse_json(text: str) -> Any:
-    """Parse JSON. Callers must not change the value, which is cached."""
+    """Parse JSON. The value is cached, so callers must not change it."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -196,7 +196,10 @@ FUNCTIONS: dict[str, Function] = {
 
 
 class _SortedValues:
-    """Values of an aggregate with sort keys. `options`: `distinct` or nothing, then an order per key (`asc-first`)."""
+    """Values of an aggregate, with sort keys.
+
+    `options` has `distinct` if duplicates are removed, then an order for each key, such as `asc-first` (NULL first).
+    """
 
     def __init__(self) -> None:
         self._rows: list[tuple[Any, tuple[Any, ...]]] = []
@@ -318,13 +321,13 @@ def collect_function_errors() -> Iterator[list[BaseException]]:
 
 
 LONGEST_CELL = 1_000_000
-"""Maximum characters of a value; the rest is cut."""
+"""Maximum number of characters of a value. The rest is cut off."""
 MOST_CHARACTERS = 64_000_000
-"""Maximum characters of all values together."""
+"""Maximum number of characters of all values together."""
 MEMORY = 512 * 1024 * 1024
-"""Bytes that SQLite may use; the process may address three times as much."""
+"""Maximum bytes of memory that SQLite uses. The process may address three times as much."""
 STEPS = 5_000
-"""SQLite instructions between two checks of the clock."""
+"""Number of SQLite instructions between two checks of the clock."""
 LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 200_000_000,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 2_000_000,
@@ -414,7 +417,7 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA {pragma}").close()
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
-    # SQLite declares a table-valued function at its first use, which the authorizer would refuse.
+    # SQLite declares a table-valued function when it is first used. In a query, the authorizer would refuse this.
     connection.execute("SELECT key FROM json_each('[]')").close()
     return connection
 

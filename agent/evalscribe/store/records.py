@@ -42,7 +42,7 @@ from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import runs as runs_table
 
 Key = tuple[str, str]
-"""Run and eval id."""
+"""Run id and eval id."""
 
 _JSON = TypeAdapter[JsonValue](JsonValue)
 _MESSAGES = TypeAdapter[tuple[ChatMessage, ...]](tuple[ChatMessage, ...])
@@ -72,7 +72,7 @@ _DOCUMENTS = _of_evals(
 
 
 class RecordRows:
-    """A record converted into rows, before the database is locked."""
+    """The rows of a record. They are built before the database is locked."""
 
     def __init__(self, record: Record) -> None:
         self.key: Key = (record.run_id, record.eval.id)
@@ -89,7 +89,8 @@ class RecordRows:
 
 
 def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
-    """Insert records with their numbers in the run. The caller has deleted earlier imports of the same evals."""
+    """Insert records. `numbers` are their positions in the run. The caller has deleted earlier imports of the same
+    evals."""
     execute_many(connection, _PUT, [{**record.eval, "number": numbers[record.key]} for record in records])
     execute_many(connection, _PUT_STEP, _numbered((record.key, record.steps) for record in records))
     execute_many(connection, _PUT_TRANSCRIPT, _numbered((record.key, record.transcripts) for record in records))
@@ -116,7 +117,8 @@ def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
 
 
 def load_records(connection: Connection, database: Database, rows: Sequence[Row[Any]]) -> list[Record]:
-    """Load the records of these rows of `evals`, all of one run, in order. Raises `DataError` for damaged ones."""
+    """Load the records for rows of `evals`, in the rows' order. All rows belong to one run. Raises `DataError` for
+    damaged ones."""
     if not rows:
         return []
     values = {"run_id": rows[0].run_id, "ids": [row.eval_id for row in rows]}
@@ -197,9 +199,10 @@ def _hash(text: str) -> str:
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> StoredJson:
-    """Render JSON with sorted keys: Postgres keeps no order, and text and digest must be the same on both engines.
+    """Render JSON with sorted keys.
 
-    Raises `DataError` for an unpaired surrogate.
+    Postgres does not preserve the order of keys, but text and digest must be the same on both engines. Raises
+    `DataError` for an unpaired surrogate.
     """
     try:
         return without_nul(json.dumps(json.loads(shape.dump_json(value)), ensure_ascii=False, sort_keys=True))
@@ -334,7 +337,7 @@ class Addition:
 
 
 AT_ONCE = 100
-"""Records read at once."""
+"""Maximum number of records read at once."""
 
 _IN = collection_runs.c.collection_id == bindparam("collection_id")
 _RUNS = (
@@ -367,7 +370,7 @@ _TRANSCRIPT = (
     .limit(1)
 )
 FIRST_WORDS = 300
-"""Characters of an agent run's beginning."""
+"""Maximum number of characters of an agent run's beginning."""
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _FIRST: Select[Any] = select(
     transcripts.c.eval_id,
@@ -412,7 +415,7 @@ class RunStore:
         self._database = database
 
     def add(self, collection_id: str | None, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
-        """Add the runs and records, and put the runs into a collection unless its id is None; all or nothing.
+        """Add runs and records, all or nothing. Unless `collection_id` is None, also put the runs into that collection.
 
         Unchanged content is not written again; changed content is replaced.
 
@@ -438,7 +441,8 @@ class RunStore:
             return None if row is None else analyses.without_failures(self._database, row)
 
     def graded(self, run_id: str) -> tuple[GradedEval, ...]:
-        """Return the known evals of a run in the source's order; only failures if the run was not imported."""
+        """Return the evals of a run that the store knows, in the source's order: only failures if the run was not
+        imported."""
         with self._database.transaction() as connection:
             rows = connection.execute(_GRADED, {"run_id": run_id}).all()
         some_not_imported = any(row.digest is None for row in rows)
@@ -450,7 +454,10 @@ class RunStore:
         return tuple(_graded(row, fingerprints.get(row.eval_id)) for row in rows)
 
     def first_words(self, run_id: str, eval_ids: Sequence[str]) -> dict[str, str]:
-        """Return the beginning of each agent run's first user message, or else of its first message, by eval id."""
+        """Return the beginning of each agent run's first user message, by eval id.
+
+        If none of the first three messages is a user message, return the beginning of the first message with text.
+        """
         beginnings: dict[str, str] = {}
         for ids in in_parts(eval_ids, PLACES_AT_ONCE):
             with self._database.reading() as connection:
@@ -461,12 +468,14 @@ class RunStore:
         return beginnings
 
     def sizes(self, run_id: str) -> dict[str, int]:
-        """Return the characters of each agent run's transcripts as JSON, by eval id; 0 is left out."""
+        """Return the number of characters of each agent run's transcripts as JSON, by eval id. Empty ones are left
+        out."""
         with self._database.reading() as connection:
             return {row.eval_id: row.size for row in connection.execute(_SIZES, {"run_id": run_id})}
 
     def places(self, names: Iterable[str]) -> dict[str, tuple[AgentRunPlace, ...]]:
-        """Return where imported agent runs are stored, by eval id or `<run id>/<path>`; unknown names are left out.
+        """Return the places of imported agent runs by name: an eval id or `<run id>/<path>`. Unknown names are left
+        out.
 
         A run that several collections contain has several places.
         """
@@ -511,7 +520,7 @@ class RunStore:
             return next(iter(load_records(connection, self._database, rows)), None)
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
-        """Yield records one at a time in the source's order, possibly with records that are imported meanwhile."""
+        """Yield the records of a run in the source's order. They can include records that are imported meanwhile."""
         statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
         last_number, has_more = -1, True
         while has_more:
@@ -561,7 +570,7 @@ class RunStore:
         return sweep(self._database, dry_run=dry_run)
 
     def give_back(self) -> int:
-        """Return unused space to the disk if no other process is at work. Returns the number of bytes."""
+        """Return unused space to the disk if no other process uses the database. Returns the number of bytes."""
         return self._database.give_back()
 
     def close(self) -> None:

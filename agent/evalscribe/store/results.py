@@ -1,4 +1,4 @@
-"""Store result sets of requests, and batches that were sent or are about to be."""
+"""Store result sets of requests, and batches before and after they are sent."""
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ class ResultSetStore:
             return _set(min(rows, key=lambda row: row["name"] != name)) if rows else None
 
     def sets(self, collection_id: str) -> tuple[tuple[ResultSet, ResultCounts], ...]:
-        """Return all result sets of a collection, by name."""
+        """Return all result sets of a collection with their counts, sorted by name."""
         rows = self._rows(_COUNTED, collection_id=collection_id)
         with self._database.readable():
             return tuple((_set(row), _counts(row)) for row in rows)
@@ -85,7 +85,7 @@ class ResultSetStore:
                 connection.execute(insert(_results), [result.model_dump(mode="json") for result in results])
 
     def put(self, result: Result) -> None:
-        """Store the outcome of a request."""
+        """Store the outcome of a request. An error never replaces an answer."""
         row = result.model_dump(mode="json", include=set(_CHANGED))
         self._database.execute(_PUT if result.output is not None else _PUT_ERROR, {**row, "of_id": result.id})
 
@@ -99,7 +99,7 @@ class ResultSetStore:
             return next(map(_result, self._rows(_RESULT_BY_ID, result_set_id=result_set_id, id=result_id)), None)
 
     def answered(self, key: str) -> Result | None:
-        """Return any result that answers the same question."""
+        """Return the oldest result that answers the question with this key."""
         with self._database.readable():
             return next(map(_result, self._rows(_ANSWERED, key=key)), None)
 
@@ -144,17 +144,18 @@ def open_batches(place: Path | str) -> "BatchStore":
 
 
 class BatchStore:
-    """Batches, before and after sending, and their answers; shared by processes."""
+    """Batches, before and after they are sent, and their answers. Many processes may use the store at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
-        """Try to claim an intent before submitting it or looking for its batch; False if another process has it."""
+        """Try to claim an intent before submitting it or looking for its batch. Yields False if another process has
+        it."""
         return self._database.claimed(f"batch-{intent_id}")
 
     def add(self, intent: BatchIntent) -> BatchIntent:
-        """Store an intent with only the keys that no other intent has; store nothing if there are none."""
+        """Store an intent without the keys that another intent has, and return it. If no key remains, store nothing."""
         with self._database.writing() as connection:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
             new_keys = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
@@ -187,7 +188,7 @@ class BatchStore:
             connection.execute(delete(batch_intents).where(batch_intents.c.id == intent_id))
 
     def batch_ids(self) -> frozenset[str]:
-        """Return the ids of all batches with a known intent."""
+        """Return the ids of all batches that belong to a stored intent."""
         statement = select(batch_intents.c.batch_id).where(batch_intents.c.batch_id.is_not(None))
         with self._database.transaction() as connection:
             return frozenset(connection.scalars(statement).all())
@@ -206,7 +207,8 @@ class BatchStore:
         return self._database.unpacked(row["body"], _OUTCOME, f"batch item {key}")
 
     def take(self, key: str) -> bool:
-        """Mark a request's answer as taken; False if it was taken before, so that it is billed only once."""
+        """Mark a request's answer as taken. Return False if it was taken before; its cost is counted only the first
+        time."""
         statement = update(batch_items).where(
             batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken
         )

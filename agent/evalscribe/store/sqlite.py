@@ -34,13 +34,16 @@ from evalscribe.store import errors, lock, tables
 from evalscribe.store.statements import json_text
 
 PAGES = 2_000
-"""Maximum pages released at once, so that other processes wait only briefly."""
+"""Maximum number of pages released at once. A small number keeps other processes from waiting long."""
 INCREMENTAL = 2
 """Value of `auto_vacuum` for a file that can shrink page by page."""
 
 
 def give_back(engine: Engine, path: Path) -> int:
-    """Shrink the file and return the bytes released; 0 if another process is at work, which reuses the space later."""
+    """Shrink the file and return the number of bytes released; 0 if another process uses the file.
+
+    Space that is not released is reused later.
+    """
     size_before = _size(path)
     raw = engine.raw_connection()
     try:
@@ -57,7 +60,7 @@ def give_back(engine: Engine, path: Path) -> int:
 
 def _shrink(cursor: Any) -> None:
     if _number(cursor, "auto_vacuum") != INCREMENTAL:
-        # An earlier evalscribe made the file. After a full rewrite, it can shrink page by page.
+        # An older evalscribe created the file. After a full rewrite, the file can shrink page by page.
         cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
         cursor.execute("VACUUM")
     while free := _number(cursor, "freelist_count"):
@@ -80,7 +83,7 @@ _TEMPORARY_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CAN
 
 
 def find_damage(path: Path) -> str | None:
-    """Describe the first problem, with table and row if SQLite names them; None if no problem can be read."""
+    """Describe the first problem in the file; None if there is none, or if the file cannot be read at the moment."""
     if not path.is_file():
         return None
     try:
@@ -140,7 +143,8 @@ def _is_json(value: Any) -> bool:
 
 
 def _row_problem(table: Table, row: sqlite3.Row) -> str:
-    """Describe a problem in a row of a table whose rows are not validated when read, because there are very many."""
+    """Describe a problem in a row; empty without one. Checks tables whose many rows are not validated when they are
+    read."""
     try:
         if table is tables.evals:
             Eval(id=row["eval_id"], **{name: row[name] for name in Eval.model_fields if name != "id"})
@@ -167,7 +171,7 @@ _SHAPES: dict[str, dict[str, type]] = {
 
 FILE = "store.db"
 BUSY_S = 10
-"""Seconds that an operation waits for another writer."""
+"""Maximum seconds that an operation waits for another writer."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,7 @@ class DatabaseFile:
     @contextmanager
     def upgrading(self, engine: Engine) -> Iterator[Connection]:
         with lock.exclusive(self.path.with_suffix(".upgrade.lock")), engine.connect() as connection:
-            # Only while there is no table yet.
+            # `auto_vacuum` has an effect only while there is no table yet.
             connection.exec_driver_sql("PRAGMA auto_vacuum=INCREMENTAL")
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -237,9 +241,9 @@ class DatabaseFile:
         return find_damage(self.path)
 
     def check(self) -> None:
-        """Raise `UnavailableError` if the database file was removed: further writes would be lost.
+        """Raise `UnavailableError` if the database file was removed, because further writes would be lost.
 
-        Locks need no check: the kernel does not take a lock away from a live process.
+        Locks need no check, because the kernel does not take a lock away from a live process.
         """
         if not self.path.exists():
             raise UnavailableError(f"{self.path} was removed while in use: nothing more can be stored.")
@@ -260,7 +264,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    """Refuse a symbolic link, which may have been planted to make us write to another file."""
+    """Raise `AccessError` for a symbolic link. It might have been planted to make us write to another file."""
     if path.is_symlink():
         raise AccessError(
             f"{path} is a symbolic link, which may point anywhere, so the store is not used.\nRemove the link."
@@ -270,8 +274,8 @@ def _refuse_link(path: Path) -> None:
 def _tune(connection: DBAPIConnection, _record: object) -> None:
     """Set the pragmas.
 
-    With `synchronous=NORMAL` in WAL mode, a power cut may lose the last writes, a kill loses nothing, and neither
-    damages the database.
+    With `synchronous=NORMAL` in WAL mode, a power cut can lose the last writes, but killing the process loses nothing.
+    Neither damages the database.
     """
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")

@@ -29,7 +29,7 @@ def matching(table: Table, *names: str) -> Select[Any]:
 
 
 def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
-    """Insert a row; replace an existing row with the same key, except if `unless` holds for that row."""
+    """Insert a row, or replace the row with the same key. If `unless` is true for the existing row, change nothing."""
     insertion = insert(table)
     new = {name: insertion.excluded[name] for name in _values(table)}
     where = None if unless is None else ~unless
@@ -56,8 +56,8 @@ def insert_unless_exists(table: Table, *, unique: bool = False) -> Insert:
 def execute_many(connection: Connection, statement: StandardInsert, rows: Sequence[Mapping[str, Any]]) -> int:
     """Execute one statement for many rows and return the number written.
 
-    Rows must be in the driver's form, with JSON as text: converting the values of thousands of rows takes longer than
-    storing them.
+    Rows must be in the driver's form, with JSON as text, because SQLAlchemy's conversion of thousands of rows takes
+    longer than storing them.
     """
     if not rows:
         return 0
@@ -68,7 +68,8 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
 
 @lru_cache(64)
 def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Compile a statement for the driver, and return it with the order of its values; empty if they have names."""
+    """Compile a statement for the driver. Return it with the order of its values; empty if the driver passes them by
+    name."""
     compiled = statement.compile(dialect=dialect, column_keys=list(columns))
     return str(compiled), compiled.positiontup or ()
 
@@ -101,7 +102,7 @@ def without_nul(text: str) -> StoredJson:
 
 
 def load_sorted(text: str | bytes) -> object:
-    """Parse JSON and sort its keys, which Postgres returns in another order than SQLite."""
+    """Parse JSON and sort its keys, because Postgres and SQLite return them in different orders."""
     return json.loads(text, object_pairs_hook=lambda pairs: dict(sorted(pairs)))
 
 
@@ -121,13 +122,13 @@ def by_id_or_name(table: Table) -> Select[Any]:
 
 
 def next_number(connection: Connection, table: Table, owner: str, owner_id: str) -> int:
-    """Return the next version number, from 1, of the object whose id, `owner_id`, is in the column `owner`."""
+    """Return the next version number, from 1, among the rows whose column `owner` has the value `owner_id`."""
     last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == owner_id))
     return 1 if last is None else last + 1
 
 
 def require_free(connection: Connection, statement: Select[Any], kind: str, name: str) -> None:
-    """Raise `UsageError` if the statement, of `by_id_or_name`, finds an object with this name."""
+    """Raise `UsageError` if `statement`, which `by_id_or_name` made, finds an object with this name."""
     row = first_row(connection, statement, name_or_id=name)
     if row is not None:
         raise UsageError(
@@ -156,7 +157,7 @@ def read_pages(
     Args:
         reading: Opens a transaction that reads.
         statement: Selects rows above the bound values of the columns `after`, in the order of these columns.
-        size: Maximum rows of a page.
+        size: Maximum number of rows in a page.
         decode: Converts the rows of a page.
         after: The columns that order the rows, each with a value below that of the first row.
         values: The other bound values.

@@ -1,4 +1,4 @@
-"""All stores of one database, each created at its first use."""
+"""All stores of one database. Each is created when it is first used."""
 
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Storage:
-    """All stores of one database, which share a connection pool."""
+    """All stores of one database. They share a connection pool."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

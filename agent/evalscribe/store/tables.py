@@ -26,7 +26,7 @@ JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
 """Type of JSON columns that users read in SQL: `jsonb` on Postgres, text on SQLite."""
 
 JSON_OR_NULL = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-"""JSON column in which a missing value is NULL to SQL too."""
+"""Type of JSON columns in which a missing value is NULL in SQL, not the JSON value null."""
 
 revisions = Table("alembic_version", MetaData(), Column("version_num", String, primary_key=True))
 
@@ -46,7 +46,7 @@ runs = Table(
     Column("url", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` is the run as described by its source, without the failures, which are rows of `evals`.
+"""`body` is the run as described by its source, without its failures. Failures are rows of `evals`.
 
 `recorded` is the number of imported evals. `passed`, `failed` and `total` are the source's counts until all evals are
 imported, then those of the imported evals.
@@ -113,7 +113,7 @@ documents = Table(
 )
 """Documents of an eval.
 
-`number` counts from 0 for imported documents and is negative for documents gathered as evidence, up to -1.
+Imported documents are numbered from 0. Documents gathered as evidence have negative numbers, of which the last is -1.
 """
 
 texts = Table(
@@ -122,7 +122,7 @@ texts = Table(
     Column("digest", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Texts of documents by their content id, each stored once."""
+"""Texts by content id. Equal texts are stored once."""
 
 collection_runs = Table(
     "collection_runs",
@@ -175,7 +175,7 @@ findings = Table(
     Column("recurrence", String),
     Column("finding_json", JSON_TEXT, nullable=False),
 )
-"""Findings of a run's latest report, one row for each failed eval; `finding_json` has everything."""
+"""Findings of a run's latest report, one row for each failed eval. `finding_json` is the whole finding."""
 
 verdicts = Table(
     "verdicts",
@@ -208,7 +208,8 @@ running_analyses = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Analyses that have not written their report: they run, or were interrupted. The lock of the run tells which."""
+"""Analyses that have not written their report. An analysis still runs if its run is locked; otherwise it was
+interrupted."""
 
 judged_groups = Table(
     "judged_groups",
@@ -217,7 +218,8 @@ judged_groups = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""The first verdicts of these analyses in order, from 1; `body` is a `Finding`."""
+"""Findings of the analyses in `running_analyses`, in the order of the verdicts. `number` counts from 1; `body` is a
+`Finding`."""
 
 reports = Table(
     "reports",
@@ -262,7 +264,7 @@ judge_results = Table(
     Column("cost_usd", Float, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""`kind` is the result's type: a result that was paid for is never replaced by a failure."""
+"""`kind` is the result's type. It is compared because a result that was paid for is never replaced by a failure."""
 
 batch_intents = Table(
     "batch_intents",
@@ -289,9 +291,9 @@ sightings = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` has the fingerprints of all failures of a run, by which they are compared with failures of other models.
+"""`body` has the fingerprints of all failures of a run, for matching them with failures of other models.
 
-Fingerprints are always read together, and one row is read ten times as fast as ten thousand.
+A run's fingerprints are always read together, and reading one row is ten times as fast as reading ten thousand.
 """
 
 labels = Table(
@@ -304,7 +306,7 @@ labels = Table(
     Column("reviewer", String),
     Column("label_json", JSON_TEXT, nullable=False),
 )
-"""Human labels of a run's failures, as read from git; `label_json` has everything."""
+"""Human labels of a run's failures, as read from git. `label_json` is the whole label."""
 
 proposals = Table(
     "proposals",
@@ -384,10 +386,10 @@ draft_items = Table(
     Column("source", JSON_TEXT, nullable=False),
     Index("draft_items_in_order", "dataset_id", "number"),
 )
-"""Items of drafts, which may change, unlike items of versions.
+"""Items of drafts. They can change, unlike items of versions.
 
-`digest` refers to the text (`texts`) with the item, without its source; `likeness` and `content` are the item's content
-ids.
+`digest` refers to the row of `texts` with the item, without its source. `likeness` and `content` are content ids:
+`likeness` of input and expected output, `content` of the item without its source.
 """
 
 dataset_versions = Table(
@@ -521,7 +523,7 @@ experiment_runs = Table(
 
 
 def _texts_of(table: str, *columns: str) -> list[Index]:
-    """Return indexes on columns that refer to texts, for finding texts without references."""
+    """Return indexes on columns that refer to texts. They speed up the search for texts without references."""
     conditions = {column: text(f"{column} IS NOT NULL") for column in columns}
     return [
         Index(f"{table}_by_{column}", column, sqlite_where=where, postgresql_where=where)
