@@ -5,9 +5,9 @@
     │   └── ConsentError           a model would be called without the user's consent
     ├── DataError              65  unreadable input, or a check that found problems
     │   ├── RubricError            an invalid rubric, schema or template, with the location of the problem
-    │   └── ChangedError           what a change is based on has changed meanwhile
+    │   └── ChangedError           the basis of a change was itself changed meanwhile
     ├── NotFoundError          66  no such run, eval, report or file
-    ├── UnavailableError       69  a service did not answer, or not usefully, after the retries
+    ├── UnavailableError       69  a service gave no usable answer, even after retries
     ├── AccessError            77  no key, a wrong key, or a key without permission
     ├── InterruptError        130  Ctrl-C
     └── TerminatedError       143  SIGTERM
@@ -26,9 +26,9 @@ PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 class EvalscribeError(Exception):
     """Base of all errors.
 
-    The message has one or two lines: the problem, the affected thing, and what to do next. It never has a
-    secret. Fields are written in backticks, as `deployment_id`, because callers know them as flags, tool parameters or
-    keyword arguments.
+    The message has one or two lines: the problem, the affected thing, and what to do next. It never has a secret.
+    Fields are written in backticks, such as `deployment_id`. Each surface replaces them with its own names: flags, tool
+    parameters or keyword arguments.
     """
 
     exit_code = 70
@@ -44,12 +44,12 @@ class EvalscribeError(Exception):
         self.fields = fields
 
     def text(self, write_field: Callable[[str], str]) -> str:
-        """Return the message with its fields as a surface writes them: a flag, a parameter."""
+        """Return the message with each field replaced by the surface's name for it, such as a flag."""
         return write_fields(str(self), self.fields, write_field)
 
 
 def write_fields(text: str, fields: Sequence[str], write_field: Callable[[str], str]) -> str:
-    """Return the text with its fields (names in backticks) as `write_field` writes them, such as flags."""
+    """Replace each field's name in backticks by the result of `write_field`, such as a flag."""
     for field in fields:
         text = text.replace(f"`{field}`", write_field(field))
     return text
@@ -73,7 +73,7 @@ class DataError(EvalscribeError):
 
 
 class ChangedError(DataError):
-    """Somebody else has changed what a change is based on; nothing was written."""
+    """The basis of a change was itself changed meanwhile. Nothing was written."""
 
 
 class RubricError(DataError):

@@ -20,7 +20,7 @@ ROUTING_PROVIDERS = frozenset(
         *("deepinfra", "fireworks", "groq", "nebius", "novita", "parasail", "sambanova", "siliconflow", "together"),
     )
 )
-"""Providers that only serve other vendors' models, so that the provider's name does not identify the vendor."""
+"""Providers that only serve other vendors' models. Their names do not identify the vendor."""
 
 
 class Frozen(BaseModel):
@@ -39,8 +39,8 @@ _Value = TypeVar("_Value", bound=Frozen)
 def share_field_names(value: _Value) -> _Value:
     """Save memory by sharing pydantic's set of passed field names between values with equal sets.
 
-    Pydantic makes a set for each value: 0.7 kB from five fields on, more than the fields themselves.
-    These sets took 12 of the 25 kB that an analysis held in memory for each failure.
+    Pydantic makes such a set for each value. From five fields on, the set takes 0.7 kB, more than the fields
+    themselves. The sets took 12 of the 25 kB that an analysis held in memory for each failure.
     """
     names = value.__pydantic_fields_set__
     object.__setattr__(value, "__pydantic_fields_set__", _FIELD_NAMES.setdefault(frozenset(names), names))
@@ -128,7 +128,7 @@ def folder_fit(provider: str, model: str, folder: tuple[str, ...]) -> int | None
 def choose_folder(provider: str, model: str, reports: Iterable[str]) -> str:
     """Choose the folder for a new report: one that already has reports on the model, else `<provider>/<name>`.
 
-    A provider other than the slug's vendor was chosen by the user and is kept.
+    If the provider is not the slug's vendor, the user chose it. The folder then belongs to this provider.
 
     Args:
         reports: Names of the model's reports, relative to the reports folder.

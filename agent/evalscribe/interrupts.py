@@ -1,4 +1,4 @@
-"""Run a use case until it finishes or a signal (Ctrl-C, SIGTERM) cancels it, within a second."""
+"""Run a use case until it finishes or a signal (Ctrl-C, SIGTERM) cancels it. Cancelling takes less than a second."""
 
 import asyncio
 import os
@@ -15,9 +15,9 @@ from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError
 T = TypeVar("T")
 
 GRACE_S = 0.5
-"""Seconds that a cancelled use case may take to clean up before the process ends anyway."""
+"""Maximum seconds that a cancelled use case may take to clean up. After that, the process ends anyway."""
 SHOW_CURSOR = b"\x1b[?25h"
-"""Escape code that shows the cursor again, which an interrupted progress display leaves hidden."""
+"""Escape code that shows the cursor again. An interrupted progress display leaves it hidden."""
 GO_ON = "finished work is stored; run the same command again to continue."
 
 
@@ -75,7 +75,7 @@ class _Ending:
     def _give_up(error: EvalscribeError) -> None:
         """End the process even if something, such as a thread, is still running; finished work is already on disk."""
         if sys.stderr.isatty():
-            # Write to the terminal directly: the guarded stream would escape the code.
+            # Write to the terminal directly, because the guarded stream would escape the code.
             os.write(sys.stderr.fileno(), SHOW_CURSOR)
         print(error, file=sys.stderr, flush=True)
         os._exit(error.exit_code)

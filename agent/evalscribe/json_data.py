@@ -10,7 +10,7 @@ from evalscribe.errors import DataError
 from evalscribe.text import cut, one_line
 
 MAX_INDEX_DIGITS = 9
-"""Maximum digits of a list index."""
+"""Maximum number of digits of a list index."""
 
 
 def get_member(value: JsonValue, name: str) -> JsonValue:
@@ -34,7 +34,7 @@ def to_text(value: JsonValue) -> str:
 
 
 MAX_DEPTH = 100
-"""Maximum levels of nesting that are read; a deployment stores at most 64."""
+"""Maximum nesting depth of JSON that is read. A deployment stores at most 64 levels."""
 
 
 def clean_json(value: object) -> object:
@@ -179,7 +179,7 @@ class StrictJson:
         return value
 
     def _refuse(self, problem: str) -> None:
-        """Store the problem, to raise it after the value: stopping inside a value would prevent reading the next."""
+        """Store a problem for `checked` to raise. Raising it within a value would prevent reading the next value."""
         self._wrong = self._wrong or problem
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:

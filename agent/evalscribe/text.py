@@ -62,7 +62,7 @@ _BETWEEN = re.compile(r",? (?:but )?(?:got|instead of|received|found|!=|==) ")
 
 
 def contrast(text: str, limit: int) -> str:
-    """Shorten a text that compares two values to where they differ: `want {… 'a': 1 …}, got {… 'a': 2 …}`.
+    """Shorten a text that compares two values to their first difference: `want {… 'a': 1 …}, got {… 'a': 2 …}`.
 
     Returns an empty text if no values are compared, or if the result is longer than `limit`.
     """
@@ -147,7 +147,8 @@ def block(text: str) -> str:
 
 
 def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = None) -> str:
-    """Normalise a sentence to at most `limit` characters; words that match `also` become code too."""
+    """Normalise prose to one line of at most `limit` characters. Words that could be markup, or match `also`, become
+    code."""
     result = _guarded(one_line(text[: limit * 4]), also)
     keep = limit - 1
     while len(result) > limit:

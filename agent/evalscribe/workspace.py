@@ -1,7 +1,7 @@
 """The working folder with the settings, store and models that use cases need. Each is opened on first use.
 
-Only this module imports adapters, inside its properties: a command that only lists runs loads neither an LLM SDK nor
-LangGraph.
+Only this module imports adapters, and only inside its properties. A command that only lists runs thus loads neither an
+LLM SDK nor LangGraph.
 """
 
 import logging
@@ -37,7 +37,7 @@ class Workspace:
         await analyze(workspace, "sample", watcher)
     ```
 
-    Use `with` if no model is called: it closes the store. `async with` also closes the models.
+    `with` closes the store. `async with` also closes the models; use it if models are called.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class Workspace:
             folder: Folder where settings are looked up; None for the current directory.
             environ: Environment variables; None for those of this process.
             checkpoints: File for LangGraph's checkpoints; None for a file beside the store, or for the store's server.
-            ask: Asks the user a question before a model is called, and returns True for a yes; None if nobody can be
-                asked. Then a model is called only if the options or the environment name it, or with `yes`.
+            ask: Function that asks the user a question before a model is called, and returns True for a yes. If it is
+                None, nobody is asked, and a model is called only if the options or the environment name it, or with
+                the option `yes`.
         """
         self.options = options or Options()
         self.folder = folder or Path.cwd()
@@ -153,7 +154,8 @@ class Workspace:
     def models(self) -> "Models":
         """Every model that the settings give access to, within the budget; requires `async with`.
 
-        With `batch`, each call waits up to a day for a Message Batch: make many calls at once, without time limits.
+        With the option `batch`, each call waits up to a day for a Message Batch. Make many calls at once, without time
+        limits.
         """
         models = self.open_models(self.budget)
         self._opened_async.push_async_callback(models.close)

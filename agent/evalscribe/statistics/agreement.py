@@ -23,7 +23,7 @@ from evalscribe.statistics.intervals import (
 )
 
 PairCounts = Mapping[tuple[int, int], int]
-"""Number of subjects by the pair of labels that two raters gave. Labels are numbers here."""
+"""Number of subjects for each pair of labels that two raters gave. Labels are numbers here."""
 TINY = 1e-12
 """Threshold below which a variance or an expected disagreement is a rounding error."""
 
@@ -43,7 +43,7 @@ def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | N
     the agreement is used, corrected for the same expected agreement.
 
     Returns:
-        Kappa; `None` without pairs, or if both raters used only one and the same label.
+        Kappa; `None` without pairs, or if both raters always gave the same single label.
     """
     number = sum(map(sum, table))
     if not number:
@@ -115,7 +115,7 @@ def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: flo
     variance = fsum(move**2 for move in moved) * len(clusters) / (len(clusters) - 1)
     if variance < TINY:
         return Kappa(pooled.value, _beyond_chance(cluster_interval(_agreements(clusters), confidence), expected))
-    # Kish's effective number (1965, Survey Sampling): clusters of one size that would weigh as much.
+    # Kish's effective number (1965, Survey Sampling): the number of clusters of equal size with the same precision.
     degrees_of_freedom = max(1, number**2 // sum(size**2 for size in sizes) - 1)
     return _kappa(pooled.value, student_quantile((1 + confidence) / 2, degrees_of_freedom) * sqrt(variance))
 
@@ -128,7 +128,7 @@ def _agreements(clusters: Sequence[PairCounts]) -> Counter[TrialCluster]:
 
 
 class LabelPair(Frozen):
-    """The labels that people and the judge gave one subject."""
+    """The labels that people and the judge gave to one subject."""
 
     expected: str
     """Label by people."""
@@ -185,7 +185,7 @@ class TagAgreement(Frozen):
 
 
 def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | None:
-    """Compare numbers by people with the judge's; None without pairs."""
+    """Compare people's numbers with the judge's; None without pairs. Each pair has people's number first."""
     if not pairs:
         return None
     error = fsum(abs(float(truth) - float(predicted)) / len(pairs) for truth, predicted in pairs)
@@ -193,7 +193,7 @@ def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | 
 
 
 def tag_agreement(pairs: Sequence[tuple[Set[str], Set[str]]]) -> TagAgreement | None:
-    """Compare sets of tags by people with the judge's; None without pairs."""
+    """Compare people's sets of tags with the judge's; None without pairs. Each pair has people's set first."""
     if not pairs:
         return None
     shared = sum(len(truth & predicted) for truth, predicted in pairs)
@@ -225,7 +225,8 @@ class Reliability(Frozen):
     """Bins with verdicts, lowest first."""
     calibration_error: float
     """Expected calibration error over `BINS` bins of equal width (Naeini et al. 2015, AAAI 29): the mean difference
-    between confidence and agreement, weighted by verdicts. 0 is perfect; it is biased upwards for few verdicts."""
+    between a bin's confidence and agreement, weighted by the bin's verdicts. 0 is perfect. With few verdicts, the error
+    is biased upwards."""
     brier: float
     """Brier score (1950, Monthly Weather Review 78): mean squared difference between confidence and agreement (0 or 1)
     of each verdict. 0 is perfect."""
@@ -345,7 +346,7 @@ class Calibration:
 
     @cached_property
     def kappa(self) -> Kappa | None:
-        """Cohen's kappa; `None` if nothing was judged, or people and judge gave only one and the same label."""
+        """Cohen's kappa; `None` if nothing was judged, or if people and the judge always gave the same single label."""
         number = {label: place for place, label in enumerate(self.labels)}
         groups = [
             Counter({(number[expected], number[predicted]): count for (expected, predicted), count in group.items()})
@@ -365,7 +366,8 @@ def _hits(group: Counter[tuple[str, str]]) -> TrialCluster:
 
 
 def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
-    """Return the counts of judged label pairs for each observation, which is a pair or a cluster of pairs."""
+    """Return the counts of judged label pairs for each observation. An observation is a single pair or a cluster of
+    pairs."""
     single_pairs, clusters = [], dict[str, Counter[tuple[str, str]]]()
     for pair in pairs:
         if pair.predicted is None:

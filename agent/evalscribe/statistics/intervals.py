@@ -6,9 +6,9 @@ from math import comb, fsum, sqrt
 from typing import NamedTuple
 
 PSEUDO_CLUSTERS = 2
-"""Number of clusters in which all trials pass that are added to the observed clusters, with as many in which all fail.
-Without them the interval would have no width if all clusters are equal. Agresti and Coull (1998, The American
-Statistician 52) add trials by this rule."""
+"""Number of imaginary clusters in which all trials pass. They are added to the observed clusters, with as many in which
+all trials fail. Without them, the interval would have no width if all clusters were equal. Agresti and Coull (1998, The
+American Statistician 52) add trials in the same way."""
 PASSING_OFTEN = 0.8
 
 
@@ -36,8 +36,8 @@ class TrialCluster(NamedTuple):
     trials: int
 
 
-# scipy is imported inside these functions: it costs about a second of CPU time, and commands that only list need
-# neither an interval nor a test.
+# scipy is imported inside these functions, because the import takes about a second of CPU time and commands that only
+# list things need no statistics.
 
 
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
@@ -66,7 +66,7 @@ def cluster_interval(clusters: Mapping[TrialCluster, int], confidence: float = 0
         clusters: Each distinct cluster with its number of occurrences.
 
     Returns:
-        The interval; (0, 1) for fewer than two clusters, since one cluster shows nothing about others.
+        The interval; (0, 1) for fewer than two clusters, because one cluster shows nothing about others.
     """
     number = sum(clusters.values())
     if number < 2:
@@ -125,9 +125,9 @@ def estimate_rate(clusters: Iterable[TrialCluster]) -> ValueWithInterval | None:
 def combine_rates(rates: Sequence[ValueWithInterval], weights: Sequence[float]) -> ValueWithInterval:
     """Return the weighted sum of rates of unrelated trials, such as a difference (weights 1 and -1) or a mean.
 
-    The interval is computed from the rates' own intervals (Zou and Donner 2008, Statistics in Medicine 27), so that it
-    has a width even if every rate is 0 or 1. For the difference of two rates with Wilson's intervals it is Newcombe's
-    (1998, Statistics in Medicine 17, method 10).
+    The interval is computed from the rates' own intervals (Zou and Donner 2008, Statistics in Medicine 27). It has a
+    width even if every rate is 0 or 1. For the difference of two rates with Wilson's intervals, it is Newcombe's
+    interval (1998, Statistics in Medicine 17, method 10).
     """
     value = fsum(weight * rate.value for rate, weight in zip(rates, weights, strict=True))
     down, up = [], []
@@ -164,8 +164,9 @@ def estimate_mean(clusters: Iterable[Sequence[float]]) -> ValueWithInterval | No
 def passing_range(needed: int, trials: int) -> Interval:
     """Return the range of true pass rates at which passing a gate is largely a matter of chance.
 
-    At the true rate `low`, 20 of 100 runs reach `needed` of `trials`; at `high`, 80 of 100 do. The probability of at
-    least `needed` successes is a beta distribution of the rate (Clopper and Pearson 1934, Biometrika 26).
+    At the true pass rate `low`, 20 of 100 runs pass at least `needed` of `trials`; at `high`, 80 of 100 do. As a
+    function of the rate, the probability of at least `needed` passes is a beta distribution function (Clopper and
+    Pearson 1934, Biometrika 26).
     """
     from scipy.special import betaincinv
 
@@ -185,5 +186,9 @@ def pass_at(passed: int, trials: int, k: int) -> float | None:
 
 
 def pass_every(passed: int, trials: int, k: int) -> float | None:
-    """Estimate pass^k, the probability that `k` trials all pass (Yao et al. 2024, arXiv:2406.12045), like `pass_at`."""
+    """Estimate pass^k, the probability that `k` trials all pass (Yao et al. 2024, arXiv:2406.12045).
+
+    Returns:
+        The unbiased estimate; `None` for fewer than `k` trials.
+    """
     return None if trials < k else comb(passed, k) / comb(trials, k)

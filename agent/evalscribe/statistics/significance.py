@@ -17,14 +17,16 @@ from evalscribe.statistics.intervals import Interval, student_quantile
 ALPHA = 0.05
 """Significance level."""
 MOST_STEPS = 500_000
-"""Maximum additions in an exact test, which take about 0.25 seconds. If a test needs more, its p-value is estimated."""
+"""Maximum number of additions in an exact test, which take about 0.25 seconds. If a test needs more, its p-value is
+estimated."""
 MOST_UNITS = 1_000_000
 """Maximum common denominator of exact differences. Differences that need a larger one are rounded."""
 MOST_SIZES = 100
-"""Maximum distinct sizes of differences in a sampled test. Sizes are rounded to multiples of `largest / MOST_SIZES`."""
+"""Maximum number of distinct sizes of differences in a sampled test. Sizes are rounded to multiples of `largest /
+MOST_SIZES`."""
 DRAWS = 5_000
 SEED = 20_261_121
-"""Seed of random permutations; fixed, so that a comparison always has the same p-value."""
+"""Seed of random permutations. It is fixed, so that a comparison always has the same p-value."""
 
 
 K = TypeVar("K")
@@ -46,9 +48,9 @@ def sign_flip_test(differences: Iterable[Fraction]) -> PermutationResult:
     If all differences have the same size, this is McNemar's exact test. Each pair is one unit, so pairs may differ in
     their number of trials.
     """
-    # `scipy.stats.permutation_test` with samples enumerates every combination of signs: 0.4 s of CPU for 16 pairs,
-    # 2.3 s for 18, and beyond that only random samples. Adding one size of differences at a time is exact for hundreds
-    # of pairs within `MOST_STEPS`, and free of the rounding by which floating-point sums miss ties.
+    # `scipy.stats.permutation_test` with samples enumerates every combination of signs: 0.4 s of CPU for 16 pairs, 2.3
+    # s for 18, and beyond that only random samples. Adding one size of differences at a time is exact for hundreds of
+    # pairs within `MOST_STEPS`. It also avoids floating-point sums, which miss ties because of rounding.
     units = _in_units(list(differences))
     sizes = Counter(abs(size) for size in units if size)
     observed = abs(sum(units))
@@ -68,7 +70,7 @@ def _in_units(differences: Sequence[Fraction]) -> list[int]:
 def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | None:
     """Return the probability of a sum at least as far from 0 as `observed`; `None` if computing it would take too long.
 
-    Differences of equal size are added in one step, since their sum has a binomial distribution.
+    Differences of equal size are added in one step, because their sum has a binomial distribution.
     """
     sums, steps = {0: 1.0}, 0
     for size, number in sorted(sizes.items()):
@@ -77,7 +79,7 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
             return None
         shares = enumerate(_binomial(number))
         sums = _convolved(sums, {size * (2 * count - number): share for count, share in shares})
-    # The probabilities add up to 1 only up to rounding. Dividing by their sum lets p be exactly 1.
+    # Because of rounding, the probabilities do not add up to exactly 1. Dividing by their sum lets p be exactly 1.
     p_value = fsum(probability for total, probability in sums.items() if abs(total) >= observed) / fsum(sums.values())
     return PermutationResult(min(1.0, p_value), exact=True)
 
@@ -86,7 +88,7 @@ def _binomial(number: int) -> Iterator[float]:
     """Yield the probabilities of 0 to `number` heads of a fair coin.
 
     The probabilities are quotients of integers, because `scipy.stats.binom.pmf` has a wrong last digit even for 0.25.
-    Each numerator is computed from the previous one, because `comb` takes a millisecond for 10,000.
+    Each numerator is computed from the previous one, because `comb(10_000, n)` takes a millisecond.
     """
     numerator, denominator = 1, 2**number
     for count in range(number + 1):
@@ -118,11 +120,12 @@ def _sampled_sign_flip(units: Sequence[int]) -> float:
 
 
 def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | None:
-    """Test whether single tasks changed in either direction. The test statistic is the sum of squared differences.
+    """Test whether individual tasks changed, in either direction. The test statistic is the sum of squared differences.
 
-    Under the null hypothesis a task's trials are exchangeable between the sides, so that the candidate's number of
-    passes is hypergeometric. A task that gets worse and one that gets better add up here, but cancel in
-    `sign_flip_test`. Trials must pass or fail. scipy's permutation test has no strata.
+    Under the null hypothesis a task's trials are exchangeable between the sides, so the candidate's number of passes is
+    hypergeometric. A task that gets worse and one that gets better add up here, but cancel each other out in
+    `sign_flip_test`. Every trial must have passed or failed. scipy's permutation test is not used, because it has no
+    strata.
 
     Returns:
         The result; `None` if no permutation changes the sum, as with single trials.
@@ -186,7 +189,7 @@ def fisher_exact_test(passed: tuple[int, int], trials: tuple[int, int]) -> float
 def holm(p_values: Mapping[K, float]) -> dict[K, float]:
     """Correct p-values for the number of tests by Holm's method (1979, Scandinavian Journal of Statistics 6).
 
-    scipy only corrects for the false discovery rate.
+    scipy is not used, because it corrects only for the false discovery rate.
     """
     corrected: dict[K, float] = {}
     largest = 0.0
@@ -199,7 +202,8 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
 
 POWER = 0.8
 LEAST_CHANGED = 6
-"""Minimum changed observations for a significant result of a two-sided sign test: 2 / 2**6 is below `ALPHA`."""
+"""Minimum number of changed observations for a significant result of a two-sided sign test: 2 / 2**6 is below
+`ALPHA`."""
 NONE = Fraction(0)
 
 
@@ -261,11 +265,12 @@ class Paired(NamedTuple):
 def compare_pairs(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[Hashable] = ()) -> Paired:
     """Compare the candidate with the base. Each task is one unit, however many trials it has.
 
-    The test is the sign-flip test of the clusters' summed differences; for single trials of independent tasks it is
-    McNemar's exact test. The interval is Student's. In each direction, one cluster with a trial's noise is added, so
-    that the interval has a width even if few tasks changed (for single trials Bonett and Price 2012, Statistics in
-    Medicine 31). With clusters, the variance is the sandwich estimate corrected for few and unequal clusters (Bell and
-    McCaffrey 2002, Survey Methodology 28). If an end of the interval contradicts the test, it is moved to 0.
+    The test is the sign-flip test of the clusters' summed differences. For single trials of independent tasks, it is
+    McNemar's exact test. The interval is Student's. For each direction, an imaginary cluster with the noise of a trial
+    is added, so that the interval has a width even if few tasks changed (for single trials, this is the method of
+    Bonett and Price 2012, Statistics in Medicine 31). With clusters, the variance is the sandwich estimate corrected
+    for few and unequal clusters (Bell and McCaffrey 2002, Survey Methodology 28). If an end of the interval contradicts
+    the test, it is moved to 0.
 
     The interval is conservative. In simulations with drops of 0 to 25 points, it covers the difference in 94 to 99 % of
     comparisons of 20 and 60 tasks (100 % for equal sides that mostly pass), and in nearly 100 % of 12 clusters of 5.
@@ -278,7 +283,7 @@ def compare_pairs(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[H
     mean = fsum(float(task.difference) for task in tasks) / number if number else 0.0
     observations = _observations(tasks, clusters)
     balanced = [observation.balanced for observation in observations]
-    # If the tested trials favour one side and all trials the other, neither is significant.
+    # If the tested trials favour one side but all trials together favour the other, the result is not significant.
     test = sign_flip_test(balanced) if sum(balanced) * mean > 0 else PermutationResult(1.0, exact=True)
     half = _half_width(observations, span * (fsum(task.noise for task in tasks) / number if number else 1.0))
     interval = _reconciled(Interval(max(-span, mean - half), min(span, mean + half)), test.p_value, mean)
@@ -344,9 +349,10 @@ def mean_difference(result: Paired, p_value: float | None = None) -> MeanDiffere
 
 
 def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span: float) -> float | None:
-    """Return the minimum detectable effect. The variance of tasks is the observed one, or that of trials if larger.
+    """Return the minimum detectable effect; `None` if no effect can be detected.
 
-    The correlation of tasks in a cluster is the observed one, but not less than 0.
+    The variance of tasks is the observed variance or the variance of trials, whichever is larger. The correlation of
+    tasks in a cluster is the observed one, but at least 0.
     """
     if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if all of them change
         return None
@@ -383,7 +389,8 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _trial_move(tasks: Iterable[_FloatTrials], default: float) -> float:
-    """Return the average amount by which changed trials changed; `most` if none changed. It is 1 for pass or fail."""
+    """Return the average amount by which changed trials changed; `default` if none changed. It is 1 if trials pass or
+    fail."""
     moves = [abs(base - candidate) for task in tasks for base, candidate in zip(task.base, task.candidate, strict=True)]
     total = fsum(moves)
     return fsum(move**2 for move in moves) / total if total else default
@@ -392,11 +399,11 @@ def _trial_move(tasks: Iterable[_FloatTrials], default: float) -> float:
 def minimum_detectable_effect(number: float, variance: float, step: float) -> float | None:
     """Return the smallest drop, as a share of the range, that a two-sided test detects with a power of 80 %.
 
-    The power is computed for McNemar's exact test, over all numbers of changed pairs (Duffy 1984, Biometrics 40).
-    For single trials of independent tasks, the result is exact. Several trials or clusters are replaced by a number of
-    pairs with the same variance, both between equal sides and per change. In simulations with 12 to 60 tasks of 1 to 8
-    trials, with and without clusters of 5, a drop of this size is detected in 77 to 85 of 100 comparisons, and less
-    often if it consists of a few tasks that fail completely.
+    The power is computed for McNemar's exact test, over all numbers of changed pairs (Duffy 1984, Biometrics 40). For
+    single trials of independent tasks, the result is exact. Otherwise, the observations are replaced by a number of
+    pairs with the same variance between equal sides and the same variance per change. In simulations with 12 to 60
+    tasks of 1 to 8 trials, with and without clusters of 5, a drop of this size is detected in 77 to 85 of 100
+    comparisons, and less often if it consists of a few tasks that fail completely.
 
     Args:
         number: Number of observations.
@@ -414,12 +421,12 @@ def minimum_detectable_effect(number: float, variance: float, step: float) -> fl
     discordant = min(1.0, variance / step)  # share of pairs that change between equal sides
     pairs = round(number * discordant / variance if variance else number / step)
     if step < 1:
-        # An observation is not a single pair: its variance is estimated, as in the sample size of a t test.
+        # An observation is more than a single pair, so its variance is estimated, as for the sample size of a t test.
         shares = (1 - ALPHA / 2, POWER)
         students = sum(student_quantile(share, floor(number) - 1) for share in shares)
         pairs = round(pairs * (sum(map(NormalDist().inv_cdf, shares)) / students) ** 2)
     changed = range(pairs + 1)
-    most_worse = binom.isf(ALPHA / 2, changed, 0.5)  # maximum of changed pairs that may get worse without significance
+    most_worse = binom.isf(ALPHA / 2, changed, 0.5)  # most changed pairs that can get worse without significance
 
     def missing_power(drop: float) -> float:
         changing = discordant * (1 - drop) ** 2 + drop

@@ -304,7 +304,7 @@ def add(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def collect_function_errors() -> Iterator[list[BaseException]]:
-    """Collect the exceptions of our SQL functions: SQLite reports only that a function failed."""
+    """Collect the exceptions of our SQL functions, because SQLite reports only that a function failed."""
     errors: list[BaseException] = []
 
     def add_error(unraisable: "sys.UnraisableHookArgs") -> None:
