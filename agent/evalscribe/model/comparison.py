@@ -178,7 +178,7 @@ class Comparison(Frozen):
     base: ComparisonSide
     candidate: ComparisonSide
     experiments_differ: bool = False
-    """Whether the sides have different experiments. If so, these might explain a difference instead of the models."""
+    """Whether the runs are of several experiments. If so, a difference might come from the experiment, not the model."""
     pairs: tuple[EvalPair, ...]
     """Pairs in the order of the evals."""
     unnamed: int = 0

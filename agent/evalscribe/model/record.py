@@ -18,11 +18,11 @@ SCORES_LOG = "scores.log"
 """Path of the document with the scores of an evalscribe trial. Each line has the result and reason of one scorer."""
 
 FILTERS_LOG = "filters"
-"""Path of the document that lists, for each filter, the text extracted from an answer and its score: `strict (acc 0)
-extracted: B`."""
+"""Path of the document with the text that each filter extracted from an answer, and the text's score:
+`strict (acc 0) extracted: B`."""
 CHOICES_LOG = "choices"
-"""Path of the document with the choices of a question, each with its likelihood or letter: `A yes <- chosen,
-target`."""
+"""Path of the document with the choices of a question, each with its likelihood or letter:
+`A yes  <- chosen, target`."""
 
 
 NO_OUTPUT = "output: the table has no column for it"

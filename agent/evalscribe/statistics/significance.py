@@ -22,8 +22,8 @@ estimated."""
 MOST_UNITS = 1_000_000
 """Maximum common denominator of exact differences. Differences that need a larger one are rounded."""
 MOST_SIZES = 100
-"""Maximum number of distinct sizes of differences in a sampled test. Sizes are rounded to multiples of `largest /
-MOST_SIZES`."""
+"""Maximum number of distinct sizes of differences in a sampled test. Sizes are rounded to multiples of
+`largest / MOST_SIZES`."""
 DRAWS = 5_000
 SEED = 20_261_121
 """Seed of random permutations. It is fixed, so that a comparison always has the same p-value."""
