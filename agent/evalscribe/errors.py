@@ -65,7 +65,7 @@ class UsageError(EvalscribeError):
 
 
 class ConsentError(UsageError):
-    """A model would be called, which costs money, without the user's consent."""
+    """A model would be called without the user's consent. Model calls cost money."""
 
 
 class DataError(EvalscribeError):

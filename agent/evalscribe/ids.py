@@ -13,7 +13,7 @@ RUN_ID_PREFIX = 8
 """Length of the run id prefix in a report's file name (seed: `{runIdPrefix}_{date}.md`)."""
 
 UNKNOWN_MODEL = "unknown-model"
-"""Name that a deployment returns for a model whose row was deleted; matches any model."""
+"""Name that a deployment returns for a model whose row was deleted. It matches any model."""
 ROUTING_PROVIDERS = frozenset(
     (
         *("openrouter", "amazon-bedrock", "azure", "google-ai-studio", "google-vertex", "baseten", "cerebras"),
@@ -68,7 +68,8 @@ def _plain(value: object) -> object:
 
 
 def path_part(name: str) -> str:
-    """Turn untrusted text into one folder or file name: letters, digits, `.`, `_` and `-`; never empty, `.` or `..`."""
+    """Convert untrusted text to a folder or file name of letters, digits, `.`, `_` and `-`; never empty, `.` or
+    `..`."""
     part = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".").strip("-")[:100]
     return part or "unnamed"
 
@@ -145,7 +146,7 @@ def choose_folder(provider: str, model: str, reports: Iterable[str]) -> str:
 
 
 def same_experiment(a: str | None, b: str | None) -> bool:
-    """Return True if two experiment names are equal without text in parentheses; a missing name matches any name."""
+    """Return True if two experiment names are equal, ignoring text in parentheses. A missing name matches any name."""
     if not a or not b:
         return True
     return _experiment_key(a) == _experiment_key(b)
@@ -157,7 +158,7 @@ def run_id_prefix(run_id: str) -> str:
 
 @lru_cache(1024)
 def report_stems(run_id: str) -> tuple[str, str, str]:
-    """Return the possible stems of a run's report file, without the date; only the last is certain to be unique."""
+    """Return the possible stems of a run's report file, without the date. Only the last one is certain to be unique."""
     stem = path_part(run_id)
     return run_id_prefix(run_id), stem, f"{stem}-{content_id(run_id).removeprefix('sha256:')[:12]}"
 

@@ -73,7 +73,7 @@ class _Ending:
 
     @staticmethod
     def _give_up(error: EvalscribeError) -> None:
-        """End the process even if something, such as a thread, is still running; finished work is already on disk."""
+        """End the process even if something, such as a thread, is still running. Finished work is already on disk."""
         if sys.stderr.isatty():
             # Write to the terminal directly, because the guarded stream would escape the code.
             os.write(sys.stderr.fileno(), SHOW_CURSOR)

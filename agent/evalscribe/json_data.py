@@ -26,7 +26,7 @@ def get_member(value: JsonValue, name: str) -> JsonValue:
 
 
 def to_text(value: JsonValue) -> str:
-    """Return a string unchanged and any other value as JSON, with its members in their original order.
+    """Return a string unchanged, and any other value as JSON with its members in their original order.
 
     Scorers and run displays format JSON differently; their modules say why.
     """
@@ -76,7 +76,7 @@ def _collect(value: object, strings: list[str], depth: int) -> None:
 
 def _collect_all(values: Iterable[object], strings: list[str], depth: int) -> None:
     for value in values:
-        if isinstance(value, str) and depth:  # Most are strings: avoid a function call for each.
+        if isinstance(value, str) and depth:  # Most are strings; this saves a call for each.
             strings.append(value)
         else:
             _collect(value, strings, depth)
@@ -105,7 +105,8 @@ MAX_PATH = 200
 
 
 def join_path(path: str, part: object) -> str:
-    """Extend a path by a part: `path.name`, `path[3]` or `path["odd name"]`; an empty path gives the part alone."""
+    """Extend a path by a part: `path.name`, `path[3]` or `path["odd name"]`. If the path is empty, return the part
+    alone."""
     if isinstance(part, int):
         return f"{path}[{part}]"
     name = str(part)
@@ -256,7 +257,7 @@ def optional_text_field(fields: JsonObject, key: str) -> str | None:
 
 
 def count_field(value: JsonObject, key: str, subject: str) -> int:
-    """Return a whole number of at least 0; deployments send numbers as floats (`66.0`)."""
+    """Return a whole number of at least 0. Deployments send whole numbers as floats (`66.0`)."""
     number = require_field(value, key, subject)
     if isinstance(number, bool) or not isinstance(number, int | float) or number < 0 or number != number // 1:
         raise DataError(f"`{key}` of {subject} is {_describe(number)}, not a count")

@@ -19,13 +19,13 @@ backslashes, so only a code span is safe.
 BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
 WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
-"""A word; a bracketed list counts as one word, so that it becomes one code span."""
+"""Matches a word or white space. A bracketed list counts as one word, so that it becomes one code span."""
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 SPACES = str.maketrans(dict.fromkeys("\v\f\x85\u2028\u2029", " "))
 
 
 def visible(text: str) -> str:
-    r"""Remove control, format and bidirectional characters; normalise line ends to `\n`; keep tabs."""
+    r"""Remove control, format and bidirectional characters, and normalise line ends to `\n`. Tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(SPACES)
@@ -44,7 +44,8 @@ def is_visible(character: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Replace each character that cannot be printed on one line by U+FFFD, so that the removal stays visible."""
+    """Replace each character that cannot be printed on one line by U+FFFD. The replacement shows that something was
+    removed."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
@@ -108,12 +109,13 @@ def join_last(names: Sequence[str], most: int) -> str:
 
 
 def dollars(cost: float) -> str:
-    """Format a cost in USD; a positive cost is never shown as zero."""
+    """Format a cost in USD. A positive cost is never shown as zero."""
     return "under $0.01" if 0 < cost < 0.005 else f"${cost:.2f}"
 
 
 def name(text: str) -> str:
-    """Return a name on one line; a long one is cut and gets a hash, so that names with the same start stay distinct."""
+    """Return a name on one line. A long name is cut and gets a hash, so that names with the same start stay
+    distinct."""
     text = one_line(text) or "unnamed"
     if len(text) <= NAME_LIMIT:
         return text
@@ -169,7 +171,7 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def mask_code(text: str) -> str:
-    """Replace every character of a code span by NUL, so that only structure and words remain."""
+    """Replace every character of a code span by NUL, so that only the text outside code remains readable."""
     for start, end in code_spans(text):
         text = text[:start] + "\0" * (end - start) + text[end:]
     return text
@@ -184,7 +186,7 @@ def _guarded(text: str, also: re.Pattern[str] | None) -> str:
 
 
 def _pieces(text: str, also: re.Pattern[str] | None) -> Iterator[str]:
-    """Yield code spans unchanged and the words between them; hazardous words become code spans."""
+    """Yield code spans unchanged, and the words between them. Words that could be markup become code spans."""
     done = 0
     for start, end in code_spans(text):
         yield from _words(text[done:start], also, first=done == 0)

@@ -83,7 +83,7 @@ class Workspace:
 
     @cached_property
     def prompts(self) -> "Prompts":
-        """The prompt templates; templates of the workspace override the shipped templates."""
+        """The prompt templates. Templates in the workspace override those of the package."""
 
         return Prompts(self.settings.root)
 
@@ -105,7 +105,7 @@ class Workspace:
 
     @cached_property
     def store(self) -> "Storage":
-        """The store: all repositories over one database. Raises the errors of `open_storage`."""
+        """The stores of all kinds of objects, in one database. Raises the errors of `open_storage`."""
         from evalscribe.store.store import open_storage
 
         place = self.settings.store_place
@@ -125,7 +125,7 @@ class Workspace:
 
     @property
     def checkpoints(self) -> Path | str:
-        """The location of LangGraph's checkpoints: a file, or the address of a database."""
+        """The location of LangGraph's checkpoints: the path of a file, or the address of a database."""
         place = self.settings.store_place
         return self._checkpoints or (place / CHECKPOINTS if isinstance(place, Path) else place)
 
@@ -138,7 +138,7 @@ class Workspace:
 
     @cached_property
     def consent(self) -> Consent:
-        """The user's consent to call models, which costs money."""
+        """The user's consent to call models. Model calls cost money."""
         if self._estimates_only:
             return Consent()
         settings = self.settings
@@ -147,7 +147,7 @@ class Workspace:
         return Consent(agreed=self.options.yes, permitted=judges, ask=self._ask, limit=limit)
 
     def estimate_only(self) -> None:
-        """Open models without their keys, for estimates; a call raises `ConsentError`."""
+        """Open models without their keys, for estimates only. A call then raises `ConsentError`."""
         self._estimates_only = True
 
     @cached_property
@@ -162,7 +162,7 @@ class Workspace:
         return models
 
     def open_models(self, budget: "Budget") -> "Models":
-        """Open the same models with another budget; the caller closes them."""
+        """Open the same models with another budget. The caller closes them."""
         from evalscribe.llm.service import ModelService
 
         intents = self.store.batches if self.options.batch else None
@@ -171,7 +171,7 @@ class Workspace:
         return ModelService(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
 
     def open_engine(self, name: str | None = None) -> "Engine":
-        """Open the named or the configured engine; the caller closes it.
+        """Open the named engine, or the configured one if `name` is None. The caller closes it.
 
         Raises:
             UsageError: The engine does not exist, or its package is missing.

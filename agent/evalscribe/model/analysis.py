@@ -93,7 +93,7 @@ class CrossModelSummary(Frozen):
     models: int
     """Number of models that can be compared."""
     alike: tuple[str, ...] = ()
-    """Other models that fail in the same way; if there are many, a report names only some."""
+    """Other models that fail in the same way. If there are many, only some are named."""
     earlier: tuple[str, ...] = ()
     """Models that failed in the same way on another version of the eval; not included in `failing` and `models`."""
     more_earlier: int = 0
@@ -136,7 +136,7 @@ class FindingSummary(Frozen):
     replay: ReplayOutcome | None = None
     """Result of replaying the failure; null if nothing was replayed."""
     contradicted: JudgeOpinion | None = None
-    """The judge's verdict, which a proof replaced."""
+    """The judge's verdict, if a proof replaced it."""
     judge: JudgeOpinion | None = None
     """The judge's label; null in reports written by people."""
     error: str | None = None
@@ -174,7 +174,7 @@ class FindingSummary(Frozen):
 
     @property
     def by_person(self) -> bool:
-        """Whether a person gave the label: true if no judge is named, or if the finding was reviewed."""
+        """Whether a person gave the label. This is so if no judge is named, or if the finding was reviewed."""
         return self.classification is not None and (self.judge is None or self.reviewer is not None)
 
 

@@ -8,7 +8,7 @@ from evalscribe import text
 from evalscribe.ids import Frozen
 
 Stage = Literal["rules", "tag", "judge"]
-"""`rules`: the free rules; `tag`: a call of a cheap model to tag issues; `judge`: an expensive model with a rubric."""
+"""`rules`: the free rules. `tag`: a cheap model that tags issues. `judge`: an expensive model with a rubric."""
 STAGES: tuple[Stage, ...] = ("rules", "tag", "judge")
 Amount = Annotated[float, Field(ge=0, le=1e12)]
 
@@ -31,7 +31,7 @@ class CascadeParts(Frozen):
     judge: str
     """The expensive model, `provider/name`."""
     rules: bool
-    """Whether the rules decide first (failures only)."""
+    """Whether the rules judge first. They judge only failures."""
     tags: tuple[Tag, ...] = ()
     """The tags, with rubrics as `NAME@VERSION`."""
 
@@ -47,17 +47,18 @@ class CascadeSaving(Frozen):
     """Cost of a cascade for a run, compared with asking its expensive model about every failure."""
 
     decided: tuple[JudgeShare, ...]
-    """Decisions by judge, in the order of the stages; failures without a verdict are not counted."""
+    """Number of evals that each judge decided, in the order of the stages. Failures without a verdict are not
+    counted."""
     unit: Literal["usd", "tokens"] = "usd"
     """`tokens` if a model has no known price."""
     spent: Amount
     saved: Amount
-    """Estimated savings, from failures that the expensive model did not judge; 0 if the cascade cost more."""
+    """Estimated savings from failures that the expensive model did not have to judge; 0 if the cascade cost more."""
     against: text.Name
     """The expensive model."""
 
     @field_validator("spent", "saved")
     @classmethod
     def _as_printed(cls, amount: float, info: ValidationInfo) -> float:
-        """Round to cents, or to whole tokens."""
+        """Round dollars to cents, and tokens to whole numbers."""
         return round(amount, 2) if info.data.get("unit") == "usd" else float(round(amount))

@@ -62,9 +62,9 @@ class Request(Frozen):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     max_tokens: int = 4096
-    """Maximum tokens of the answer, including thinking."""
+    """Maximum number of tokens in the answer, including thinking."""
     effort: Effort | None = None
-    """Reasoning effort of the model; None for the provider's default."""
+    """Reasoning effort of the model; None to use the provider's default."""
     answer_schema: dict[str, Any] | None = None
     """JSON Schema that the provider enforces (structured output); None for free text."""
     rollout: int = 0
@@ -83,7 +83,8 @@ class Reply(Frozen):
 
 
 FailureCause = Literal["service", "budget", "answer"]
-"""Cause of a failed call: the service did not answer, the budget is too small, or the answer cannot be used."""
+"""Why a call failed. `service`: the service did not answer. `budget`: the budget is too small. `answer`: the answer
+cannot be used."""
 
 
 class CallFailed(Exception):
@@ -97,7 +98,8 @@ class CallFailed(Exception):
     def __init__(
         self, reason: str, usage: Usage | None = None, *, free: bool = False, cause: FailureCause | None = None
     ) -> None:
-        """`free`: the call consumed nothing. If neither `free` nor `usage` is given, consumption is unknown."""
+        """Store the reason. `free` means that the call consumed nothing. Without `free` and `usage`, its consumption is
+        unknown."""
         super().__init__(reason)
         self.reason = reason
         self.usage = usage or Usage()

@@ -10,7 +10,7 @@ from evalscribe.model.finding import CauseKind
 from evalscribe.model.run import EvalStatus
 
 EvalChange = Literal["regressed", "fixed", "both-failed", "both-passed", "unsteady"]
-"""Change of one eval. `unsteady`: the pass rate of several trials is equal on both sides, and neither 0 nor 1."""
+"""Change of one eval. `unsteady`: both sides have the same pass rate over several trials, and it is neither 0 nor 1."""
 ExclusionReason = Literal["only-base", "only-candidate", "changed", "not-judged"]
 """Why an eval is not compared: only one side has it, its task or grader changed, or its output was never judged."""
 
@@ -111,7 +111,7 @@ class MeanDifference(Frozen):
     p: float
     """p-value: the probability that equally good sides differ by at least this much."""
     exact: bool
-    """Whether `p` is exact, not estimated by random sampling."""
+    """Whether `p` is exact; otherwise, it was estimated by random sampling."""
     tasks: int
     detectable: float | None = None
     """Minimum detectable effect at a power of 80 % with this number of tasks; None if no effect reaches that power."""
@@ -178,7 +178,7 @@ class Comparison(Frozen):
     base: ComparisonSide
     candidate: ComparisonSide
     experiments_differ: bool = False
-    """Whether the runs are of several experiments. If so, a difference might come from the experiment, not the model."""
+    """Whether the runs are of several experiments. If so, the experiment might explain a difference."""
     pairs: tuple[EvalPair, ...]
     """Pairs in the order of the evals."""
     unnamed: int = 0
@@ -268,7 +268,7 @@ class Matrix(Frozen):
 
 RunVerdict = Literal["regressed", "improved", "no-detectable-change", "inconclusive", "not-comparable"]
 ScoreKind = Literal["passed", "graded"]
-"""`graded`: the score has values other than 0 and 1, and means are compared."""
+"""`graded`: the score has other values than 0 and 1, so the means are compared."""
 
 
 class RunSide(Frozen):
@@ -280,7 +280,7 @@ class RunSide(Frozen):
     experiment_version_id: str
     dataset_version_id: str
     build: str | None = None
-    """Name of the deployment and version of its source code; None if the target is not a component."""
+    """Name of the deployment, with the version of its source code. None if the target is not a component."""
     state: RunState
     repetitions: int
     tries: int
@@ -332,7 +332,7 @@ class ScorerMovement(Frozen):
     """`p` is corrected for the number of scorers."""
     fell: int
     rose: int
-    """Number of items whose mean score rose; `fell` counts those whose mean fell."""
+    """Number of items whose mean score rose. `fell` counts the items whose mean score fell."""
     broken: tuple[int, int] = (0, 0)
     """Numbers of scores that broke or abstained, for base and candidate."""
 
@@ -370,7 +370,7 @@ class RunComparison(Frozen):
     regressed: tuple[ItemChange, ...] = ()
     fixed: tuple[ItemChange, ...] = ()
     flaky: tuple[ItemChange, ...] = ()
-    """Items with both passing and failing trials on one side, so that a change is not certain."""
+    """Items that have both passed and failed trials on one side. Their change is not certain."""
     several: tuple[PassAtKPair, ...] = ()
     """Empty for single trials."""
     noise: float | None = None

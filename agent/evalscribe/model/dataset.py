@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from evalscribe.ids import Frozen, content_id
 
 Provenance = Literal["published", "imported", "derived"]
-"""Origin of a version: published by hand, taken from an imported run, or derived from a run's failures or reviews."""
+"""Origin of a version: published by hand, imported with a run, or derived from a run's failures or reviews."""
 
 
 class Item(Frozen):
@@ -27,7 +27,7 @@ class Item(Frozen):
     cluster: str | None = None
     """Name of the item's cluster. Items of a cluster share a source, so they are not independent observations."""
     source: dict[str, JsonValue] = Field(default_factory=dict)
-    """Origin, such as `file` and `line`, or `run`, `run_item` and `eval`; not part of the content."""
+    """Origin, such as `file` and `line`, or `run`, `run_item` and `eval`. It is not part of the item's content."""
 
     @property
     def digest(self) -> str:

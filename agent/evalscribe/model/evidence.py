@@ -31,13 +31,13 @@ class FailureFingerprint(Frozen):
     hidden: bool = False
     """Whether the log shortens the compared values (`{ …(5) }`). Such failures match only if `checks` are equal."""
     judged: bool = True
-    """Whether the model's work was graded; False if the failure came before grading."""
+    """Whether the model's work was graded; False if the eval failed before grading."""
     task: str | None = None
     """Content id of the task; None if the source has none."""
     grader: str | None = None
     """Content id of the grader's files; None if the source has none."""
     method: int
-    """Version of the code that computed this fingerprint; a fingerprint of an older version is computed again."""
+    """Version of the code that computed this fingerprint. A fingerprint from an older version is computed again."""
 
 
 Role = Literal["task", "output", "expected", "grader", "log", "transcript", "known_gaps"]
@@ -101,7 +101,7 @@ class Evidence(Frozen):
 
     @property
     def digest(self) -> str:
-        """Content id of the parts that a judge can see: steps and documents, without ids or urls."""
+        """Content id of everything that a judge can see: steps and documents, without ids or urls."""
         return content_id([self.eval.path, self.eval.failed_step, self.eval.reason, self.steps, self.documents])
 
 
@@ -158,7 +158,7 @@ class LocatedError(Frozen):
     """One error of the failed step, found in the log or in the recorded reason."""
 
     error: str
-    """The error in one line, as a person would quote it: without prefixes, absolute paths and timings."""
+    """The error in one line, without prefixes, absolute paths and timings, as a person would quote it."""
     tool: str | None = None
     """The tool that printed the error, such as `tsc`, `eslint` or `pytest`, recognised by the line's format."""
     code: str | None = None
@@ -181,9 +181,9 @@ class FailedTest(Frozen):
     """The runner's message: at most twelve lines, joined with `\\n`."""
     citation: Citation
     milliseconds: float | None = None
-    """Duration of the test; None if the runner does not print it."""
+    """Duration of the test, in milliseconds; None if the runner does not print it."""
     frames: tuple[str, ...] = ()
-    """Files of the traceback as the runner prints them, innermost first; empty without a traceback."""
+    """Files in the traceback, as the runner prints them, innermost first; empty without a traceback."""
 
     @property
     def title(self) -> str:
@@ -258,7 +258,7 @@ class PreparedFailure(Frozen):
 
 
 CLOSE = 0.1
-"""Maximum distance of a close score from the threshold, as a share of the threshold."""
+"""Maximum distance between a close score and the threshold, as a share of the threshold."""
 
 
 class FailedScore(Frozen):
@@ -282,7 +282,7 @@ class GatheredEvidence(Frozen):
     digest: str
     """Content id of the evidence, or of the reason why the evidence is unreadable."""
     likeness: str
-    """Content id of the text that a judge reads, after normalisation; failures with equal ids may share a verdict."""
+    """Content id of the normalised text that a judge reads. Failures with equal ids may share a verdict."""
     signature: str | None = None
     fingerprint: FailureFingerprint | None = None
     """Fingerprint for the comparison with other runs; None if the eval was read without its run."""
@@ -301,10 +301,10 @@ class GatheredEvidence(Frozen):
 
 
 class EvidenceSnapshot(Frozen):
-    """A frozen copy of the evidence that a judge reads; it stays the same if the run is read or analysed again."""
+    """A frozen copy of the evidence that a judge reads. It does not change if the run is read or analysed again."""
 
     evidence: Evidence
-    """The evidence. Its eval has no URL, because that would depend on where the run was read from."""
+    """The evidence. Its eval has no URL, because URLs depend on the place from which the run was read."""
     provider: str
     model: str
     experiment: str = "default"

@@ -26,7 +26,8 @@ ClauseName = Literal[
     "min_kappa",
 ]
 ClauseVerdict = Literal["passed", "failed", "inconclusive"]
-"""`inconclusive`: the clause cannot be evaluated (baseline not comparable, nothing scored), so the gate fails."""
+"""`inconclusive`: the clause cannot be evaluated, because the baseline is not comparable or nothing was scored. The
+gate then fails."""
 
 
 RULE = "an item passes if its target answered and every required scorer passed it"
@@ -47,7 +48,8 @@ class Clause(Frozen):
     said: str
     """Summary in one line: `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed`."""
     luck: str | None = None
-    """For a bound on the pass rate: one line on how chance affects a run of this size."""
+    """One line on how chance affects the pass rate of a run of this size; None if the clause is not a bound on the pass
+    rate."""
     items: tuple[str, ...] = ()
     """Keys of the items that decided the clause, such as new failures or regressions."""
 
@@ -58,13 +60,13 @@ class Gate(Frozen):
     run_id: str
     passed: bool
     clauses: tuple[Clause, ...]
-    """The evaluated clauses; if the config has none, a single `passed_threshold` of 1."""
+    """The evaluated clauses. If the config has none, a single clause `passed_threshold` of 1."""
     scores_digest: str
-    """Content id of the scores that the gate used; scoring again changes it."""
+    """Content id of the scores that the gate used. It changes if the run is scored again."""
     stated: bool = True
-    """False if the experiment defines no clause, so that the default clause applies."""
+    """False if the experiment defines no clause. The default clause then applies."""
     reason: str | None = None
-    """Why the gate fails regardless of its clauses: the run failed or was cancelled."""
+    """Why the gate fails regardless of its clauses: the run failed or was cancelled. None if neither happened."""
 
 
 class Bound(NamedTuple):
@@ -79,7 +81,7 @@ _BOUND = re.compile(r"\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII)
 
 
 def parse_bound(text: str) -> Bound | None:
-    """Parse a bound, such as `0.8`, `80 %` or `base-0.02`; return None if the text is not one."""
+    """Parse a bound, such as `0.8`, `80 %` or `base-0.02`; None if the text is not a bound."""
     match = _BOUND.fullmatch(text)
     if match is None or not (match[1] or match[2]):
         return None
@@ -94,24 +96,25 @@ class GateConfig(Frozen):
     """The part of an experiment's `config` that defines the gate. Shares are from 0 to 1, both included."""
 
     passed_threshold: float | None = Field(default=None, ge=0, le=1)
-    """The pass rate must be at least this; the same as `min_pass_rate`."""
+    """Minimum pass rate; another name for `min_pass_rate`."""
     min_pass_rate: float | str | None = None
     """A share from 0 to 1, or one relative to the pass rate of `baseline`: `base`, `base-0.02`."""
     max_failed_items: int | None = Field(default=None, ge=0)
     min_pass_rate_lower_bound: float | None = Field(default=None, ge=0, le=1)
     """The lower end of the pass rate's 95 % interval must be at least this."""
     no_new_failures_vs: str | None = None
-    """Id or name of a run, or `previous`: items that passed in that run must not fail now."""
+    """Id or name of a run, or `previous`. Items that passed in that run must not fail now."""
     max_regressions: int | None = Field(default=None, ge=0)
     """Maximum number of items that passed in `baseline` and fail now."""
     baseline: str | None = None
-    """The run that `max_regressions` and `min_pass_rate` compare with; by default the run in `no_new_failures_vs`."""
+    """The run with which `max_regressions` and `min_pass_rate` compare. The default is the run in
+    `no_new_failures_vs`."""
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     """Maximum share of trials with an error of the target or of a required scorer."""
     min_scored_fraction: float | None = Field(default=None, ge=0, le=1)
     """Minimum share of trials that passed or failed."""
     min_balanced_accuracy: float | None = Field(default=None, ge=0, le=1)
-    """For classifiers: minimum balanced accuracy, which is the mean recall over the expected labels."""
+    """For classifiers: minimum balanced accuracy. Balanced accuracy is the mean recall over the expected labels."""
     min_kappa: float | None = Field(default=None, ge=-1, le=1)
 
     @field_validator("min_pass_rate")
@@ -147,12 +150,12 @@ class PromptTarget(Frozen):
 class ComponentTarget(Frozen):
     type: Literal["component"] = "component"
     deployment_id: str
-    """The build when the experiment was created; a run may use another build."""
+    """The build that existed when the experiment was created. A run may use another build."""
     component: Component
 
 
 class JudgeTarget(Frozen):
-    """A classifier under test, which judges the evidence in each item."""
+    """A classifier under test. It judges the evidence in each item."""
 
     type: Literal["judge"] = "judge"
     judge: str
@@ -160,7 +163,8 @@ class JudgeTarget(Frozen):
     rubric: str
     """`name@version`."""
     cascade: CascadeParts | None = Field(default=None, exclude_if=lambda parts: parts is None)
-    """The cascade's parts when the version was created; None for a single judge, and in versions of older releases."""
+    """A copy of the cascade's parts, made when the version was created. None for a single judge, and in versions of
+    older releases."""
 
 
 TargetSpec = Annotated[PromptTarget | ComponentTarget | JudgeTarget, Field(discriminator="type")]
@@ -234,9 +238,9 @@ class ExperimentRun(Frozen):
     experiment_version_id: str
     dataset_version_id: str
     deployment_id: str | None = None
-    """The build that ran; None if the target is not a component."""
+    """The build that the run used; None if the target is not a component."""
     name: str | None = None
-    """A name such as `pr-1234`, which commands accept in place of the id. The store adds a suffix to make it unique."""
+    """A name such as `pr-1234`. Commands accept it in place of the id. The store adds a suffix if the name is taken."""
     state: RunState = "queued"
     reason: str | None = None
     """Why the run failed or was cancelled."""
@@ -268,7 +272,7 @@ class ExperimentRun(Frozen):
 
 
 ItemVerdict = Literal["passed", "failed", "error", "unscored"]
-"""`error`: the target gave no answer; `unscored`: no required scorer failed it, but one broke or abstained."""
+"""`error`: the target gave no answer. `unscored`: no required scorer failed the item, but one broke or abstained."""
 
 
 class RunItem(Frozen):
@@ -436,9 +440,10 @@ class RunSummary(Frozen):
     errors: tuple[TrialErrors, ...] = ()
     """Reasons why targets gave no answer, most frequent first."""
     broken: int = 0
-    """Number of unscored trials in which a required scorer broke; in other unscored trials, one abstained."""
+    """Number of unscored trials in which a required scorer broke. In the other unscored trials, a scorer abstained."""
     pass_rate: PassRate
-    """Mean over all items of the share of trials that passed; errors, unscored and missing trials did not pass."""
+    """Mean, over all items, of the share of trials that passed. Errors, unscored and missing trials count as not
+    passed."""
     rate_of_scored: float | None = None
     """Share of passed trials among those that passed or failed."""
     failed_items: int = 0

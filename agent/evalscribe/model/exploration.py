@@ -38,7 +38,7 @@ class Passage(Frozen):
     text: str
     """The text at `place`; empty if a whole message or value is cited."""
     status: Literal["verified", "relocated"] = "verified"
-    """`relocated`: the quotation is not at the cited place, but at this other place of the same agent run."""
+    """`relocated`: the quotation is not at the place that was cited, but at this other place of the same agent run."""
 
 
 class Observation(Frozen):
@@ -77,7 +77,7 @@ class Cluster(Frozen):
     parts: tuple[str, ...] = ()
     """Names of the clusters that were merged into this one."""
     passages: tuple[Passage, ...] = ()
-    """Example quotations; the first ones are from different agent runs."""
+    """Example quotations. The first ones are from different agent runs."""
     shares: tuple[ClusterShare, ...] = ()
     """The models, tasks and trials in which the cluster is most frequent."""
 

@@ -18,13 +18,13 @@ CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructur
 """Origin of a cause; `user` is the simulated user of an agent benchmark."""
 CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure", "user")
 NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure", "user")
-"""Kinds of cause that say nothing about the model's work; such failures are left out of the model's pass rate."""
+"""Kinds of cause that say nothing about the model's work. Such failures are left out of the model's pass rate."""
 RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
 Confidence = Annotated[float, Field(ge=0, le=1)]
 NO_REASON = "the log ends before the reason"
 """Last words of a verdict's error if the log contains no reason."""
 UNCERTAIN_CONFIDENCE = 0.5
-"""Maximum confidence of an uncertain verdict."""
+"""Maximum confidence of a verdict that counts as uncertain."""
 
 
 class Precedent(Frozen):
@@ -45,7 +45,7 @@ class Precedent(Frozen):
     """Kind of cause that the person gave; known only if `alike` is true."""
     error: str | None = None
     reasoning: str | None = None
-    """The reasoning in the report; free-form reports often name the error only there."""
+    """The reasoning in the report. Free-form reports often name the error only there."""
     action: str | None = None
     """The action taken, in the report's words."""
     reviewer: str | None = None
@@ -60,7 +60,7 @@ class Precedent(Frozen):
 
 
 class LabelledExample(Frozen):
-    """A similar failure that a person has labelled: an example for a judge, not evidence about this failure."""
+    """A similar failure that a person has labelled. It is an example for a judge, not evidence about this failure."""
 
     eval: str
     step: str | None = None
@@ -129,7 +129,7 @@ class Failure(Frozen):
     evidence: Evidence
     packed: PackedEvidence
     diagnosis: Diagnosis | None = None
-    """Diagnosis of the evidence; if None, the judge computes it."""
+    """Diagnosis of the evidence. If it is None, the judge computes it."""
     precedents: tuple[Precedent, ...] = ()
     examples: tuple[LabelledExample, ...] = ()
     similar: tuple[LabelCount, ...] = ()
@@ -184,7 +184,7 @@ class Verdict(Frozen):
     judge: str
     """Id of the judge, with its version: `rules@1`, `anthropic/claude-opus-5-5`."""
     rule: str | None = None
-    """The rule that decided, if the judge is the rules engine."""
+    """The rule that gave the verdict, if the judge is the rules engine."""
     fix: str | None = None
     """Recommended change to the eval or its surroundings, in one imperative line; None if nothing should change."""
     would_pass: bool = False
@@ -326,7 +326,7 @@ class Proof(Frozen):
     """Path."""
     eval_id: str
     evidence: str
-    """Digest of the evidence; the proof does not apply if the evidence has changed."""
+    """Digest of the evidence. The proof does not apply if the evidence has changed."""
     outcome: ReplayOutcome
     why: str
     """One line of at most 90 characters."""
@@ -399,7 +399,7 @@ class TrialRates(Frozen):
 
     tasks: int
     k: int
-    """Number of trials per task; the smallest number if tasks differ."""
+    """Number of trials per task; the smallest such number if tasks differ."""
     pass_at: float
     """Estimated share of tasks with at least one passed trial among `k`."""
     pass_hat: float
@@ -464,7 +464,7 @@ class Finding(Frozen):
 
     @property
     def each(self) -> tuple["Finding", ...]:
-        """The findings in `joined`; without any, this finding itself."""
+        """The findings in `joined`, or only this finding if there are none."""
         return self.joined or (self,)
 
     @property
@@ -493,7 +493,7 @@ class HumanLabel(Frozen):
     eval: str
     """Path."""
     group: str | None = None
-    """Id of the report's entry, equal for all evals in it; None in reports that people wrote."""
+    """Id of the report's entry. All evals in an entry have the same id. None in reports that people wrote."""
     label: Classification
     cause_kind: CauseKind | None = None
     cause: str | None = None
@@ -552,7 +552,7 @@ class Recommendation(Frozen):
     """One proposed change, in one of the four groups."""
 
     id: str | None = None
-    """`R1` …, stable for a cause across a report's revisions; None in groups that propose nothing."""
+    """`R1` …; the same in all revisions of a report for the same cause. None in groups that propose nothing."""
     group: RecommendationGroup
     text: str
     evals: tuple[str, ...] = ()
@@ -575,7 +575,8 @@ class FollowUp(Frozen):
 
 
 class NetImpact(Frozen):
-    """Pass rates: as run, without failures that say nothing about the model, and with all recommended changes."""
+    """Pass rates of a run: as it is, without failures that say nothing about the model, and with all recommended
+    changes."""
 
     passed: int
     total: int

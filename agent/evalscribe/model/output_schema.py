@@ -93,7 +93,7 @@ META_SCHEMA: dict[str, Any] = {
 
 
 MAX_SCHEMA_DEPTH = 100
-"""Maximum nesting of mappings and lists."""
+"""Maximum nesting depth of mappings and lists."""
 MAX_SCHEMA_BYTES = 20_000
 """Maximum number of values in a schema. If YAML aliases repeat a value, each repetition counts."""
 _NAMES: dict[type, str] = {dict: "an object", list: "a list"}

@@ -61,7 +61,7 @@ class Model(Protocol):
     id: str
     """`provider/name`."""
     context_tokens: int
-    """Context window: maximum tokens of prompt and answer together."""
+    """Maximum number of tokens of prompt and answer together (context window)."""
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Return one answer. Raises `EvalscribeError` or `chat.CallFailed`.

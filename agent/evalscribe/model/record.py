@@ -91,7 +91,7 @@ class TableReading(Frozen):
     unused: tuple[str, ...] = ()
     """Columns that belong to no field. They become metadata."""
     likely: dict[str, str] = Field(default_factory=dict)
-    """For each field without a column, an unused column that may be meant for it."""
+    """For each field without a column, an unused column that might be meant for it."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -113,7 +113,7 @@ def _cell(name: str) -> str:
 
 
 class Records(Protocol):
-    """A file of runs that is read and redacted as a stream, so that memory never holds the whole file."""
+    """A file of runs. It is read and redacted as a stream, so that memory never holds the whole file."""
 
     format: str
     """Name of the file's format, such as `tau-bench` or `inspect`."""

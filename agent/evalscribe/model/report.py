@@ -50,7 +50,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def replaced(noun: M, **changes: object) -> M:
-    """Return a copy with changed fields; unlike `model_copy`, this validates and normalises the fields."""
+    """Return a copy with changed fields. Unlike `model_copy`, this validates and normalises the fields."""
     return type(noun)(**{name: getattr(noun, name) for name in type(noun).model_fields} | changes)
 
 
@@ -585,7 +585,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
-    """Return the paths without duplicates: paths in entries first, in the entries' order, then the others."""
+    """Return the paths without duplicates: first the paths in entries, in the entries' order, then the others."""
     unique = dict.fromkeys(prose.path(path) for path in paths)
     reported = dict.fromkeys(path for entry in entries for path in entry.paths)
     return (*(path for path in reported if path in unique), *(path for path in unique if path not in reported))
@@ -613,13 +613,13 @@ class Problem(Frozen):
     line: Annotated[int, Field(ge=1)]
     level: ProblemLevel
     what: ProblemText
-    """The problem in one line, which may quote other people's text."""
+    """The problem in one line. It can quote text from other people."""
 
 
 class CheckedReport(Frozen):
     file: SafeLine
     name: SafeLine
-    """Path in the reports folder; for a file outside that folder, only its file name."""
+    """Path in the reports folder. For a file outside that folder, it is only the file name."""
     ours: bool
     """Whether evalscribe wrote the report. All other reports are free-form ones that people wrote."""
     page_url: prose.WebUrl = None
@@ -640,7 +640,7 @@ class CheckResult(Frozen):
     problems: tuple[Problem, ...] = ()
     """By file and line."""
     notes: tuple[SafeLine, ...] = ()
-    """Notes on whole reports, such as that quotations could not be compared."""
+    """Notes on whole reports, for example that quotations could not be compared."""
 
     def of(self, level: ProblemLevel) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.level == level)

@@ -16,7 +16,7 @@ _FRONT = re.compile(r"\ufeff?---\r?\n(?:(?!---\r?\n).*\n){0,40}?kind:[ \t]*[\"']
 
 
 LABELS_PAGE = "labels.md"
-"""Page in the root of the reports folder that defines the labels; it is not a report."""
+"""Page in the root of the reports folder that defines the labels. It is not a report."""
 
 
 def is_report(path: str) -> bool:
@@ -38,7 +38,7 @@ def data_name(page: str) -> str:
 
 
 def max_bytes(name: str) -> int:
-    """Return the maximum size of a page or of its data; larger files are not read."""
+    """Return the maximum size of a page or of its data file, in bytes. Larger files are not read."""
     return MAX_DATA_BYTES if name.endswith(".json") else MAX_REPORT_BYTES
 
 
@@ -135,7 +135,7 @@ class PullRequest(Frozen):
     url: str
     number: int | None = None
     state: Literal["new", "updated", "unchanged", "by hand"]
-    """`by hand`: the forge was not contacted; a person can open the pull request at `url`."""
+    """`by hand`: the forge was not contacted, and a person can open the pull request at `url`."""
     draft: bool = False
 
 

@@ -138,7 +138,7 @@ class Prompt(
 
 
 def _json(value: Any, depth: int = MAX_METADATA_DEPTH) -> Any:
-    """Convert a value to JSON: numbers of numpy and pandas become plain numbers, and NaN becomes null."""
+    """Convert a value to JSON. Numbers of numpy and pandas become plain numbers, and NaN becomes null."""
     if not depth:
         raise ValueError("is nested too deeply")
     if isinstance(value, dict):
@@ -157,7 +157,8 @@ class LLMRequest(RequestValue):
     metadata: Annotated[dict[str, JsonValue], BeforeValidator(lambda value: _json({} if value is None else value))] = (
         Field(default_factory=dict)
     )
-    """The caller's own data, returned with the answer as `user_metadata`; NUL and lone surrogates become U+FFFD."""
+    """The caller's own data. It is returned with the answer as `user_metadata`. NUL and lone surrogates become
+    U+FFFD."""
 
     @property
     def digest(self) -> str:
@@ -223,7 +224,8 @@ class ResolvedCitation(Frozen):
     quote: str | None = None
     """The text between `<RANGE>` and `</RANGE>`, as the judge wrote it."""
     status: CitationStatus
-    """`verified`: the cited item contains the quotation; `relocated`: another item does; `unverified`: no item does."""
+    """`verified`: the cited item contains the quotation. `relocated`: another item contains it. `unverified`: none
+    does."""
     target: CitationTarget | None = None
     """The cited item; None for an unverified citation."""
 

@@ -221,7 +221,7 @@ def _messages(value: Any) -> Any:
 
 
 def _copied_schema(path: str) -> Any:
-    """Return a validator that checks and copies a schema, so that the caller's later changes have no effect."""
+    """Return a validator that checks and copies a schema. Later changes by the caller then have no effect."""
 
     def copied(schema: Any) -> Any:
         validate_schema(schema, path)

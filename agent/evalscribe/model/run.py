@@ -68,7 +68,7 @@ class Run(Frozen):
     status_reason: str | None = None
     passed: int = 0
     failed: int = 0
-    """Number of failed evals according to the source; `failures` may contain fewer."""
+    """Number of failed evals according to the source. `failures` can contain fewer."""
     total: int = 0
     failures: tuple[Eval, ...] = ()
     """The failed evals that the source lists, in its order."""

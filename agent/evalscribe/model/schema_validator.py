@@ -33,7 +33,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def pattern_matches(pattern: str, text: str) -> bool | None:
-    """Return whether `text` contains a match of `pattern`; None if the search takes more than `MAX_SECONDS`.
+    """Return whether `text` contains a match of `pattern`; None if the search takes longer than `MAX_SECONDS`.
 
     Results are cached, because one answer is checked several times.
     """

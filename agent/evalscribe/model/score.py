@@ -44,7 +44,7 @@ class ScorerSpec(Frozen):
         return short_id("scv", [body, self.rubric.digest if self.rubric else None])
 
     def __copy__(self) -> Self:
-        """Drop the cached id, because `model_copy` may change the fields from which the id is derived."""
+        """Drop the cached id, because `model_copy` can change the fields from which the id is derived."""
         copied = super().__copy__()
         copied.__dict__.pop("id", None)
         return copied
@@ -78,7 +78,7 @@ class Scorer(Frozen):
 
 
 ScoreStatus = Literal["ok", "unscored", "error"]
-"""`unscored`: the scorer abstained; `error`: the scorer broke. Neither counts as a score of 0."""
+"""`unscored`: the scorer abstained. `error`: the scorer broke. Neither counts as a score of 0."""
 ScoreErrorType = Literal[
     "input_error", "config_error", "provider_error", "auth_error", "artifact_error", "timeout_error", "scorer_error"
 ]

@@ -35,7 +35,7 @@ class Action(NamedTuple):
     tool: str
     arguments: Mapping[str, JsonValue]
     failed: bool = False
-    """Whether the tool refused the call, so that the call had no effect."""
+    """Whether the tool refused the call. A refused call had no effect."""
 
 
 class ToolCallDifference(NamedTuple):
@@ -185,7 +185,7 @@ def _differing_arguments(actual: Action, expected: Action) -> Iterator[str]:
 
 
 def _covers(actual: object, expected: object) -> bool:
-    """Return whether a value equals the expected value. Objects may have additional members."""
+    """Return whether a value equals the expected value. Additional members of objects are ignored."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         return all(key in actual and _covers(actual[key], value) for key, value in expected.items())
     if isinstance(actual, list) and isinstance(expected, list):

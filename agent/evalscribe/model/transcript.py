@@ -65,7 +65,7 @@ def _with_name(name: str, transcript: Any) -> Any:
 
 
 def normalise_tool_call(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Normalise a tool call: `function` may be an object with name and arguments; arguments may be JSON text."""
+    """Normalise a tool call. `function` can be an object with name and arguments, and arguments can be JSON text."""
     fields = dict(value)
     if isinstance(fields.get("function"), dict):
         function = dict(fields.pop("function"))
@@ -150,7 +150,7 @@ def _reasoning(part: Mapping[str, Any]) -> str:
 
 
 def _placeholder(part: Any, kind: Any) -> str:
-    """Return a placeholder such as `[image]` for a part that is not text; for a tool's result, return its text."""
+    """Return a placeholder such as `[image]` for a part that is not text. For a tool's result, return its text."""
     if kind == "tool_result":
         inner = part.get("content")
         return inner if isinstance(inner, str) else "\n".join(_parts(inner)[0]) if isinstance(inner, list) else ""

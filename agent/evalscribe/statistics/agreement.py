@@ -89,8 +89,8 @@ def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: flo
     and Zhou 2014, Statistics in Medicine 33): the influence of a cluster on kappa is the sum of its pairs' influences.
 
     Returns:
-        Kappa; `None` if `kappa` returns `None`. The interval is (-1, 1) for a single cluster of several pairs, since
-        one cluster shows nothing about others.
+        Kappa; `None` if `kappa` returns `None`. The interval is (-1, 1) for a single cluster of several pairs,
+        because one cluster shows nothing about others.
     """
     pairs = Counter[tuple[int, int]]()
     for cluster in clusters:
@@ -131,7 +131,7 @@ class LabelPair(Frozen):
     """The labels that people and the judge gave to one subject."""
 
     expected: str
-    """Label by people."""
+    """The label that people gave."""
     predicted: str | None
     """The judge's label; `None` if the judge gave none."""
     cluster: str | None = None
@@ -287,7 +287,7 @@ class Calibration:
 
     @property
     def agreement(self) -> float | None:
-        """Accuracy; `None` if nothing was judged."""
+        """Share of judged subjects on which judge and people agree (accuracy); `None` if nothing was judged."""
         return self.right / self.judged if self.judged else None
 
     @property

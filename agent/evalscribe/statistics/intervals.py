@@ -30,7 +30,7 @@ class ValueWithInterval(NamedTuple):
 
 
 class TrialCluster(NamedTuple):
-    """Trials that count as one observation: the trials of one item, or of all items from one source."""
+    """Trials that count as one observation: either the trials of one item, or those of all items from one source."""
 
     passed: int
     trials: int

@@ -45,8 +45,8 @@ class PermutationResult(NamedTuple):
 def sign_flip_test(differences: Iterable[Fraction]) -> PermutationResult:
     """Test whether differences of pairs are symmetric around 0, two-sided (Fisher 1935, The Design of Experiments).
 
-    If all differences have the same size, this is McNemar's exact test. Each pair is one unit, so pairs may differ in
-    their number of trials.
+    If all differences have the same size, this is McNemar's exact test. Each pair is one unit, even if pairs have
+    different numbers of trials.
     """
     # `scipy.stats.permutation_test` with samples enumerates every combination of signs: 0.4 s of CPU for 16 pairs, 2.3
     # s for 18, and beyond that only random samples. Adding one size of differences at a time is exact for hundreds of
@@ -107,7 +107,7 @@ def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[in
 
 
 def _sampled_sign_flip(units: Sequence[int]) -> float:
-    """Return the p-value from random signs; the observed signs count as one draw (Phipson and Smyth 2010)."""
+    """Return the p-value from random signs. The observed signs count as one draw (Phipson and Smyth 2010)."""
     from scipy.stats import binom
 
     step = max(1, max(map(abs, units)) // MOST_SIZES)
@@ -169,7 +169,7 @@ def _hypergeometric(total: int, passed: int, drawn: int) -> tuple[tuple[int, flo
 
 
 def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) -> float:
-    """Return the p-value by a normal approximation, which is accurate for a sum over many tasks."""
+    """Return the p-value by a normal approximation. It is accurate for a sum over many tasks."""
     means = [fsum(size * share for size, share in distribution.items()) for distribution in distributions]
     variances = [
         fsum((size - center) ** 2 * share for size, share in distribution.items())
@@ -220,7 +220,7 @@ class Task(NamedTuple):
 
     @property
     def balanced(self) -> "Task":
-        """The task with equally many trials on both sides: the side with more keeps only its first trials.
+        """The task with equally many trials on both sides. The side with more trials keeps only its first ones.
 
         If both sides are equally good, the difference is symmetric around 0 only with equally many trials.
         """

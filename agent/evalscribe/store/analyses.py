@@ -157,7 +157,7 @@ def add_counts(connection: Connection, database: Database, run_id: str, recorded
 
 
 def recount(connection: Connection, database: Database, run_id: str) -> None:
-    """Recompute a run's counts: from its evals if the import is complete, else from the source's counts."""
+    """Recompute a run's counts, from its evals if the import is complete, otherwise from the source's counts."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     source_run = run_from_row(database, row)
     counts = EvalCounts(passed=source_run.passed, failed=source_run.failed, total=source_run.total)
@@ -333,7 +333,7 @@ _BY_KEY = (
 )
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
-"""Stored names of the classes; must not change, even if the classes are renamed."""
+"""Stored names of the classes. They must not change, even if the classes are renamed."""
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
 _RUNS_BY_NAME = (
     select(tables.runs.c.run_id)
@@ -386,7 +386,7 @@ class AnalysisStore:
         self._database = database
 
     def put_run(self, run: Run) -> None:
-        """Store a run; evals that were already imported stay."""
+        """Store a run. Evals that were already imported stay."""
         with self._database.writing() as connection:
             save_run(connection, self._database, run)
             save_failures(connection, run)
@@ -444,7 +444,7 @@ class AnalysisStore:
         return fingerprints.root if fingerprints else ()
 
     def put_labels(self, labels: Mapping[str, Sequence[HumanLabel]]) -> None:
-        """Replace all human labels of these runs; those of other runs stay."""
+        """Replace all human labels of these runs. Labels of other runs stay."""
         with self._database.writing() as connection:
             for run_id, run_labels in labels.items():
                 save_labels(connection, run_id, run_labels)

@@ -97,7 +97,8 @@ def open_collections(place: Path | str) -> "CollectionStore":
 
 
 class CollectionStore:
-    """Collections with their rubrics, label sets and judge results. Stored objects never change; new ones may be added.
+    """Collections with their rubrics, label sets and judge results. Stored objects never change, but new ones can be
+    added.
 
     Many processes may use the store at once.
     """

@@ -47,7 +47,7 @@ class DatabasePlace(Protocol):
         """Begin a read transaction that does not see later writes of other processes."""
 
     def begin_writing(self, connection: Connection) -> None:
-        """Begin a write transaction; only one exists at a time."""
+        """Begin a write transaction. Only one can exist at a time."""
 
     def give_back(self, engine: Engine) -> int:
         """Return unused space to the disk if no other process uses the database. Returns the number of bytes."""
@@ -62,7 +62,7 @@ class DatabasePlace(Protocol):
         """Try to claim a name, and yield whether this succeeded. The claim ends with the process."""
 
     def problem(self) -> str | None:
-        """Read the whole database and describe the first problem; None if there is none."""
+        """Read the whole database, and describe the first problem; None if there is none."""
 
     def check(self) -> None:
         """Raise `UnavailableError` if another process has taken over a lock of this process."""
@@ -97,7 +97,8 @@ def _refuse_foreign(place: DatabasePlace, connection: Connection) -> None:
 
 
 def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
-    """Refuse a store whose revision is unknown: alembic would run every migration again over the existing tables."""
+    """Refuse a store whose revision is unknown, because alembic would run every migration again over the existing
+    tables."""
     if not inspect(connection).has_table(revisions.name):
         return
     numbers = connection.scalars(select(revisions.c.version_num)).all()
@@ -207,7 +208,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open an exclusive write transaction: data that it reads cannot change before it writes."""
+        """Open an exclusive write transaction. The data that it reads cannot change before it writes."""
         with self.transaction() as connection:
             self.place.begin_writing(connection)
             yield connection

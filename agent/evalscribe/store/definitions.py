@@ -101,7 +101,7 @@ class ExperimentStore:
         self._database = database
 
     def add_deployment(self, deployment: Deployment) -> None:
-        """Store a deployment; an existing one is left unchanged."""
+        """Store a deployment. An existing one is left unchanged."""
         row = {"id": deployment.id, "name": deployment.name, "body": pack(deployment)}
         self._database.execute(_ADD_DEPLOYMENT, row)
 
@@ -172,7 +172,7 @@ class ExperimentStore:
             _insert_version(connection, version)
 
     def put_version(self, version: ExperimentVersion, *, latest: bool = True) -> ExperimentVersion:
-        """Store a version under the next number, unless it exists; with `latest`, make it the latest version."""
+        """Store a version under the next number, unless it exists. If `latest` is true, make it the latest version."""
         with self._database.writing() as connection:
             row = first_row(connection, _EXPERIMENT_VERSION, id=version.id)
             if row is not None:

@@ -321,7 +321,7 @@ class ExperimentRunStore:
         return self._change(run_id, state=state, ended_at=now, reason=reason)
 
     def gate(self, run_id: str, key: str) -> bool | None:
-        """Return the stored result of a gate with the same inputs; None if there is none."""
+        """Return the stored result of a gate that had the same inputs; None if there is none."""
         with self._database.reading() as connection:
             passed: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
         return passed
@@ -395,7 +395,7 @@ class ExperimentRunStore:
         )
 
     def finished(self, run_id: str) -> tuple[tuple[str, ItemVerdict], ...]:
-        """Return when each trial's target answered, in ISO 8601, with the trial's verdict; oldest first."""
+        """Return the time of each trial's answer, in ISO 8601, with the trial's verdict; oldest first."""
         with self._database.reading() as connection:
             rows = connection.execute(_FINISHED, {"run_id": run_id})
             return tuple((row.created_at, row.verdict) for row in rows)

@@ -46,7 +46,7 @@ def _run_file(run_id: str) -> str:
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
-    """Try to lock a file: exclusively, or shared with other readers of the holder's name."""
+    """Try to lock a file exclusively, or (to read the holder's name) shared with other readers."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -103,7 +103,7 @@ def _write_holder(descriptor: int) -> None:
 
 
 def _holder(descriptor: int) -> str | None:
-    """Return the holder; None if another program wrote the file."""
+    """Describe the holder; None if another program wrote the file."""
     match = re.match(rb"process \d+ since [-+:\d ]+", os.pread(descriptor, 200, 0))
     return match[0].decode() if match else None
 

@@ -101,7 +101,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 def find_version(versions: Sequence[V], name_or_id: str) -> V | None:
     """Find a version by id, by number (`2`, `v2`), as `latest`, or by the beginning of its id.
 
-    `versions`: in order of creation. Raises `UsageError` if several ids begin with `name_or_id`.
+    `versions` is in order of creation. Raises `UsageError` if several ids begin with `name_or_id`.
     """
     if name_or_id == LATEST:
         return versions[-1] if versions else None

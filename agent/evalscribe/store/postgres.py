@@ -130,7 +130,8 @@ class ServerLock:
             raise
 
     def holder(self) -> str | None:
-        """Describe the process that holds the lock; None if there is none or it is not an evalscribe process."""
+        """Describe the process that holds the lock; None if nobody holds it, or if that is not an evalscribe
+        process."""
         return _describe_holder(self._holder_session() or "")
 
     def check(self) -> None:
@@ -145,7 +146,7 @@ class ServerLock:
                 )
 
     def close(self) -> None:
-        """Release the lock before closing the connection, because a server may notice a closed connection late."""
+        """Release the lock before closing the connection, because a server can notice a closed connection late."""
         with suppress(psycopg.Error):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()

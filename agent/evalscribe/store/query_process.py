@@ -349,7 +349,7 @@ TABLES = _words(
     "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
-"""Names that our WITH clauses define; SQLite reports them as tables if a query only counts rows."""
+"""Names that our WITH clauses define. SQLite reports them as tables if a query only counts rows."""
 HIDDEN = frozenset({"body"})
 """Columns that queries must not read."""
 ALLOWED_FUNCTIONS = NAMES | _words(
@@ -400,7 +400,7 @@ def _run_query(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the database read-only; a query sees the state at its start, even if others write meanwhile."""
+    """Open the database read-only. A query sees the state at its start, even if others write meanwhile."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
     )

@@ -284,7 +284,7 @@ class Addition:
             contents.delete_documents(connection, replaced, recorded=False)
 
     def _numbers(self, connection: Connection, written: Iterable[Key], existing: dict[Key, Row[Any]]) -> dict[Key, int]:
-        """Number the records: existing records keep their numbers; new records follow in the order of the file."""
+        """Number the records. Existing records keep their numbers, and new records follow in the order of the file."""
         numbers: dict[Key, int] = {}
         next_numbers: dict[str, int] = {}
         for key in written:
@@ -299,7 +299,7 @@ class Addition:
         return numbers
 
     def _changes(self, written: Iterable[Key], existing: dict[Key, Row[Any]]) -> dict[str, tuple[int, EvalCounts]]:
-        """Return for each run how many records are new, and by how much its counts change."""
+        """Return, for each run, how many records are new and by how much its counts change."""
         status_changes: dict[str, Counter[str]] = defaultdict(Counter)
         recorded: Counter[str] = Counter()
         for key in written:
@@ -562,7 +562,7 @@ class RunStore:
             connection.execute(_LEAVE, {"collection_id": collection_id, "run_id": run_id})
 
     def sweep(self, *, dry_run: bool) -> tuple[SweptRows, ...]:
-        """Delete unused rows; a dry run only counts them. Other processes may read and write meanwhile.
+        """Delete unused rows, or only count them if `dry_run` is true. Other processes may read and write meanwhile.
 
         Deletes runs that are in no collection and were neither analysed nor judged, evidence of deleted evals, and
         texts without references.
@@ -582,7 +582,7 @@ def _slashes(name: str) -> Iterator[int]:
 
 
 def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> Select[Any]:
-    """Restrict a statement to the runs of the collection; unchanged if the id is None."""
+    """Restrict a statement to the runs of a collection. Return it unchanged if the id is None."""
     return statement if collection_id is None else statement.where(run_id.in_(_RUNS_OF_COLLECTION))
 
 

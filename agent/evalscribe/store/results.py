@@ -216,7 +216,8 @@ class BatchStore:
             return connection.execute(statement.values(taken=True)).rowcount == 1
 
     def release(self, key: str) -> None:
-        """Delete a taken answer, so that the request can be sent again. An answer that was not taken stays."""
+        """Delete an answer that was taken, so that the request can be sent again. An answer that was not taken
+        stays."""
         with self._database.transaction() as connection:
             connection.execute(delete(batch_items).where(batch_items.c.key == key, batch_items.c.taken))
 

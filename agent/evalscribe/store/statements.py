@@ -24,7 +24,7 @@ def by_key(table: Table) -> Select[Any]:
 
 
 def matching(table: Table, *names: str) -> Select[Any]:
-    """Select rows by the values of the named columns, which are the statement's parameters."""
+    """Select rows by the values of the named columns. The values are the statement's parameters."""
     return select(table).where(*(table.c[name] == bindparam(name) for name in names))
 
 
@@ -47,7 +47,7 @@ def insert_or_change(table: Table, *names: str) -> Insert:
 def insert_unless_exists(table: Table, *, unique: bool = False) -> Insert:
     """Insert a row unless a row with the same key exists; `rowcount` is the number of inserted rows.
 
-    `unique`: also skip a row that violates any other unique constraint.
+    If `unique` is true, also skip a row that violates another unique constraint.
     """
     insertion = insert(table).on_conflict_do_nothing(index_elements=None if unique else _keys(table))
     return insertion.execution_options(preserve_rowcount=True)
@@ -97,7 +97,7 @@ def json_text(value: object) -> str:
 
 
 def without_nul(text: str) -> StoredJson:
-    """Return JSON text without NUL, which Postgres cannot hold."""
+    """Return JSON text without NUL. Postgres cannot store NUL."""
     return StoredJson(json.dumps(clean_json(json.loads(text)), ensure_ascii=False) if _NUL in text else text)
 
 
