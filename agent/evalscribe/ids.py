@@ -68,8 +68,7 @@ def _plain(value: object) -> object:
 
 
 def path_part(name: str) -> str:
-    """Convert untrusted text to a folder or file name of letters, digits, `.`, `_` and `-`; never empty, `.` or
-    `..`."""
+    """Convert untrusted text to a file name of letters, digits, `.`, `_` and `-`; never empty, `.` or `..`."""
     part = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".").strip("-")[:100]
     return part or "unnamed"
 

@@ -105,8 +105,10 @@ MAX_PATH = 200
 
 
 def join_path(path: str, part: object) -> str:
-    """Extend a path by a part: `path.name`, `path[3]` or `path["odd name"]`. If the path is empty, return the part
-    alone."""
+    """Extend a path by a part: `path.name`, `path[3]` or `path["odd name"]`.
+
+    If the path is empty, return the part alone.
+    """
     if isinstance(part, int):
         return f"{path}[{part}]"
     name = str(part)

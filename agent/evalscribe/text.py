@@ -44,8 +44,10 @@ def is_visible(character: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Replace each character that cannot be printed on one line by U+FFFD. The replacement shows that something was
-    removed."""
+    """Replace each character that cannot be printed on one line by U+FFFD.
+
+    The replacement shows that something was removed.
+    """
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
@@ -114,8 +116,10 @@ def dollars(cost: float) -> str:
 
 
 def name(text: str) -> str:
-    """Return a name on one line. A long name is cut and gets a hash, so that names with the same start stay
-    distinct."""
+    """Return a name on one line.
+
+    A long name is cut and gets a hash, so that names with the same start stay distinct.
+    """
     text = one_line(text) or "unnamed"
     if len(text) <= NAME_LIMIT:
         return text
@@ -149,8 +153,10 @@ def block(text: str) -> str:
 
 
 def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = None) -> str:
-    """Normalise prose to one line of at most `limit` characters. Words that could be markup, or match `also`, become
-    code."""
+    """Normalise prose to one line of at most `limit` characters.
+
+    Words that could be markup, or match `also`, become code.
+    """
     result = _guarded(one_line(text[: limit * 4]), also)
     keep = limit - 1
     while len(result) > limit:

@@ -75,8 +75,7 @@ class JudgeOpinion(Frozen):
     stage: Stage | None = None
     """The stage of a cascade that decided; null for a single judge."""
     cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
-    """Cost of the verdict. The evals of a group share one verdict and its cost. Missing for the rules, and if it is
-    unknown."""
+    """Cost of the verdict, which a whole group shares. Missing for the rules, and if it is unknown."""
 
 
 class RecurrenceSummary(Frozen):
@@ -326,8 +325,10 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
-    """Convert a run, or a report's header about the run, to its form in the JSON document. Fields that it lacks are
-    null."""
+    """Convert a run, or a report's header about the run, to its form in the JSON document.
+
+    Fields that it lacks are null.
+    """
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 

@@ -47,8 +47,7 @@ class CascadeSaving(Frozen):
     """Cost of a cascade for a run, compared with asking its expensive model about every failure."""
 
     decided: tuple[JudgeShare, ...]
-    """Number of evals that each judge decided, in the order of the stages. Failures without a verdict are not
-    counted."""
+    """Number of evals that each judge decided, in the order of the stages. Evals without a verdict do not count."""
     unit: Literal["usd", "tokens"] = "usd"
     """`tokens` if a model has no known price."""
     spent: Amount

@@ -11,8 +11,10 @@ Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Usage(Frozen):
-    """Usage of model calls. `input_tokens` includes tokens read from and written to a cache, although their prices
-    differ."""
+    """Usage of model calls.
+
+    `input_tokens` includes tokens read from and written to a cache, although their prices differ.
+    """
 
     calls: int = 0
     input_tokens: int = 0
@@ -46,8 +48,10 @@ class ToolResult(Frozen):
 
 
 class Message(Frozen):
-    """One turn of a chat. For an assistant's turn, `raw` is the content in the provider's own format. It is sent back
-    unchanged."""
+    """One turn of a chat.
+
+    For an assistant's turn, `raw` is the content in the provider's own format. It is sent back unchanged.
+    """
 
     role: Literal["user", "assistant"]
     text: str = ""
@@ -98,8 +102,10 @@ class CallFailed(Exception):
     def __init__(
         self, reason: str, usage: Usage | None = None, *, free: bool = False, cause: FailureCause | None = None
     ) -> None:
-        """Store the reason. `free` means that the call consumed nothing. Without `free` and `usage`, its consumption is
-        unknown."""
+        """Store the reason.
+
+        `free` means that the call consumed nothing. Without `free` and `usage`, its consumption is unknown.
+        """
         super().__init__(reason)
         self.reason = reason
         self.usage = usage or Usage()

@@ -220,8 +220,10 @@ class WithinRunComparison(Frozen):
 
 
 class MatrixRow(Frozen):
-    """One eval in a matrix. Each cell is the number of passed and of graded trials in one column, or None without
-    trials."""
+    """One eval in a matrix.
+
+    Each cell is the number of passed and of graded trials in one column, or None without trials.
+    """
 
     eval: str
     cells: tuple[tuple[int, int] | None, ...]
@@ -377,8 +379,7 @@ class RunComparison(Frozen):
     """Probability that a base trial and a candidate trial of the same item have different outcomes. None unless both
     runs have the same build."""
     mismatches: tuple[str, ...] = ()
-    """Reasons why the runs cannot be compared. With `--allow-mismatch`, the parts that were left out for these
-    reasons."""
+    """Reasons why the runs cannot be compared. With `--allow-mismatch`, the parts that were therefore left out."""
     notes: tuple[str, ...] = ()
     """Limitations of the comparison, one sentence each."""
 

@@ -17,8 +17,7 @@ class Item(Frozen):
     """Unique in its dataset; identifies the item across versions and runs."""
     input: JsonValue
     expected_output: JsonValue = None
-    """None if the item has no expected output. Scorers that need one then report an error instead of comparing with
-    null."""
+    """None if the item has no expected output. Scorers that need one then report an error."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[dict[str, JsonValue], ...] = ()
     """A recorded trace, as messages of a transcript. It is stored and displayed only; runs and scorers ignore it."""

@@ -170,8 +170,7 @@ class LocatedError(Frozen):
     test: str | None = None
     """Name of the test that reported the error, if any."""
     exact: bool = False
-    """Whether only errors that are equal in every character are the same, as in a grader's description of an agent's
-    work."""
+    """Whether errors are the same only if every character is, as in a grader's description of an agent's work."""
 
 
 class FailedTest(Frozen):

@@ -48,8 +48,7 @@ class Clause(Frozen):
     said: str
     """Summary in one line: `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed`."""
     luck: str | None = None
-    """One line on how chance affects the pass rate of a run of this size; None if the clause is not a bound on the pass
-    rate."""
+    """For a bound on the pass rate: one line on how chance affects the pass rate of a run of this size."""
     items: tuple[str, ...] = ()
     """Keys of the items that decided the clause, such as new failures or regressions."""
 
@@ -107,8 +106,7 @@ class GateConfig(Frozen):
     max_regressions: int | None = Field(default=None, ge=0)
     """Maximum number of items that passed in `baseline` and fail now."""
     baseline: str | None = None
-    """The run with which `max_regressions` and `min_pass_rate` compare. The default is the run in
-    `no_new_failures_vs`."""
+    """The run that `max_regressions` and `min_pass_rate` compare with. Default: the run in `no_new_failures_vs`."""
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     """Maximum share of trials with an error of the target or of a required scorer."""
     min_scored_fraction: float | None = Field(default=None, ge=0, le=1)
@@ -311,8 +309,10 @@ class ItemTrial(Frozen):
 
 
 class PassRate(Frozen):
-    """The share of trials that passed, with its 95 % interval. Trials of one item or cluster count as one
-    observation."""
+    """The share of trials that passed, with its 95 % interval.
+
+    Trials of one item or cluster count as one observation.
+    """
 
     passed: int
     of: int
@@ -378,8 +378,10 @@ class ScorerSummary(Frozen):
 
 
 class PassAtK(Frozen):
-    """pass@k and pass^k over items with at least `k` trials. A trial without an answer or score counts as not
-    passed."""
+    """pass@k and pass^k over items with at least `k` trials.
+
+    A trial without an answer or score counts as not passed.
+    """
 
     k: int
     items: int
@@ -442,8 +444,7 @@ class RunSummary(Frozen):
     broken: int = 0
     """Number of unscored trials in which a required scorer broke. In the other unscored trials, a scorer abstained."""
     pass_rate: PassRate
-    """Mean, over all items, of the share of trials that passed. Errors, unscored and missing trials count as not
-    passed."""
+    """Mean over all items of the share of passed trials. Errors, unscored and missing trials count as not passed."""
     rate_of_scored: float | None = None
     """Share of passed trials among those that passed or failed."""
     failed_items: int = 0

@@ -199,8 +199,7 @@ class Verdict(Frozen):
     tags: tuple[str, ...] = ()
     """Issues tagged by the cheap stage of a cascade."""
     provisional: bool = False
-    """Whether another stage of the cascade should have decided, but could not answer. Its later answer replaces this
-    verdict."""
+    """Whether another stage should have decided but could not answer. Its later answer replaces this verdict."""
     gave_up: Unclassified | None = None
     """Why the stage that should have decided gave no verdict; None if it did. Only for cascades."""
     usage: Usage = Usage()
@@ -230,8 +229,10 @@ def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
 
 
 def by_rules(judge: str) -> bool:
-    """Return whether a judge id names the rules. Their confidence only distinguishes certain from uncertain
-    verdicts."""
+    """Return whether a judge id names the rules.
+
+    Their confidence only distinguishes certain from uncertain verdicts.
+    """
     return judge.startswith("rules@")
 
 
@@ -257,8 +258,7 @@ def label_and_confidence(label: str, confidence: float, judge: str) -> str:
 
 ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
-"""Name of the authors' change to what an eval expects. If an output passes with this change, the model was not at
-fault."""
+"""Name of the authors' correction of what an eval expects. If an output passes with it, the model was not at fault."""
 REPLAY_JUDGE = "replay@1"
 """Judge id of verdicts that a replay proved. Increase the number by hand if the meaning of replays changes."""
 PEOPLE_JUDGE = "people@1"
@@ -575,8 +575,7 @@ class FollowUp(Frozen):
 
 
 class NetImpact(Frozen):
-    """Pass rates of a run: as it is, without failures that say nothing about the model, and with all recommended
-    changes."""
+    """Pass rates: as run, without failures that say nothing about the model, and with all recommended changes."""
 
     passed: int
     total: int

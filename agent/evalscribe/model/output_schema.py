@@ -100,8 +100,10 @@ _NAMES: dict[type, str] = {dict: "an object", list: "a list"}
 
 
 def validate_schema(schema: object, path: str = "output_schema") -> None:
-    """Raise `RubricError` unless rubrics and label sets may use the schema. The path in the error begins with
-    `path`."""
+    """Raise `RubricError` unless rubrics and label sets may use the schema.
+
+    The path in the error begins with `path`.
+    """
     _check_json(schema, path)
     for place, node in _nodes(schema, path):
         _check_node(node, place)
@@ -200,8 +202,10 @@ def _schema_error(error: "ValidationError", node: object, path: str) -> RubricEr
 
 
 def _unknown_key(node: dict[str, Any], path: str) -> RubricError | None:
-    """Return the error for an unknown key, or None. Unknown keys are reported before missing ones: a schema with
-    `anyOf` lacks a `type`, but its problem is `anyOf`."""
+    """Return the error for an unknown key, or None.
+
+    Unknown keys are reported before missing ones: a schema with `anyOf` lacks a `type`, but its problem is `anyOf`.
+    """
     kinds = [node["type"]] if node.get("type") in TYPES else list(TYPES)
     allowed = list(dict.fromkeys(key for kind in kinds for key in TYPES[kind]["properties"]))
     key = next((key for key in node if key not in allowed), None)
@@ -302,14 +306,12 @@ _CHECKS = (_check_required, _check_pattern, _check_lengths, _check_range)
 
 MAX_ANSWER_PROBLEMS = 5
 _FOR_PROVIDERS = ("type", "title", "description", "enum")
-"""Schema keys that every provider supports. Lengths, ranges, formats and patterns are checked in the finished
-answer."""
+"""Schema keys that every provider supports. Lengths, ranges, formats and patterns are checked afterwards."""
 Path = tuple[str | int, ...]
 
 
 def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
-    """Return at most five reasons why an answer does not match the schema, each as `path: reason`; empty if it
-    matches."""
+    """Return at most five reasons, as `path: reason`, why an answer does not match the schema; empty if it does."""
     try:
         problems = list(_not_finite(output, "")) or [
             *map(_problem_text, _validator(_spelled(schema)).iter_errors(output))

@@ -21,8 +21,10 @@ class RunSource(Protocol):
         """Return the run with its failed evals. Raises `EvalscribeError`."""
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
-        """Return the redacted evidence of one failed eval. Raises only for problems that affect all evals, such as a
-        missing key."""
+        """Return the redacted evidence of one failed eval.
+
+        Raises only for problems that affect all evals, such as a missing key.
+        """
 
     async def close(self) -> None: ...
 
@@ -72,8 +74,10 @@ class Model(Protocol):
         """
 
     def forget(self, request: Request) -> None:
-        """Delete the cached answer to a request. Called if the answer could not be used. Models without a cache do
-        nothing."""
+        """Delete the cached answer to a request.
+
+        Called if the answer could not be used. Models without a cache do nothing.
+        """
 
     async def close(self) -> None: ...
 

@@ -124,8 +124,10 @@ class Records(Protocol):
 
     @property
     def table(self) -> TableReading | None:
-        """How the columns of a table of results are interpreted. Complete only after the whole file was read; None for
-        other formats."""
+        """How the columns of a table of results are interpreted.
+
+        Complete only after the whole file was read; None for other formats.
+        """
 
     @property
     def lost(self) -> Sequence[str]:
@@ -178,8 +180,10 @@ def evidence_of(record: Record) -> Evidence:
 
 
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
-    """Yield transcripts as documents. Paths are derived from the transcripts' names, because ids can change when a file
-    is read again."""
+    """Yield transcripts as documents.
+
+    Paths are derived from the transcripts' names, because ids can change when a file is read again.
+    """
     counts: Counter[str] = Counter()
     for transcript in transcripts:
         name = transcript.name or "transcript"

@@ -66,8 +66,10 @@ def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def prints_the_same(output: str, expected: str) -> bool:
-    """Return whether two verifier outputs are equal, apart from timings and white space. Empty output equals no
-    output."""
+    """Return whether two verifier outputs are equal, apart from timings and white space.
+
+    Empty output equals no output.
+    """
     return bool(output.strip()) and _comparable(output) == _comparable(expected)
 
 

@@ -397,8 +397,10 @@ SHOWN_LOG = 8_000
 
 
 def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tuple[Document, ...]:
-    """Return the replay logs of the evals in `paths` as documents. Their line numbers are those that quotations
-    cite."""
+    """Return the replay logs of the evals in `paths` as documents.
+
+    Their line numbers are those that quotations cite.
+    """
     replays = (replay for proof in proofs if proof.eval in paths for replay in proof.replays if replay.log)
     return tuple(
         Document(role="log", path=replay.document, text="\n" * (replay.first - 1) + replay.log) for replay in replays
@@ -450,8 +452,7 @@ def summarise_proof(proof: Proof) -> ProofSummary:
 
 
 def _start_of_end(log: str) -> int:
-    """Return the offset of the part of a log that a report stores: the last lines, of at most `SHOWN_LOG`
-    characters."""
+    """Return the offset of the part of a log that a report stores: the last `SHOWN_LOG` characters in whole lines."""
     return log.find("\n", len(log) - SHOWN_LOG) + 1 if len(log) > SHOWN_LOG else 0
 
 
@@ -475,8 +476,7 @@ class Report(Frozen):
     cascade: CascadeSaving | None = None
     """Cost and savings of a cascade, if one judged."""
     agreement: tuple[JudgeAgreement, ...] = Field(default=(), exclude_if=lambda rows: not rows)
-    """Agreement of the judges whose verdicts people confirmed or corrected, in this report or others of the
-    workspace."""
+    """Agreement of the judges whose verdicts people confirmed or corrected, in any report of the workspace."""
     page_url: prose.WebUrl = Field(default=None, exclude_if=lambda url: url is None)
     """Address of the run's page in the browser; None if none is configured."""
     evidence: prose.Line = ""

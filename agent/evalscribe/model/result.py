@@ -157,8 +157,7 @@ class LLMRequest(RequestValue):
     metadata: Annotated[dict[str, JsonValue], BeforeValidator(lambda value: _json({} if value is None else value))] = (
         Field(default_factory=dict)
     )
-    """The caller's own data. It is returned with the answer as `user_metadata`. NUL and lone surrogates become
-    U+FFFD."""
+    """The caller's own data, returned with the answer as `user_metadata`. NUL and lone surrogates become U+FFFD."""
 
     @property
     def digest(self) -> str:
@@ -224,8 +223,7 @@ class ResolvedCitation(Frozen):
     quote: str | None = None
     """The text between `<RANGE>` and `</RANGE>`, as the judge wrote it."""
     status: CitationStatus
-    """`verified`: the cited item contains the quotation. `relocated`: another item contains it. `unverified`: none
-    does."""
+    """`verified`: the cited item contains the quotation. `relocated`: another item does. `unverified`: no item does."""
     target: CitationTarget | None = None
     """The cited item; None for an unverified citation."""
 

@@ -96,8 +96,10 @@ Your answer is one JSON object that fits this JSON Schema:
 
 
 def split_template(content: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each literal text with the variable that follows it, or None. Raises `ValueError` for any other use of
-    braces."""
+    """Yield each literal text with the variable that follows it, or None.
+
+    Raises `ValueError` for any other use of braces.
+    """
     for literal, name, spec, conversion in Formatter().parse(content):
         if name is None:
             yield literal, None

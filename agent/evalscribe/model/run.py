@@ -89,8 +89,7 @@ class Run(Frozen):
     unread: tuple[str, ...] = ()
     """Evals and lines of the file that could not be read, such as `1 x a row that cannot be read: …`."""
     columns: tuple[tuple[str, str], ...] = ()
-    """Pairs of field and table column that the user chose with `map`. They also apply when the file is read without
-    `map`."""
+    """Pairs of field and table column that the user chose with `map`. They also apply when `map` is not given."""
     threshold: float | None = None
     """Lowest passing score that the user chose for the table. It also applies when the file is read again."""
 

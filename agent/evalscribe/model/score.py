@@ -19,8 +19,7 @@ class ScorerSpec(Frozen):
     """An immutable scorer with its validated configuration."""
 
     name: str
-    """Displayed name: the name that the user chose, or the name by which a built-in scorer was requested (can be an
-    alias)."""
+    """Displayed name: the user's own name, or the name (or alias) by which a built-in scorer was requested."""
     scorer: str
     """Canonical name of a built-in, or `custom`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -28,8 +27,7 @@ class ScorerSpec(Frozen):
     address: str | None = None
     """For a custom scorer: `package.module:function`."""
     code: str | None = None
-    """Content id of a custom scorer's source code, or name and version of a built-in scorer that calls no model:
-    `contains/1`."""
+    """Content id of a custom scorer's source, or name and version (`contains/1`) of a built-in without a model."""
     rubric: Rubric | None = None
     """For a judge: the stored rubric version."""
     model: str | None = None

@@ -23,11 +23,10 @@ class Component(Frozen):
     type: ComponentType = "agent"
     kind: ComponentKind
     address: str
-    """`package.module:function`, a URL, or a command line. A command line is split as in a shell, but runs without a
-    shell."""
+    """`package.module:function`, a URL, or a command line. Command lines are split as in a shell, but run without
+    one."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """For `http`: names of the environment variables that hold the values, by header name. The values are never
-    stored."""
+    """For `http`: names of the environment variables with the values, by header name. Values are never stored."""
     provider: str = COMPONENT
     model: str = ""
     """Name of the model in runs and reports; by default the component's name."""

@@ -21,8 +21,7 @@ READ_ONLY_VERBS = frozenset(
     "think",
     "view",
 }
-"""First words in the names of read-only tools. Differences in calls of these tools count only if no other calls
-differ."""
+"""First words in the names of read-only tools. Differences in their calls count only if no other calls differ."""
 HANDOVER_VERBS = frozenset(["escalate", "handoff", "transfer"])
 """First words in the names of tools that hand the work over to somebody else. Graders rarely check their calls."""
 MAX_ARGUMENTS_SHOWN = 2

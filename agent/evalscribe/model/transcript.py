@@ -99,8 +99,10 @@ def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
-    """Join a message's content into one text. Parts that are not text become placeholders, with the part in
-    `metadata`."""
+    """Join a message's content into one text.
+
+    Parts that are not text become placeholders, with the part in `metadata`.
+    """
     fields = dict(value)
     if with_reasoning and isinstance(fields.get("reasoning_content"), str):
         fields.setdefault("reasoning", fields.pop("reasoning_content"))
@@ -174,8 +176,10 @@ def _new_id() -> str:
 
 
 class _NormalisedModel(Frozen):
-    """Base of values that keep unknown fields in `metadata`, where judges see them. Null becomes the field's
-    default."""
+    """Base of values that keep unknown fields in `metadata`, where judges see them.
+
+    Null becomes the field's default.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 

@@ -366,8 +366,10 @@ def _hits(group: Counter[tuple[str, str]]) -> TrialCluster:
 
 
 def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
-    """Return the counts of judged label pairs for each observation. An observation is a single pair or a cluster of
-    pairs."""
+    """Return the counts of judged label pairs for each observation.
+
+    An observation is a single pair or a cluster of pairs.
+    """
     single_pairs, clusters = [], dict[str, Counter[tuple[str, str]]]()
     for pair in pairs:
         if pair.predicted is None:

@@ -17,8 +17,7 @@ from evalscribe.statistics.intervals import Interval, student_quantile
 ALPHA = 0.05
 """Significance level."""
 MOST_STEPS = 500_000
-"""Maximum number of additions in an exact test, which take about 0.25 seconds. If a test needs more, its p-value is
-estimated."""
+"""Maximum number of additions in an exact test (about 0.25 seconds). If a test needs more, p is estimated."""
 MOST_UNITS = 1_000_000
 """Maximum common denominator of exact differences. Differences that need a larger one are rounded."""
 MOST_SIZES = 100
@@ -202,8 +201,7 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
 
 POWER = 0.8
 LEAST_CHANGED = 6
-"""Minimum number of changed observations for a significant result of a two-sided sign test: 2 / 2**6 is below
-`ALPHA`."""
+"""Minimum number of changed observations for a significant two-sided sign test: 2 / 2**6 is below `ALPHA`."""
 NONE = Fraction(0)
 
 
@@ -389,8 +387,10 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _trial_move(tasks: Iterable[_FloatTrials], default: float) -> float:
-    """Return the average amount by which changed trials changed; `default` if none changed. It is 1 if trials pass or
-    fail."""
+    """Return the average amount by which changed trials changed; `default` if none changed.
+
+    It is 1 if trials pass or fail.
+    """
     moves = [abs(base - candidate) for task in tasks for base, candidate in zip(task.base, task.candidate, strict=True)]
     total = fsum(moves)
     return fsum(move**2 for move in moves) / total if total else default

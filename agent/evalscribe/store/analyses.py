@@ -146,8 +146,10 @@ def run_from_row(database: Database, row: Row[Any]) -> Run:
 
 
 def add_counts(connection: Connection, database: Database, run_id: str, recorded: int, change: EvalCounts) -> None:
-    """Update a run's counts after an import. `recorded` is the number of added evals; `change` is added to the other
-    counts."""
+    """Update a run's counts after an import.
+
+    `recorded` is the number of added evals; `change` is added to the other counts.
+    """
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     counted = _complete(row.recorded, run_from_row(database, row))
     current = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
@@ -282,8 +284,10 @@ def save_labels(connection: Connection, run_id: str, human_labels: Sequence[Huma
 
 
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
-    """Load the labels of all runs, grouped by run, in the order in which they were stored. Raises `DataError` for a
-    damaged one."""
+    """Load the labels of all runs, grouped by run, in the order in which they were stored.
+
+    Raises `DataError` for a damaged one.
+    """
     try:
         return tuple(_LABEL.validate_python(body) for body in connection.scalars(_LABELS))
     except (ValidationError, ValueError) as error:
@@ -462,8 +466,7 @@ class AnalysisStore:
         return self._get(tables.proposals, _PROPOSAL, key=key)
 
     def put_replay(self, key: str, attempt: int, replay: Replay) -> None:
-        """Store a replay's result under the content id of everything it depends on, so that the same replay never runs
-        twice."""
+        """Store a replay's result under the content id of all its inputs, so that the same replay never runs twice."""
         self._put(tables.replays, key=key, attempt=attempt, body=pack(replay))
 
     def replay(self, key: str, attempt: int) -> Replay | None:
@@ -492,8 +495,10 @@ class AnalysisStore:
         return previous_patch not in (None, patch.digest)
 
     def take_approval(self, patch: Patch) -> bool:
-        """Close the request to approve exactly this patch. Return False if there is none, for example because it was
-        answered."""
+        """Close the request to approve exactly this patch.
+
+        Return False if there is none, for example because it was answered.
+        """
         values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
         with self._database.writing() as connection:
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
@@ -503,8 +508,10 @@ class AnalysisStore:
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
-        """Store the progress of an analysis, with new findings. `first` is the number of the first new finding, from
-        1."""
+        """Store the progress of an analysis, with new findings.
+
+        `first` is the number of the first new finding, from 1.
+        """
         row = {"run_id": analysis.run_id, "body": pack(analysis)}
         rows = [
             {"run_id": analysis.run_id, "number": n, "body": pack(finding)} for n, finding in enumerate(findings, first)
@@ -521,8 +528,10 @@ class AnalysisStore:
                 connection.execute(statement, {"run_id": run_id})
 
     def running(self) -> tuple[RunningAnalysis, ...]:
-        """Return the analyses that have not written their report, sorted by run id. A run with a `holder` is still
-        analysed."""
+        """Return the analyses that have not written their report, sorted by run id.
+
+        A run with a `holder` is still analysed.
+        """
         with self._database.reading() as connection:
             rows = connection.execute(_RUNNING).all()
         return tuple(
@@ -530,8 +539,8 @@ class AnalysisStore:
         )
 
     def judged(self, run_id: str, after: int, most: int) -> tuple[Finding, ...]:
-        """Return at most `most` findings of a running analysis in the order of the verdicts, after the first `after`
-        ones."""
+        """Return a running analysis's findings in the order of the verdicts: at most `most`, after the first
+        `after`."""
         values = {"run_id": run_id, "after": after, "most": most}
         with self._database.reading() as connection:
             rows = connection.execute(_JUDGED_GROUPS, values).all()

@@ -163,8 +163,10 @@ class CollectionStore:
         return stored
 
     def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
-        """Return a version of a rubric, by default the latest. Raises `NotFoundError` with the existing rubrics or
-        versions."""
+        """Return a version of a rubric, by default the latest.
+
+        Raises `NotFoundError` with the existing rubrics or versions.
+        """
         key = {"collection_id": collection_id, "id": rubric_id}
         with self._database.transaction() as connection:
             require_collection(connection, collection_id)
@@ -177,8 +179,10 @@ class CollectionStore:
             return self._rubric(row)
 
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
-        """Return the latest version of each rubric, sorted by id. Raises `NotFoundError` if the collection does not
-        exist."""
+        """Return the latest version of each rubric, sorted by id.
+
+        Raises `NotFoundError` if the collection does not exist.
+        """
         with self._database.transaction() as connection:
             require_collection(connection, collection_id)
             rows = _rows(connection, _ALL_LATEST, collection_id=collection_id)

@@ -117,8 +117,7 @@ def _compress(text: str) -> bytes:
 
 
 SHORT = 4_000
-"""Maximum number of characters of a text whose digest is cached. Short texts often repeat, such as the task of many
-trials."""
+"""Maximum number of characters of a text whose digest is cached. Short texts often repeat, such as tasks."""
 _digest_of_short = lru_cache(1_000)(_digest)
 _compress_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
@@ -201,8 +200,10 @@ def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
 
 
 def _unneeded_rows(*, dry_run: bool) -> tuple[_UnneededRows, ...]:
-    """Return the kinds of unneeded rows in order of deletion. Deleting one kind can make rows of later kinds
-    unneeded."""
+    """Return the kinds of unneeded rows in order of deletion.
+
+    Deleting one kind can make rows of later kinds unneeded.
+    """
     kept_run_ids = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
 
     def without_run(table: Table) -> _Condition:

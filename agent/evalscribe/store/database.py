@@ -97,8 +97,7 @@ def _refuse_foreign(place: DatabasePlace, connection: Connection) -> None:
 
 
 def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
-    """Refuse a store whose revision is unknown, because alembic would run every migration again over the existing
-    tables."""
+    """Refuse a store of unknown revision, because alembic would run every migration again over its tables."""
     if not inspect(connection).has_table(revisions.name):
         return
     numbers = connection.scalars(select(revisions.c.version_num)).all()
@@ -238,8 +237,10 @@ class Database:
 
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
-        """Lock a run for this process. If it is locked, raise `UnavailableError` with the holder and the time of
-        locking."""
+        """Lock a run for this process.
+
+        If it is locked, raise `UnavailableError` with the holder and the time of locking.
+        """
         with ExitStack() as stack:
             with self.place.explained():
                 stack.enter_context(self.place.run_lock(run_id))

@@ -56,8 +56,10 @@ class DraftItems:
     """Dataset items for a draft, converted into rows before the database is locked."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        """Convert items. If several have the same key, keep the last. Raises `DataError` for an item that cannot be
-        stored."""
+        """Convert items.
+
+        If several have the same key, keep the last. Raises `DataError` for an item that cannot be stored.
+        """
         self._texts = Texts()
         self._rows = [self._row(item) for item in {item.key: item for item in items}.values()]
         self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}

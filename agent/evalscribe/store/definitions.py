@@ -262,8 +262,10 @@ def _rubrics(version: ExperimentVersion) -> set[str]:
 
 
 def _same(first: Scorer, second: Scorer) -> bool:
-    """Return True if two scorers are equal. Their import folders are compared too, because one can change without the
-    source."""
+    """Return True if two scorers are equal.
+
+    Their import folders are compared too, because one can change without the source.
+    """
     return (first.spec.id, first.folder, first.description) == (second.spec.id, second.folder, second.description)
 
 

@@ -68,8 +68,10 @@ def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
 
 
 def _next(path: Path) -> str:
-    """Suggest what to do. The free space is checked here, because SQLite reports a full disk like any other disk
-    error."""
+    """Suggest what to do.
+
+    The free space is checked here, because SQLite reports a full disk like any other disk error.
+    """
     try:
         full = disk_usage(path.parent).free < FULL_DISK_BYTES
     except OSError:

@@ -386,8 +386,7 @@ class ExperimentRunStore:
             return sum(connection.scalar(statement, {"run_id": run_id}) or 0.0 for statement in _SPENT)
 
     def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
-        """Yield a run's trials in the order of the dataset's items, then by repetition; with `verdicts`, only trials
-        with these."""
+        """Yield a run's trials (only those with these verdicts, if any) in the order of items, then by repetition."""
         statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
         start = {"number": 0, "repetition": 0}
         return read_pages(

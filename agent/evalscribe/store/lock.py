@@ -14,8 +14,10 @@ from evalscribe.ids import content_id, path_part
 
 @contextmanager
 def run_lock(folder: Path, run_id: str) -> Iterator[None]:
-    """Lock a run for this process. If it is locked, raise `UnavailableError` with the holder and the time of
-    locking."""
+    """Lock a run for this process.
+
+    If it is locked, raise `UnavailableError` with the holder and the time of locking.
+    """
     descriptor = _open(folder / _run_file(run_id))
     try:
         while not _try_lock(descriptor, fcntl.LOCK_EX):
@@ -71,8 +73,10 @@ def claimed(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Lock a file, and wait while another process has it. Only one process at a time may create or upgrade the
-    database."""
+    """Lock a file, and wait while another process has it.
+
+    Only one process at a time may create or upgrade the database.
+    """
     descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -91,8 +95,7 @@ def _try_claim(descriptor: int, path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    """Open a lock file without following links, because writing through a planted link would truncate the link's
-    target."""
+    """Open a lock file without following links, because writing to a planted link would truncate its target."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 

@@ -92,8 +92,10 @@ def find_stored(
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """List the names that are most similar to `name`; if none is similar, the newest ones. `names` has the newest
-    last."""
+    """List the names that are most similar to `name`; if none is similar, the newest ones.
+
+    `names` has the newest last.
+    """
     near = get_close_matches(name, dict.fromkeys(names), n=3, cutoff=0.6)
     return f"nearest: {', '.join(near)}" if near else f"available: {join_last(list(dict.fromkeys(names)), MOST_NAMED)}"
 

@@ -130,8 +130,7 @@ class ServerLock:
             raise
 
     def holder(self) -> str | None:
-        """Describe the process that holds the lock; None if nobody holds it, or if that is not an evalscribe
-        process."""
+        """Describe the process that holds the lock; None if there is none, or if it is not an evalscribe process."""
         return _describe_holder(self._holder_session() or "")
 
     def check(self) -> None:
@@ -230,8 +229,7 @@ BUSY_S = 120
 OLDEST = 14
 """Oldest supported server version."""
 SERVER_KEEPALIVES = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
-"""Keepalive settings, in seconds except the count, with which the server drops a silent client and releases its
-locks."""
+"""Settings, in seconds except the count, with which the server drops a silent client and releases its locks."""
 CLIENT_KEEPALIVES = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -376,8 +374,10 @@ class DatabaseServer:
 
 
 def options(url: str) -> dict[str, Any]:
-    """Return connection options. Options in the address override defaults. Raises `psycopg.Error` for an invalid
-    address."""
+    """Return connection options.
+
+    Options in the address override defaults. Raises `psycopg.Error` for an invalid address.
+    """
     defaults = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **CLIENT_KEEPALIVES}
     return {**defaults, **conninfo_to_dict(url)}
 

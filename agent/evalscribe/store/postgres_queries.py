@@ -115,8 +115,10 @@ def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
 
 
 def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings if permitted. They add to the protection by the checked statement and the read-only
-    transaction."""
+    """Apply settings if permitted.
+
+    They add to the protection by the checked statement and the read-only transaction.
+    """
     try:
         with connection.transaction():
             _set(connection, settings)

@@ -81,8 +81,10 @@ def _error(answer: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
 
 
 def open_tables(place: Path | str) -> Tables:
-    """Open the tables of a store in a folder or at a postgresql:// URL. Raises `NotFoundError` if the store does not
-    exist."""
+    """Open the tables of a store in a folder or at a postgresql:// URL.
+
+    Raises `NotFoundError` if the store does not exist.
+    """
     if isinstance(place, Path):
         return SqliteTables(place / FILE)
     from evalscribe.store.postgres_queries import PostgresTables

@@ -89,8 +89,10 @@ class RecordRows:
 
 
 def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
-    """Insert records. `numbers` are their positions in the run. The caller has deleted earlier imports of the same
-    evals."""
+    """Insert records.
+
+    `numbers` are their positions in the run. The caller has deleted earlier imports of the same evals.
+    """
     execute_many(connection, _PUT, [{**record.eval, "number": numbers[record.key]} for record in records])
     execute_many(connection, _PUT_STEP, _numbered((record.key, record.steps) for record in records))
     execute_many(connection, _PUT_TRANSCRIPT, _numbered((record.key, record.transcripts) for record in records))
@@ -117,8 +119,10 @@ def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
 
 
 def load_records(connection: Connection, database: Database, rows: Sequence[Row[Any]]) -> list[Record]:
-    """Load the records for rows of `evals`, in the rows' order. All rows belong to one run. Raises `DataError` for
-    damaged ones."""
+    """Load the records for rows of `evals`, in the rows' order.
+
+    All rows belong to one run. Raises `DataError` for damaged ones.
+    """
     if not rows:
         return []
     values = {"run_id": rows[0].run_id, "ids": [row.eval_id for row in rows]}
@@ -441,8 +445,7 @@ class RunStore:
             return None if row is None else analyses.without_failures(self._database, row)
 
     def graded(self, run_id: str) -> tuple[GradedEval, ...]:
-        """Return the evals of a run that the store knows, in the source's order: only failures if the run was not
-        imported."""
+        """Return a run's known evals in the source's order. If the run was not imported, these are only failures."""
         with self._database.transaction() as connection:
             rows = connection.execute(_GRADED, {"run_id": run_id}).all()
         some_not_imported = any(row.digest is None for row in rows)
@@ -468,8 +471,10 @@ class RunStore:
         return beginnings
 
     def sizes(self, run_id: str) -> dict[str, int]:
-        """Return the number of characters of each agent run's transcripts as JSON, by eval id. Empty ones are left
-        out."""
+        """Return the number of characters of each agent run's transcripts as JSON, by eval id.
+
+        Empty ones are left out.
+        """
         with self._database.reading() as connection:
             return {row.eval_id: row.size for row in connection.execute(_SIZES, {"run_id": run_id})}
 

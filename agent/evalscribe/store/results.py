@@ -150,8 +150,10 @@ class BatchStore:
         self._database = database
 
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
-        """Try to claim an intent before submitting it or looking for its batch. Yields False if another process has
-        it."""
+        """Try to claim an intent before submitting it or looking for its batch.
+
+        Yields False if another process has it.
+        """
         return self._database.claimed(f"batch-{intent_id}")
 
     def add(self, intent: BatchIntent) -> BatchIntent:
@@ -207,8 +209,10 @@ class BatchStore:
         return self._database.unpacked(row["body"], _OUTCOME, f"batch item {key}")
 
     def take(self, key: str) -> bool:
-        """Mark a request's answer as taken. Return False if it was taken before; its cost is counted only the first
-        time."""
+        """Mark a request's answer as taken.
+
+        Return False if it was taken before; its cost is counted only the first time.
+        """
         statement = update(batch_items).where(
             batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken
         )
@@ -216,8 +220,10 @@ class BatchStore:
             return connection.execute(statement.values(taken=True)).rowcount == 1
 
     def release(self, key: str) -> None:
-        """Delete an answer that was taken, so that the request can be sent again. An answer that was not taken
-        stays."""
+        """Delete an answer that was taken, so that the request can be sent again.
+
+        An answer that was not taken stays.
+        """
         with self._database.transaction() as connection:
             connection.execute(delete(batch_items).where(batch_items.c.key == key, batch_items.c.taken))
 

@@ -143,8 +143,10 @@ def _is_json(value: Any) -> bool:
 
 
 def _row_problem(table: Table, row: sqlite3.Row) -> str:
-    """Describe a problem in a row; empty without one. Checks tables whose many rows are not validated when they are
-    read."""
+    """Describe a problem in a row; empty without one.
+
+    Checks tables whose many rows are not validated when they are read.
+    """
     try:
         if table is tables.evals:
             Eval(id=row["eval_id"], **{name: row[name] for name in Eval.model_fields if name != "id"})

@@ -68,8 +68,10 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
 
 @lru_cache(64)
 def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Compile a statement for the driver. Return it with the order of its values; empty if the driver passes them by
-    name."""
+    """Compile a statement for the driver.
+
+    Return it with the order of its values; empty if the driver passes them by name.
+    """
     compiled = statement.compile(dialect=dialect, column_keys=list(columns))
     return str(compiled), compiled.positiontup or ()
 

@@ -208,8 +208,7 @@ running_analyses = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Analyses that have not written their report. An analysis still runs if its run is locked; otherwise it was
-interrupted."""
+"""Analyses that have not written their report. They still run if their run is locked, else were interrupted."""
 
 judged_groups = Table(
     "judged_groups",
@@ -218,8 +217,7 @@ judged_groups = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""Findings of the analyses in `running_analyses`, in the order of the verdicts. `number` counts from 1; `body` is a
-`Finding`."""
+"""Findings of the running analyses, numbered from 1 in the order of the verdicts. `body` is a `Finding`."""
 
 reports = Table(
     "reports",
