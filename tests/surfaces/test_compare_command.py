@@ -327,7 +327,7 @@ def test_no_condition_holds_if_nothing_is_compared_or_a_run_is_incomplete(
     assert "Nothing can be compared" in workspace.run("compare", sides[0], "other.json", *arguments, code=65).err
     (workspace.folder / "torn.json").write_text((workspace.folder / "base.json").read_text()[:-40])
     said = workspace.run("compare", sides[0], "torn.json", *arguments, code=65).err
-    assert "is incomplete: its import has not ended. No condition holds." in said
+    assert "is incomplete: its import has not completed. No condition holds." in said
     assert "needs two sides" in workspace.run("compare", "--within", sides[0], "--assert", "not-worse", code=64).err
 
 

@@ -67,13 +67,13 @@ def status(inside: InProcessCommand) -> tuple[str, int]:
 
 def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: InProcessCommand) -> None:
     assert status(killed) == ("importing", MOST_RECORDS)
-    assert "INCOMPLETE: its import has not ended" in killed.run("collections", "show", "desk").out
+    assert "INCOMPLETE: its import has not completed" in killed.run("collections", "show", "desk").out
     page = killed.run("analyze", "part-1", "--judge", "rules", code=65).out
     assert "Only a part of the run was imported" in page
-    assert "(its import has not ended" in page
+    assert "(its import has not completed" in page
     write(killed.folder / "whole.jsonl", OTHER, 3)
     compared = killed.run("compare", "part-1", "whole.jsonl", "--judge", "rules", "--no-report").out
-    assert "is incomplete: its import has not ended" in compared
+    assert "is incomplete: its import has not completed" in compared
 
     done = killed.run("import", "part.jsonl", "--collection", "desk").out
     assert f"20 new, {MOST_RECORDS} same" in done

@@ -203,7 +203,7 @@ def run_line(run: Run) -> str:
         f"{number} {word}" for number, word in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number
     ]
     model = "/".join(model_folder(run.provider, run.model))
-    partly = "; INCOMPLETE: its import has not ended; import it again" if run.status == "importing" else ""
+    partly = "; INCOMPLETE: its import has not completed; import it again" if run.status == "importing" else ""
     return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *other_counts])}{partly}")
 
 

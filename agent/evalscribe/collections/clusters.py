@@ -19,16 +19,16 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.text import cut, one_line, pluralise, prose, slug
 
 MOST_CLUSTERS = 15
-"""Maximum clusters; if there are more, the model is asked to merge them."""
+"""Maximum number of clusters. If there are more, the model is asked to merge them."""
 MOST_TOGETHER = 300
-"""Maximum nodes in one question; with more, models repeat ids incorrectly."""
+"""Maximum number of nodes in one question. Models copy ids incorrectly from longer lists."""
 ROUNDS = 6
 PROGRESS = 0.9
-"""Clustering stops after a round that leaves more than this share of the nodes."""
+"""A round that leaves more than this share of the nodes is the last one."""
 LONGEST_TEXT = 400
 UNNAMED = "unnamed"
 LIKELY_OBSERVATIONS, LIKELY_WORDS = 10, 25
-"""Expected observations per batch, and words per observation, for estimates."""
+"""Expected observations per batch and words per observation, used in estimates."""
 
 Ask = Callable[[Subject], Awaitable[JudgeResult]]
 
@@ -68,7 +68,7 @@ async def cluster_observations(
 ) -> Clustering:
     """Put every observation into one cluster or into `other`.
 
-    If the model does not answer a question, the question's observations stay unclustered, with a note. Raises
+    If the model does not answer a question, its observations stay unclustered and a note says so. Raises
     `EvalscribeError` for errors that concern all questions.
 
     Args:
@@ -116,7 +116,7 @@ async def _round(
 
 
 def estimate_subject(batches: int) -> Subject:
-    """Build a subject of the size expected after this many batches, to estimate the cost of clustering."""
+    """Build a subject as large as the first clustering question for this many batches, to estimate its cost."""
     line = "O00 " + "observed " * LIKELY_WORDS
     return _subject(
         [ClusterNode(id="", text=line, observations=())] * min(MOST_TOGETHER, batches * LIKELY_OBSERVATIONS)
@@ -124,7 +124,7 @@ def estimate_subject(batches: int) -> Subject:
 
 
 def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any]]) -> list[ClusterNode]:
-    """Merge nodes into the groups that a model's answer names. Other nodes follow in their original order."""
+    """Merge nodes into the groups in a model's answer. Nodes in no group follow in their original order."""
     remaining = {node.id: node for node in nodes}
     merged = []
     for group in groups:
@@ -149,7 +149,7 @@ def _merge_group(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> Cl
 
 
 def _move_unclustered(clustering: Clustering) -> Clustering:
-    """Move observations that are still unclustered after the last round to `other`."""
+    """Move the observations that no round has clustered to `other`."""
     unclustered = tuple(
         observation for node in clustering.clusters if not node.name for observation in node.observations
     )
@@ -161,7 +161,7 @@ def _move_unclustered(clustering: Clustering) -> Clustering:
 
 
 def _merge_same_names(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
-    """Merge clusters that got the same name in separate questions."""
+    """Merge clusters that were given the same name in different questions."""
     merged: dict[str, ClusterNode] = {}
     for node in nodes:
         previous = merged.get(node.name) if node.name not in ("", UNNAMED) else None
@@ -172,7 +172,10 @@ def _merge_same_names(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
 
 
 def _chunks(nodes: Sequence[ClusterNode], max_tokens: int) -> Iterator[tuple[ClusterNode, ...]]:
-    """Split the nodes, in order, into chunks that fit into one question. A node that is too long gets its own chunk."""
+    """Split the nodes, in order, into chunks that fit into one question.
+
+    A node that is too long for one question is a chunk of its own.
+    """
     return fill_parts(((node, estimate_tokens(node.line) + 1) for node in nodes), max_tokens, MOST_TOGETHER)
 
 
@@ -183,13 +186,13 @@ def _subject(nodes: Sequence[ClusterNode]) -> Subject:
 
 
 MOST_PASSAGES = 6
-"""Maximum passages of one cluster."""
+"""Maximum number of passages quoted for one cluster."""
 MOST_SHARES = 3
-"""Maximum shares of one kind (model, task or trial) that a cluster lists."""
+"""Maximum number of shares of one kind (model, task or trial) that a cluster lists."""
 
 
 def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> tuple[Cluster, ...]:
-    """Build the clusters, ordered by number of agent runs, largest first."""
+    """Build the clusters. Those with the most agent runs come first."""
     by_id = {member.id: member for member in members}
     clusters = (_cluster(node, by_id) for node in nodes)
     return tuple(
@@ -200,7 +203,7 @@ def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> t
 def unmentioned_runs(
     members: Iterable[Member], observations: Iterable[Observation], unread: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the agent runs that were read but that no observation mentions."""
+    """Return the ids of the agent runs that were read but are not mentioned in any observation."""
     mentioned = {run for observation in observations for run in observation.agent_runs} | set(unread)
     return tuple(member.id for member in members if member.id not in mentioned)
 
@@ -219,7 +222,7 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
 
 
 def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
-    """Yield quoted passages: first one of each agent run, then the others."""
+    """Yield at most `MOST_PASSAGES` quoted passages: the first passage of each agent run, then further ones."""
     passages = [passage for observation in observations for passage in observation.passages if passage.text.strip()]
     first = list({passage.agent_run_id: passage for passage in reversed(passages)}.values())[::-1]
     ordered = [*first, *(passage for passage in passages if passage not in first)]
@@ -227,7 +230,10 @@ def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
 
 
 def _shares(cluster_members: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
-    """Yield the cluster's most common models, tasks and trials; a kind with one value in the collection is omitted."""
+    """Yield the cluster's most common models, tasks and trials.
+
+    A kind is omitted if all agent runs of the collection have the same value.
+    """
     for kind, name in _KINDS.items():
         totals = Counter(map(name, members.values()))
         if len(totals) > 1:
@@ -235,7 +241,7 @@ def _shares(cluster_members: Sequence[Member], members: Mapping[str, Member]) ->
                 :MOST_SHARES
             ]
             if kind == "trial" and 2 * most_common[0][1] <= len(cluster_members):
-                continue  # a trial number means nothing unless most runs of the cluster share it
+                continue  # a trial number means nothing unless most of the cluster's agent runs have it
             yield from (
                 ClusterShare(of=kind, name=value, agent_runs=n, among=totals[value]) for value, n in most_common
             )
@@ -249,10 +255,10 @@ _KINDS = {
 
 
 MOST_ERRORS = 3
-"""Maximum errors that the text of a cause includes."""
+"""Maximum number of different errors in the text of a cause."""
 LONGEST_ERROR = 160
 MOST_CAUSES = 5
-"""Number of causes named in the answer."""
+"""Maximum number of causes named in the answer."""
 
 
 class CausedFailure(Frozen):
@@ -264,13 +270,13 @@ class CausedFailure(Frozen):
     why: str
     error: str
     signature: str | None = None
-    """Error signature, equal for failures with the same error; None if the error was not located."""
+    """Error signature. Failures with the same error have the same signature; None if the error was not located."""
     uncertain: bool = False
     passages: tuple[Passage, ...] = ()
 
 
 def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, ...]:
-    """Return one observation per failure, in order. These observations are facts rather than a model's claims."""
+    """Return one observation per failure, in order. Unlike a model's observations, these are facts."""
     return tuple(
         Observation(
             id=f"O{number}", text=_failure_text(failure), agent_runs=(failure.member.id,), passages=failure.passages
@@ -280,10 +286,9 @@ def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, 
 
 
 def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[Observation]) -> tuple[ClusterNode, ...]:
-    """Cluster failures with equal causes.
+    """Cluster failures by cause. A cause that occurs only once forms no cluster.
 
-    A cause that occurs once forms no cluster. A failure of uncertain cause joins the cluster of a failure with a
-    certain cause and the same error signature.
+    An uncertain cause that no other failure shares is replaced as described in `_causes`.
     """
     causes = _causes(failures)
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -304,8 +309,8 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     """Return the cause of each failure.
 
-    A failure of uncertain cause gets the most common certain cause of the same error, unless other failures share its
-    uncertain cause: one symptom (such as a limit) may have many causes.
+    An uncertain cause that no other failure shares is replaced by the most common certain cause of the same error.
+    Uncertain causes that several failures share stay, because one symptom, such as a limit, can have many causes.
     """
     shared = Counter(failure.cause for failure in failures)
     causes_by_signature: dict[str, Counter[str]] = defaultdict(Counter)
@@ -341,7 +346,7 @@ def _describe_causes(kind: str, members: Sequence[CausedFailure]) -> str:
 
 
 def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
-    """Summarise in words how many agent runs failed, and the most common causes."""
+    """Say in a sentence how many agent runs failed, and name the most common causes."""
     sentence = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return sentence
@@ -351,18 +356,18 @@ def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) ->
 
 
 def words(name: str) -> str:
-    """Return a cluster's name as prose, with spaces instead of hyphens."""
+    """Return a cluster's name with its hyphens replaced by spaces."""
     return prose(" ".join(name.split("-")))
 
 
 MOST_SHOWN = 15
-"""Maximum clusters shown to the model, those with the most agent runs first."""
+"""Maximum number of clusters shown to the model. The clusters with the most agent runs are shown."""
 LONGEST_ANSWER = 1800
 LONGEST_PASSAGE = 300
 
 
 def answer_subject(clusters: Sequence[Cluster], explored: int) -> Subject:
-    """Build the judge's subject from the clusters, with the marks `A0`, `A1` …."""
+    """Build the judge's subject from the clusters, which are marked `A0`, `A1` …."""
     items = (_item(number, cluster, explored) for number, cluster in enumerate(clusters[:MOST_SHOWN]))
     return Subject.of("exploration", list(items))
 
@@ -376,7 +381,7 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
-    """Return the answer as one line that cites clusters as `(1)`, and the number of unresolved citations."""
+    """Return the answer on one line, with citations of clusters as `(1)`, and the number of unresolved citations."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
     text, unresolved = cited["text"], sum(citation["status"] == "unverified" for citation in cited["citations"])
     parts, position = list[str](), 0
@@ -388,7 +393,7 @@ def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield each group of adjacent citations: its start and end, and the numbers of the cited clusters (from 1)."""
+    """Yield the start, the end and the cited cluster numbers (from 1) of each group of adjacent citations."""
     group: tuple[int, int, list[int]] | None = None
     for citation in citations:
         start, end = citation["start_idx"], citation["end_idx"]

@@ -1,4 +1,4 @@
-"""Compare runs over the same evals: what changed, and whether that is significant."""
+"""Compare runs over the same evals: what changed, and whether the change is significant."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,11 +56,11 @@ class RunEvals:
     signatures: Mapping[str, str | None] = field(default_factory=dict)
     """Error signatures by eval id."""
     unreached: frozenset[str] = frozenset()
-    """Ids of evals whose evidence shows that the model's work was never reached."""
+    """Ids of evals whose evidence shows that grading never reached the model's work."""
 
     @property
     def names_all(self) -> bool:
-        """Return True if the run lists every eval; with some sources, runs list only failures."""
+        """Return True if the run lists every eval. Runs from some sources list only failures."""
         return len(self.graded) >= self.run.total
 
 
@@ -71,7 +71,7 @@ class EvalTrials:
     category: str = ""
     judged: list[Trial] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """For each trial that is not judged, the reason why its result says nothing about the model."""
+    """For each trial that was not judged, the reason why its result says nothing about the model."""
     tasks: set[str] = field(default_factory=set)
     graders: set[str] = field(default_factory=set)
 
@@ -85,7 +85,8 @@ def trials_by_eval(side: Iterable[RunEvals], all_runs: Sequence[RunEvals]) -> di
     """Group trials by eval path.
 
     Args:
-        all_runs: All compared runs. A run that lists only failures passed all evals that other runs of its suite list.
+        all_runs: All compared runs. If a run lists only failures, an eval that only other runs of its suite list counts
+            as passed.
     """
     by_path: dict[str, EvalTrials] = {}
     for run_evals in side:
@@ -104,7 +105,7 @@ def trials_by_eval(side: Iterable[RunEvals], all_runs: Sequence[RunEvals]) -> di
 
 
 def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
-    """Return the category of every eval that any run lists, by the eval's path."""
+    """Map the path of every eval that any of the runs lists to the eval's category."""
     categories: dict[str, str] = {}
     for run_evals in sides:
         categories.update((path, path.rpartition("/")[0]) for path in _bare_paths(run_evals.run.evals or ()))
@@ -113,7 +114,10 @@ def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
 
 
 def same_suite(run_evals: RunEvals, other: RunEvals) -> bool:
-    """Return whether two runs seem to be of one suite: equal experiments or numbers of evals, or a shared eval."""
+    """Return whether two runs seem to belong to one suite.
+
+    They do if they have the same experiment, the same number of evals, or at least one eval in common.
+    """
     if (
         run_evals is other
         or same_experiment(run_evals.run.experiment, other.run.experiment)
@@ -138,7 +142,7 @@ def _trials(run_evals: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _bare_paths(paths: Sequence[str]) -> list[str]:
-    """Return the paths without the trial suffixes (`#2`) that `Run.evals` may contain."""
+    """Return the paths in `Run.evals` without their trial suffixes (such as `#2`), if they have any."""
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
@@ -155,7 +159,7 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
     if finding and finding.basis == "proved" and not finding.reviewer:
         return f"a replay proved that the model is not at fault ({one_line(finding.why or '')})"
     if finding and finding.cause_kind in NOT_THE_MODEL:
-        note = finding.reviewer and finding.reviewer.note  # a person's reason beats the judge's
+        note = finding.reviewer and finding.reviewer.note  # a person's reason takes precedence over the judge's
         reason = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
         return f"its report blames the {finding.cause_kind}{f' ({reason})' if reason else ''}"
     if finding is None and eval.id in run_evals.unreached:
@@ -176,7 +180,7 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
 
 
 def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
-    """Return the error as the report quotes it, else as the source recorded it, else as located in the evidence."""
+    """Return the error that the report quotes, else the one recorded by the source, else the one located in evidence."""
     error = (finding and finding.error) or eval.reason or ""
     signature = run_evals.signatures.get(eval.id)
     if signature and is_stock(error):
@@ -185,25 +189,32 @@ def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> s
 
 
 FINENESS = 10_000
-"""Scores are rounded to fractions with this denominator before they are compared."""
+"""Denominator of the fractions to which scores are rounded before they are compared."""
 LARGEST = 1e100
-"""Maximum magnitude of a score. The squares of larger differences overflow a float."""
+"""Maximum magnitude of a score, because the squares of larger differences overflow a float."""
 
 
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
-    """Compare pass rates. `unnamed` evals, which no run lists, passed on both sides."""
+    """Compare pass rates.
+
+    Args:
+        unnamed: Number of evals that no run lists because they passed on both sides.
+    """
     passed = (Fraction(1),)
     return mean_difference(compare_pairs([*map(_task, pairs), *[Task(passed, passed)] * unnamed]))
 
 
 def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
-    """Return the p-value of the hypothesis that both sides pass each eval equally often; None without repeats."""
+    """Return the p-value of the hypothesis that each eval is equally likely to pass on both sides.
+
+    Returns None if no eval was repeated.
+    """
     result = stratified_permutation_test(list(map(_task, pairs)))
     return result and result.p_value
 
 
 def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
-    """Compare every score that has values other than 0 and 1, over the evals for which both sides have the score."""
+    """Compare every score that has values other than 0 and 1. Evals that lack the score on one side are skipped."""
     results = {}
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
@@ -215,7 +226,7 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
 
 
 def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
-    """Return the changed evals of each category, by name; empty if there is only one category."""
+    """Return the changed evals of each category, sorted by category; empty if there is only one category."""
     groups: dict[str, list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.category].append(pair)
@@ -226,7 +237,7 @@ def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tupl
 
 
 def mean_pass_rate(evals: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
-    """Return the mean of the evals' pass rates, including `unnamed` evals that passed."""
+    """Return the mean of the evals' pass rates. `unnamed` further evals count as passed."""
     return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in evals), *[1.0] * unnamed])
 
 
@@ -264,17 +275,17 @@ def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -
 
 
 ComparedRuns = Sequence[RunEvals]
-"""The runs of one side; all have the same model."""
+"""The runs of one side, all by the same model."""
 STATES = {
     "failed": "did not complete",
     "running": "is still running",
-    "importing": "is incomplete: its import has not ended",
+    "importing": "is incomplete: its import has not completed",
 }
-"""Phrases of notes about incomplete runs, by status."""
+"""Ends of notes about incomplete runs, by the run's status."""
 
 
 def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
-    """Compare `base` with `candidate`; each has at least one run."""
+    """Compare `base` with `candidate`. Each side has at least one run."""
     runs = [*base, *candidate]
     pairs, excluded = _match_evals(trials_by_eval(base, runs), trials_by_eval(candidate, runs))
     names = len(named_evals(runs))
@@ -320,13 +331,13 @@ def _match_evals(
 
 
 def _differs(base: EvalTrials, candidate: EvalTrials) -> str:
-    """Return `its task`, `its grader` or both if they are known to differ between the sides."""
+    """Return `its task`, `its grader` or both if they are known to differ between the two sides."""
     task, grader = len(base.tasks | candidate.tasks) > 1, len(base.graders | candidate.graders) > 1
     return " and ".join(name for name, differs in (("its task", task), ("its grader", grader)) if differs)
 
 
 def _not_judged(base: EvalTrials, candidate: EvalTrials) -> Iterator[str]:
-    """Yield for each side why no trial was judged, or how often the eval passed."""
+    """Yield one phrase per side: why no trial of the eval was judged, or how often the eval passed."""
     for name, side in (("base", base), ("candidate", candidate)):
         passed = sum(trial.passed for trial in side.judged)
         if not side.judged:
@@ -352,7 +363,7 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
-    """Return how many evals no run lists, because all runs list only failures and passed these evals."""
+    """Return the number of passed evals that no run lists; 0 unless every run lists only its failures."""
     if any(
         run_evals.names_all or run_evals.run.evals is not None or not same_suite(runs[0], run_evals)
         for run_evals in runs
@@ -365,7 +376,7 @@ def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
 def build_side(
     side: ComparedRuns, other: ComparedRuns, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0
 ) -> ComparisonSide:
-    """Describe one side. The side's name includes the run if `other` has the same model."""
+    """Describe one side. Its name includes the run if the other side has the same model."""
     run = side[0].run
     name = "/".join(model_folder(run.provider, run.model))
     same_model = any(name == "/".join(model_folder(run_evals.run.provider, run_evals.run.model)) for run_evals in other)
@@ -411,7 +422,7 @@ def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[s
 
 
 def compare_within(side: Sequence[RunEvals]) -> WithinRunComparison:
-    """Compare failed with passed trials of one side. Evals that always pass are omitted."""
+    """Compare each failed trial of one side with a passed trial of the same eval. Omit evals that always pass."""
     pairs, never_passed, judged = [], [], []
     for path, eval_trials in sorted(trials_by_eval(side, side).items()):
         judged += [tuple(eval_trials.judged)] if eval_trials.judged else []
@@ -431,7 +442,7 @@ Cell = tuple[int, int] | None
 
 
 def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
-    """Build the matrix of evals (rows) by sides (columns). Evals that no run lists are counted but have no row."""
+    """Build the matrix of evals (rows) by sides (columns). Evals that no run lists are counted, but have no row."""
     runs = [run_evals for side in sides for run_evals in side]
     names = named_evals(runs)
     unnamed = unnamed_evals(runs, len(names))
@@ -469,7 +480,7 @@ def _column(
 
 
 def _name(side: Sequence[RunEvals], sides: Sequence[Sequence[RunEvals]]) -> str:
-    """Return `provider/model`, and the run if another column has the same model."""
+    """Return `provider/model`, followed by the run id if another column has the same model."""
     names = ["/".join(model_folder(column[0].run.provider, column[0].run.model)) for column in sides]
     name = "/".join(model_folder(side[0].run.provider, side[0].run.model))
     return f"{name} ({run_id_prefix(side[0].run.id)})" if names.count(name) > 1 else name
@@ -484,7 +495,7 @@ def _changed(path: str, trials_by_side: Sequence[Mapping[str, EvalTrials]]) -> b
 
 
 def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]:
-    """Return the notes of a comparison; `counted` is the number of evals overall."""
+    """Return the notes of a matrix. `counted` is the total number of evals, with and without a row."""
     runs = [run_evals.run for side in sides for run_evals in side]
     experiments = sorted({run.experiment for run in runs})
     notes = []

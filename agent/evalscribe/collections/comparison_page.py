@@ -51,7 +51,7 @@ def same_runs(text: str, other: str) -> bool:
 
 
 SINGLE_EVAL_SIGNIFICANCE = 0.01
-"""Significance level for changes of single evals; low, because this is a second test of the same evals."""
+"""Significance level for changes of single evals. It is low because the same evals are tested a second time."""
 
 
 def title(comparison: Comparison) -> str:
@@ -67,12 +67,12 @@ def title(comparison: Comparison) -> str:
 def _changes(comparison: Comparison) -> str:
     worse, better = len(comparison.of("regressed")), len(comparison.of("fixed"))
     if any(len(side) > 1 for pair in comparison.pairs for side in (pair.base, pair.candidate)):
-        return f"{worse} worse, {better} better"  # with several trials, an eval may have changed only partly
+        return f"{worse} worse, {better} better"  # with several trials, an eval can change without breaking
     return f"{worse} broke, {better} fixed"
 
 
 def answer(comparison: Comparison) -> str:
-    """Render the answer: what happened, by how much, and whether chance explains it."""
+    """Render the answer: what changed, by how much, and whether it can be explained by chance."""
     passes = comparison.passes
     if not passes.tasks or comparison.base.rate is None or comparison.candidate.rate is None:
         return "**Nothing can be compared: no eval was tried and judged on both sides.**"
@@ -102,7 +102,7 @@ def _interval(difference: MeanDifference) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Say in a few words which side is better."""
+    """Say in a few words whether the candidate is better than the base."""
     passes = comparison.passes
     changed = bool(comparison.of("regressed") or comparison.of("fixed"))
     if not passes.difference:
@@ -119,10 +119,10 @@ def p_value(p: float) -> str:
 
 
 def chance(comparison: Comparison) -> Iterator[str]:
-    """Yield sentences on whether chance explains the difference, and what difference the evals can show."""
+    """Say how often chance alone makes such a difference, and which difference these evals detect reliably."""
     passes = comparison.passes
     base, evals = comparison.base.rate or 0.0, pluralise(passes.tasks, "eval")
-    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # such a difference is impossible
+    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # no difference can be that large
         power_text = f"{evals} {'is' if passes.tasks == 1 else 'are'} too few to show any difference reliably"
     else:
         points = f"{passes.detectable * 100:.0f} points"
@@ -138,14 +138,14 @@ def chance(comparison: Comparison) -> Iterator[str]:
 
 LONGEST_QUOTE = 300
 MOST = 100
-"""Maximum evals shown in full; further evals are only named."""
+"""Maximum number of evals shown in full. Further evals are only named."""
 
 
 def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[str]:
     """Render a section for each of the first `MOST` regressed evals, then the names of the others.
 
     Args:
-        trials: True if each pair is about a single failed trial rather than an eval.
+        trials: True if each pair stands for a single failed trial rather than for an eval.
     """
     for pair in pairs[:MOST]:
         name = f"{pair.eval}#{pair.candidate[0].trial}" if trials else pair.eval
@@ -176,13 +176,13 @@ def _pair_lines(pair: EvalPair, *, trials: bool) -> Iterator[str]:
 
 
 def passed(side: Sequence[Trial]) -> str:
-    """Render `passed`, `failed`, or for several trials `passed 3 of 4`."""
+    """Render `passed` or `failed`; with several trials, `passed 3 of 4`."""
     count = sum(trial.passed for trial in side)
     return ("passed" if count else "failed") if len(side) == 1 else f"passed {count} of {len(side)}"
 
 
 def cause(trial: Trial) -> str:
-    """Return the reason of a failure, from its report, with the kind of cause in parentheses."""
+    """Return why a trial failed, as its report says, followed by the kind of cause in parentheses."""
     kind = f" ({trial.cause_kind})" if trial.cause_kind else ""
     reason = prose(trial.why) if trial.why else inline_words(one_line(trial.cause or ""))
     return f"{reason}{kind}" if reason else ""
@@ -314,7 +314,10 @@ def _scores(comparison: Comparison) -> Iterator[str]:
 
 
 def _causes(comparison: Comparison) -> Iterator[str]:
-    """List the evals that fail on both sides, grouped by reason; evals whose reason changed come last."""
+    """List the evals that fail on both sides, grouped by reason.
+
+    Evals with different reasons on the two sides come last.
+    """
     by_reason: dict[str, list[str]] = {}
     for pair in comparison.of("both-failed"):
         base_cause, candidate_cause = (cause(failed) if failed else "" for failed in pair.first_failures)
@@ -341,7 +344,10 @@ def _excluded(excluded: Sequence[ExcludedEval]) -> Iterator[str]:
 
 
 def _fixed(pairs: Sequence[EvalPair]) -> Iterator[str]:
-    """Name the evals that got better; if only some trials of an eval pass now, add how many."""
+    """Name the evals that got better.
+
+    For an eval that still fails in some trials, say how many passed before and after.
+    """
     always = [pair for pair in pairs if all(trial.passed for trial in pair.candidate)]
     if always:
         yield _list_names([pair.eval for pair in always])
@@ -394,7 +400,7 @@ def _behaviours_within(comparison: WithinRunComparison) -> Iterator[str]:
 
 MOST_ROWS = 300
 RISKY = ("=", "+", "-", "@", "\t")
-"""First characters of a spreadsheet formula."""
+"""First characters that make a spreadsheet read a cell as a formula."""
 
 
 def matrix_page(matrix: Matrix) -> str:
@@ -423,7 +429,7 @@ def matrix_page(matrix: Matrix) -> str:
 
 
 def as_csv(matrix: Matrix) -> str:
-    """Render the matrix as CSV, one line per eval. A cell is the pass rate, or empty if no trial was judged."""
+    """Render the matrix as CSV, one line per eval. A cell holds the pass rate; it is empty if no trial was judged."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["eval", *(_cell_text(one_line(column.name)) for column in matrix.columns), "rate", "discriminates"])

@@ -1,4 +1,4 @@
-"""Compare two or more sides, or the trials within one side, and write the page."""
+"""Compare two or more sides, or the trials within one side, and write the page of the comparison."""
 
 import operator
 import re
@@ -52,23 +52,23 @@ from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 SUMMARY = "failed_evals.json"
-"""File that marks a folder as a snapshot of one run."""
+"""Name of the file by which a folder is recognised as a snapshot of one run."""
 MOST_READ = 2_000
-"""Maximum failures of an imported run whose records are searched for an error."""
+"""Maximum number of failures whose error is read from their records, in an imported run that was not fully analysed."""
 
 
 @dataclass(frozen=True)
 class SideReader:
-    """Reads the runs of one side of a comparison, which the user named."""
+    """Reads the runs of one side of a comparison from the name that the user gave."""
 
     workspace: Workspace
     finder: SubjectFinder
     watcher: AnalysisWatcher
     collection: str | None = None
-    """Collection named by the caller; None for the configured one, or the only one."""
+    """Name or id of the collection, if the caller gave one; None for the configured collection, or the only one."""
 
     async def import_runs(self, path: Path) -> tuple[Run, ...]:
-        """Import a file without adding its runs to a collection, and return the runs."""
+        """Import a file and return its runs, without adding them to a collection."""
         runs = self.workspace.store.runs
         file = open_file(runs, path, run_overrides(self.workspace))
         result = await import_file(runs, None, file.records, None, self.watcher.imported)
@@ -80,9 +80,10 @@ class SideReader:
 
 
 async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
-    """Read the runs of one side: a file, a run (id, prefix or address), or all runs of a model in the collection.
+    """Read the runs of one side: those of a file, a single run, or all runs of a model in the collection.
 
-    Raises `EvalscribeError`; `UsageError` if the runs are of several models.
+    A single run is named by its id, a prefix of it, or an address. Raises `UsageError` if the runs are of several
+    models, `EvalscribeError` if they cannot be read.
     """
     runs = await _find_runs(reader, name)
     if len({model_key(run.provider, run.model) for run in runs}) > 1:
@@ -120,9 +121,9 @@ async def _find_runs(reader: SideReader, name: str) -> Sequence[Run]:
         if not runs:
             raise DataError(f"{name} contains no runs")
         return runs
-    with suppress(NotFoundError):  # a name such as `provider/model` is read as a folder that does not exist
+    with suppress(NotFoundError):  # a name such as `provider/model` is read as the path of a folder that does not exist
         if run := reader.finder.find_stored(name):
-            experiment_run_name(reader.workspace, run.id)  # raises for an unfinished run
+            experiment_run_name(reader.workspace, run.id)  # raises if the run has not ended
             return (run,)
     if model_runs := _runs_of_model(reader, name):
         return model_runs
@@ -140,7 +141,7 @@ def _is_file(name: str) -> bool:
 
 
 def _runs_of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
-    """Find runs by `provider/model`, or by the model's name alone, within the collection."""
+    """Find the collection's runs of a model, named by `provider/model` or by the model's name alone."""
     try:
         collection = choose_collection(reader.workspace, reader.collection)
     except EvalscribeError:
@@ -153,7 +154,7 @@ def _runs_of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
 def _can_only_be_a_model(name: str) -> bool:
     try:
         return "/" in name and "://" not in name and not Path(name).exists()
-    except OSError:  # too long for a path
+    except OSError:  # the name is too long for a path
         return True
 
 
@@ -169,14 +170,17 @@ async def _fetch(reader: SideReader, name: str) -> Run:
         raise NotFoundError(
             f"{error}\n{name!r} is not a stored run, file or model of a collection either", fields=error.fields
         ) from None
-    except AccessError as error:  # put the note first: the error has a line with advice
+    except AccessError as error:  # the note comes first because the error ends with a line of advice
         raise AccessError(f"{name!r} is not a model of a collection, and {error}", fields=error.fields) from None
     await reader.finder.gather(chosen_run)
     return chosen_run.run
 
 
 def _fingerprints(workspace: Workspace, run: Run) -> tuple[FailureFingerprint, ...]:
-    """Return the fingerprints of the run's failures; for an imported run without analysis, from its records."""
+    """Return the fingerprints of the run's failures.
+
+    If the run was imported and not fully analysed, they are computed from at most `MOST_READ` of its records.
+    """
     complete = len(workspace.store.analyses.sightings(run.id)) == len(run.failures)
     if complete or workspace.store.runs.record(run.failures[0].id) is None:
         return stored_records(workspace.store.analyses, run)
@@ -185,17 +189,17 @@ def _fingerprints(workspace: Workspace, run: Run) -> tuple[FailureFingerprint, .
 
 
 def put_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]], text: str) -> PlacedDocument:
-    """Write the page into the folder of `run`'s model.
+    """Write the page into the report folder of `run`'s model.
 
     Args:
-        run_ids: Run ids of each side, which determine the file name.
+        run_ids: Run ids of each side. The file name is derived from them.
     """
     stem, longer = _stems(library, run, run_ids)
     return place_document(library, "comparison", stem, longer, text, partial(same_runs, text))
 
 
 def find_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]]) -> tuple[str, str] | None:
-    """Return name and text of the page that `put_comparison` wrote with these arguments; None if there is none."""
+    """Return name and text of the page that `put_comparison` wrote for these runs; None if there is none."""
     requested_page = document(run_ids[0], run_ids[1], None, ())
     for stem in _stems(library, run, run_ids):
         text = library.document(f"{stem}.md")
@@ -205,7 +209,7 @@ def find_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence
 
 
 def _stems(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """Return the names of a comparison's page without extension; the second if the first is taken."""
+    """Return two names for a comparison's page, without extension. The second is used if the first is taken."""
     reports = (file.name for file in library.of_model(run.provider, run.model))
     folder = choose_folder(run.provider, run.model, reports)
     stem = f"{folder}/compare_{'_'.join(map(_short, run_ids)) if len(run_ids) < 3 else _digest(run_ids)}"
@@ -228,13 +232,13 @@ class WrittenComparison(Frozen):
 
     comparison: Compared
     text: str
-    """The page, with the sides named after their files; in the written page, sides are named after their runs."""
+    """The page. A side that was read from a file has the file's name here, but the run's id in the written page."""
     put: PlacedDocument | None = None
     """The written page; None if no page was requested."""
     estimate: Estimate | None = None
-    """Maximum cost; None if no model would be called."""
+    """Maximum cost of the model calls; None if no model would be called."""
     broken: tuple[str, ...] = ()
-    """One sentence for each condition that does not hold."""
+    """One sentence for each condition of the user that does not hold."""
 
 
 class ComparisonCondition(NamedTuple):
@@ -246,7 +250,7 @@ class ComparisonCondition(NamedTuple):
     operator: str = ""
     number: float = 0.0
     from_base: bool = False
-    """True if `number` is an offset from the base's pass rate."""
+    """True if `number` is added to the base's pass rate."""
 
 
 NO_REGRESSIONS, NOT_WORSE = "no-regressions", "not-worse"
@@ -259,7 +263,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
 }
 _CONDITION = re.compile(r"\s*(pass_rate|regressed|fixed)\s*(>=|<=|==|>|<)(.*)", re.ASCII)
 _SLACK = 1e-9
-"""Tolerance for rounding errors of pass rates: 0.7 - 0.02 is not exactly 0.68."""
+"""Tolerance for rounding errors of pass rates. For example, 0.7 - 0.02 is not exactly 0.68."""
 
 
 def parse_condition(text: str) -> ComparisonCondition:
@@ -278,7 +282,10 @@ def parse_condition(text: str) -> ComparisonCondition:
 
 
 def broken_conditions(comparison: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
-    """Return why conditions do not hold. If a run is incomplete or no eval is compared, none of them holds."""
+    """Return a sentence for each condition that does not hold.
+
+    If a run is incomplete or no eval is compared, no condition holds; the sentences then say why.
+    """
     if not conditions:
         return ()
     unusable = [f"{note} No condition holds." for note in comparison.notes if note.startswith("Run ")]
@@ -308,7 +315,7 @@ def _why_broken(comparison: Comparison, condition: ComparisonCondition) -> str |
 
 
 def _name_after_files(comparison: Compared, names: Sequence[str]) -> Compared:
-    """Rename each side that was read from a file after this file."""
+    """Rename each side that was read from a file after that file."""
     files = [Path(name) if _is_file(name) else None for name in names]
     single = Counter(path.name for path in files if path)
     updates = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
@@ -336,16 +343,17 @@ async def compare(
     dry_run: bool = False,
     writes: bool = True,
 ) -> WrittenComparison:
-    """Compare two sides, failed with passed trials of one side, or several sides as a matrix.
+    """Compare two sides, several sides as a matrix, or the failed with the passed trials of one side.
 
     Args:
         workspace: Workspace for answers and the page; needs `async with`.
-        names: Runs by id or prefix, files to import, addresses, or `provider/model` of the collection.
+        names: Runs by id or prefix, files to import, addresses, or `provider/model` for all runs of a model in the
+            collection.
         watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
         conditions: Conditions on the two sides, such as `no-regressions` or `pass_rate>=base-0.02`.
-        dry_run: Only estimate: nothing is asked and nothing written.
-        writes: Write the page into the reports.
+        dry_run: Only estimate the cost; call no model and write nothing.
+        writes: Whether to write the page into the reports folder.
 
     Raises:
         EvalscribeError: The comparison failed; verdicts reached before that are stored.
@@ -383,13 +391,16 @@ async def compare(
     written = WrittenComparison(comparison=renamed, text=_page(renamed), estimate=estimate, broken=broken)
     if dry_run or not writes:
         return written
-    main_side = sides[1] if len(sides) == 2 else sides[0]  # of two sides the candidate, else the first side
+    main_side = sides[1] if len(sides) == 2 else sides[0]  # the candidate if there are two sides, else the first side
     placed = put_comparison(workspace.reports, main_side[0].run, run_ids, _page(comparison))
     return written.model_copy(update={"put": placed})
 
 
 def compare_by_rules(workspace: Workspace, base: RunEvals, candidate: RunEvals, most: int) -> Comparison:
-    """Compare two runs without a model: the first tool call that differs explains `most` of the regressed evals."""
+    """Compare two runs without a model.
+
+    The first `most` regressed evals are explained by the first tool call that differs.
+    """
     comparison = compare_sides([base], [candidate])
     pairs = explain_by_rules(workspace, comparison.pairs, most)
     return comparison.model_copy(update={"pairs": pairs, "behaviours": regressions.shared_behaviours(pairs)})
@@ -437,7 +448,7 @@ async def _explain(
 
 
 def _merge_behaviours(common: Sequence[Behaviour], other_behaviours: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
-    """Merge each behaviour in `rest` into the common behaviour of the same name; append the others."""
+    """Append other behaviours to the common ones, merging behaviours of the same name."""
     by_name = {behaviour.name: behaviour for behaviour in other_behaviours}
     merged = [
         behaviour.model_copy(update={"evals": (*behaviour.evals, *same_name.evals)})

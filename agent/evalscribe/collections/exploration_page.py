@@ -9,7 +9,7 @@ from evalscribe.reports import documents, inline
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
 
 MOST_NAMED = 30
-"""Maximum evals that a list names."""
+"""Maximum number of evals named in a list."""
 LONGEST_PASSAGE = 300
 
 
@@ -41,7 +41,7 @@ def percent(part: int, total: int) -> str:
 
 
 def eval_names(runs: Sequence[str], members: Mapping[str, Member]) -> str:
-    """Render the names of evals, with the trials of one eval together."""
+    """Render the names of evals. The trials of one eval are listed together."""
     trials: dict[str, list[int]] = {}
     for run in runs:
         name, trial = _without_trial(members[run])
@@ -70,7 +70,7 @@ def _share(share: ClusterShare) -> str:
 
 
 def _passage(passage: Passage, *, with_run: bool) -> str:
-    """Render a passage with its location: eval and run, transcript and block."""
+    """Render a passage and where it is: eval and run, transcript and block."""
     mark = " (relocated)" if passage.status == "relocated" else ""
     run = f", run {inline.code(one_line(passage.run_id))}" if with_run else ""
     text = inline.code(cut(one_line(passage.text), LONGEST_PASSAGE))
@@ -79,14 +79,14 @@ def _passage(passage: Passage, *, with_run: bool) -> str:
 
 EXPLORATION_KIND = "evalscribe-explore/1"
 MOST_LISTED = 40
-"""Maximum observations in one list."""
+"""Maximum number of observations in one list."""
 MOST_RUNS = 5
 LONGEST_TITLE = 200
 _NAMES = ("collection", "question", "where", "max_runs", "judge")
 
 
 def exploration_page(exploration: Exploration) -> str:
-    """Render an exploration. The same result gives the same page."""
+    """Render an exploration as markdown. Equal results give identical pages."""
     lines = [
         f"# {prose(cut(one_line(exploration.question), LONGEST_TITLE))}",
         "",
@@ -113,7 +113,7 @@ def exploration_page(exploration: Exploration) -> str:
 
 
 def same_question(text: str, other: str) -> bool:
-    """Return whether two documents answer the same question about the same agent runs, by the same judge."""
+    """Return whether two pages answer the same question about the same agent runs by the same judge."""
     return documents.same_facts(text, other, _NAMES)
 
 
@@ -170,7 +170,7 @@ def _runs(members: Sequence[Member]) -> str:
 
 
 def _cost(exploration: Exploration) -> str:
-    """Render the total cost, including cached answers, so that a repeated command writes the same page."""
+    """Render the total cost. It includes cached answers, so that repeating a command writes the same page."""
     if not exploration.usage.calls:
         return ""
     tokens = exploration.usage.input_tokens + exploration.usage.output_tokens

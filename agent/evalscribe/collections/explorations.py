@@ -1,4 +1,4 @@
-"""Ask a question about a collection, with a model or by causes alone, and write the page."""
+"""Answer a question about a collection, with a model or from the causes of failures alone, and write the page."""
 
 import asyncio
 from collections import defaultdict
@@ -68,16 +68,16 @@ class ExploreJudges:
     clusterer: RubricJudge
     answerer: RubricJudge
     window: int
-    """Context window in tokens, for prompt and answer."""
+    """Size of the context window in tokens, for prompt and answer together."""
     concurrency: int
     was_cached: Callable[[JudgeResult], bool]
-    """Returns True if a result was cached before this command."""
+    """Returns True if a result was already cached when this command began."""
     notes: tuple[str, ...] = ()
     """Notes for the user about the prompts."""
 
 
 def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
-    """Open the named model as the judge of every step."""
+    """Open the named model as the judge of each step."""
     prompts, models = workspace.prompts, workspace.models
     results = RecordedResults(workspace.store.collections)
     maker = JudgeMaker(models, prompts, results, fresh=workspace.options.fresh)
@@ -103,12 +103,12 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
 
 @dataclass(frozen=True)
 class ExplorationPlan:
-    """Batches of agent runs, each for one prompt. The contents of the agent runs are loaded later."""
+    """Batches of agent runs, each for one prompt. Contents are loaded when the batch is used."""
 
     batches: tuple[Batch, ...]
     gaps: tuple[Gap, ...]
     estimate: Estimate
-    """Maximum usage of all steps if nothing is cached."""
+    """Maximum usage of all steps, reached if nothing is cached."""
 
     @property
     def calls(self) -> int:
@@ -118,7 +118,7 @@ class ExplorationPlan:
 
 @dataclass(frozen=True)
 class ExplorationAnswer:
-    """Result of an exploration, by a model or by rules; citations are checked."""
+    """Result of an exploration, by a model or by rules. Its citations were checked."""
 
     observations: tuple[Observation, ...]
     unverified: tuple[Observation, ...] = ()
@@ -131,7 +131,7 @@ class ExplorationAnswer:
 
 
 async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], read_record: Read) -> ExplorationPlan:
-    """Plan the batches. Reads every agent run once, with one batch in memory at a time."""
+    """Plan the batches. Each agent run is read once; only one batch is in memory at a time."""
     missing, batches, estimate = list[str](), list[Batch](), Estimate()
 
     def stored_records() -> Iterator[tuple[Member, Record]]:
@@ -144,7 +144,7 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
     for batch in observing.pack_batches(stored_records(), observing.batch_tokens(judges.window)):
         estimate += judges.observer.estimate(ObservedBatch.of(batch).subject)
         batches.append(tuple(member for member, _ in batch))
-        await asyncio.sleep(0)  # there may be thousands of runs: yield to signal handlers
+        await asyncio.sleep(0)  # there can be thousands of runs: yield to signal handlers
     gaps = (Gap(agent_runs=tuple(missing), reason=NOT_STORED),) if missing else ()
     if batches:
         estimated = clusters.estimate_subject(len(batches))
@@ -155,7 +155,7 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
 async def explore_by_model(
     judges: ExploreJudges, plan: ExplorationPlan, members: Sequence[Member], read_record: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Run every step with the model and store each answer at once; cached answers are reused.
+    """Run every step with the model. Each answer is stored at once, and cached answers are reused.
 
     Raises:
         EvalscribeError: Nothing could be read, or all questions fail for the same reason.
@@ -198,7 +198,7 @@ async def _observe(
         cached_note = "  (cached)" if result and judges.was_cached(result) else ""
         n = f"{len(outcomes):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
         watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {text}{cached_note}")
-        await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(plan.batches), observe, max(1, min(judges.concurrency, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, outcomes))
@@ -213,7 +213,7 @@ async def _observe(
 async def _observe_batch(
     judges: ExploreJudges, batch: Batch, read_record: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
-    """Return the observations of a batch, or the reason why there are none, and the judge's result."""
+    """Return the observations of a batch, or the reason why there are none, together with the judge's result."""
     records = [(member, record) for member in batch if (record := read_record(member))]
     if not records:
         return NOT_STORED, None
@@ -225,7 +225,7 @@ async def _observe_batch(
 
 
 def _gaps(batches: Sequence[Batch], outcomes: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
-    """Yield a gap for each reason, with the agent runs that could not be read for that reason."""
+    """Yield one gap for each reason why agent runs could not be read."""
     unread = defaultdict[str, list[str]](list)
     for number, outcome in sorted(outcomes.items()):
         if isinstance(outcome, str):
@@ -236,7 +236,7 @@ def _gaps(batches: Sequence[Batch], outcomes: dict[int, tuple[Observation, ...] 
 async def _answer_question(
     judges: ExploreJudges, clusters: Sequence[Cluster], explored: int, watcher: AnalysisWatcher
 ) -> tuple[str | None, tuple[str, ...], Usage]:
-    """Return the answer, notes and usage. The answer is None if there are no clusters or the model fails."""
+    """Return the answer, notes and usage. The answer is None if there are no clusters or the model does not answer."""
     if not clusters:
         return None, (), Usage()
     subject = answer_subject(clusters, explored)
@@ -261,7 +261,10 @@ ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 async def explore_by_rules(
     tables: Tables, collection_id: str, members: Sequence[Member], read_record: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Group failed agent runs by cause, as stated in reports or else judged by rules. Skip agent runs that passed."""
+    """Group failed agent runs by the cause in the report of their run, or judge them by rules if no report has one.
+
+    Agent runs that passed are skipped.
+    """
     findings = _findings(tables, collection_id)
     failures, missing = list[CausedFailure](), list[str]()
     failed = [member for member in members if member.failed]
@@ -276,7 +279,7 @@ async def explore_by_rules(
         else:
             failures.append(failure)
         watcher.fetched(n, len(failed))
-        await asyncio.sleep(0)  # there may be thousands of failures: yield to signal handlers
+        await asyncio.sleep(0)  # there can be thousands of failures: yield to signal handlers
     observations = answer.cause_observations(failures)
     clusters = build_clusters(answer.cluster_by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
@@ -306,7 +309,7 @@ def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
 def _finding(value: object) -> FindingSummary | None:
     """Parse a stored finding.
 
-    Returns None if the finding was cut or written by another version; its eval is then judged again.
+    Returns None if the finding was cut or written by another version. The rules then judge its eval.
     """
     try:
         return FindingSummary.model_validate(value)
@@ -350,7 +353,7 @@ def _judged_failure(member: Member, read_record: Read) -> CausedFailure | None:
 
 
 def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, ...]:
-    """Return the passages of citations that were resolved."""
+    """Return the passages of the citations that could be resolved."""
     return tuple(
         Passage(
             agent_run_id=member.id,
@@ -367,15 +370,15 @@ def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, .
 
 
 COLLECTIONS = "collections"
-"""Folder for pages about several models."""
+"""Folder for pages about agent runs of several models."""
 LONGEST_NAME = 50
-"""Maximum characters of the question in a file name."""
+"""Maximum number of the question's characters in a file name."""
 
 
 def put_exploration(library: ReportsFolder, exploration: Exploration, text: str) -> PlacedDocument:
-    """Write the page into the model's folder, or into the folder for collections if several models are explored.
+    """Write the page into the model's folder, or into a common folder if agent runs of several models were explored.
 
-    The same question with the same condition, limit and judge has one file.
+    A question has one file for each combination of condition, limit and judge.
     """
     facts = [
         exploration.collection_id,
@@ -414,7 +417,7 @@ class ExplorationResult(Frozen):
     """The page."""
     put: PlacedDocument | None = None
     estimate: Estimate | None = None
-    """Maximum cost; None if no model would be called."""
+    """Maximum cost of the model calls; None if no model would be called."""
 
 
 async def explore(
@@ -436,9 +439,9 @@ async def explore(
         watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
         where: A condition over `agent_runs`, or a SELECT that returns `id`.
-        max_runs: Maximum agent runs, in order of id.
-        dry_run: Only estimate: nothing is asked and nothing written.
-        writes: Write the page into the reports.
+        max_runs: Maximum number of agent runs, taken in order of id.
+        dry_run: Only estimate the cost; call no model and write nothing.
+        writes: Whether to write the page into the reports folder.
 
     Raises:
         UsageError: The condition is invalid.

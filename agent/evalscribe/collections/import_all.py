@@ -40,9 +40,9 @@ ImportFunction = Callable[[Collection, ShowImport], Awaitable[FileImport]]
 class CollectionImport(Frozen):
     collection: Collection
     imports: dict[str, FileImport]
-    """Results by the name of the imported file or run."""
+    """Results of the imports, by the name of the file or run."""
     passed_over: dict[str, str]
-    """Reasons why files inside the named folders were skipped, by the file's name: they contain no runs."""
+    """Reasons why files in the named folders were skipped, by file name. These files contain no runs."""
 
 
 async def import_all(
@@ -61,22 +61,23 @@ async def import_all(
     reference_run: Path | None = None,
     dry_run: bool = False,
 ) -> CollectionImport:
-    """Import every file. Nothing is stored if a file that the user named contains no runs.
+    """Import every file. Nothing is stored if a file that the user named itself contains no runs.
 
     Args:
         workspace: Workspace whose store receives the runs.
         paths: Files, folders of files, addresses or ids of runs, or `sample`.
         begin: Called with the name of a file before it is imported; returns a function that receives the progress.
-        collection: Name of the collection; None for the configured collection, else one named after the first path.
+        collection: Name of the collection; None for the configured collection, else a collection named after the first
+            path.
         collection_id: Id of the collection; None for one derived from its name.
-        provider: Provider of runs whose file does not name one.
+        provider: Provider of the runs in files that do not name it.
         model: As `provider`.
         experiment: As `provider`.
         map: Columns of results tables, by field; None for the workspace's option.
         threshold: Lowest score that passes; None for the workspace's option, else 1.
         tasks: Folder of the tasks that were run; None for the workspace's option.
         reference_run: Run whose answers are the reference answers; None for the workspace's option.
-        dry_run: Only read and count; store nothing, and create no store.
+        dry_run: Only read and count. Store nothing, and do not create a store.
 
     Raises:
         EvalscribeError: A named file contains no runs, or the store cannot be used.
@@ -144,7 +145,7 @@ class _ImportItem:
     open: Callable[[], ImportFunction]
     """Open the file. Raises `EvalscribeError` if it contains no runs."""
     named: bool = True
-    """True if the user named the file itself; False for a file in a named folder, skipped if it contains no runs."""
+    """False if the user named only the file's folder. The file is then skipped if it contains no runs."""
 
 
 def _open_items(items: Sequence[_ImportItem], passed_over: dict[str, str]) -> list[tuple[_ImportItem, ImportFunction]]:
@@ -184,7 +185,7 @@ def _import_items(
 
 
 def _is_run(path: str, file_path: Path) -> bool:
-    """Return whether `path` names a run of a deployment: an address, or an id that is not a path."""
+    """Return whether `path` names a run of a deployment, by its address or by an id that is not a path."""
     try:
         exists = file_path.exists()
     except (OSError, ValueError):
@@ -242,7 +243,7 @@ class FilePiece(Frozen):
     """A file that a worker reads."""
 
     path: Path
-    """Absolute path, because a worker may run in another folder."""
+    """Absolute path, because a worker can run in another folder."""
     overrides: RunOverrides
     collection: Collection
 
@@ -252,7 +253,7 @@ Readers = WorkerPool[FilePiece, FileImport]
 
 @dataclass(frozen=True)
 class Importer:
-    """A `Factory` of workers that import files. The store's address, with its password, is sent to the workers."""
+    """A `Factory` of workers that import files. The workers receive the store's address, including its password."""
 
     store_place: Path | str | None
     """Folder or address of the store; None to store nothing."""
@@ -270,7 +271,7 @@ class Importer:
                 run_store, collection_store = store.runs, store.collections
 
             async def import_one(piece: FilePiece) -> FileImport:
-                file = open_file(run_store, piece.path, piece.overrides, in_folder=True)  # checked by the sender
+                file = open_file(run_store, piece.path, piece.overrides, in_folder=True)  # the sender has validated it
                 return await import_file(
                     run_store,
                     collection_store,
@@ -284,12 +285,12 @@ class Importer:
 
 
 def show_nothing(_evals: int, _progress: float) -> None:
-    """Ignore the progress of an import."""
+    """Receive the progress of an import and ignore it."""
 
 
 @asynccontextmanager
 async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Readers | None]:
-    """Open workers that read files; None to read in this process.
+    """Open workers that read files. Returns None if files are to be read in this process.
 
     Raises `UsageError` for a store that the workers cannot reach.
     """

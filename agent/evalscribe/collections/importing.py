@@ -28,41 +28,41 @@ if TYPE_CHECKING:
 
 MOST_RECORDS = 500
 MOST_UNREAD = 5
-"""Maximum problems with unreadable evals that are stored with a run."""
+"""Maximum number of problems with unreadable evals that are stored with a run."""
 FETCHES = 8
-"""Maximum evals requested from a source at once."""
+"""Maximum number of evals requested from a source at once."""
 EXPLICIT = "evalscribe"
 """The format of our own exports."""
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Maximum characters of records written at once; bounds memory and the loss if the process dies."""
+"""Maximum number of characters in records per write. Limits the memory used, and the loss if the process dies."""
 
 
 ShowImport = Callable[[int, float], None]
-"""Receives the number of evals imported so far, and the fraction of the file that was read (0 to 1)."""
+"""Receives the number of evals imported so far, and the fraction of the file read so far (0 to 1)."""
 
 
 class OpenedFile(NamedTuple):
-    """A file or folder of runs, not yet read."""
+    """A file or folder of runs that has been opened but not read."""
 
     name: str
     records: Records
     why: str
-    """The feature by which the format was recognised."""
+    """What the format was recognised by."""
     overrides: RunOverrides
-    """The user's overrides, with the columns and threshold of the table's last import if the user gave none."""
+    """The user's overrides. Columns and threshold that the user did not give are those of the table's last import."""
 
 
 def open_file(
     run_store: "RunStore | None", path: Path, overrides: RunOverrides, name: str = "", *, in_folder: bool = False
 ) -> OpenedFile:
-    """Open a file or folder. Uses columns and threshold of its last import unless the user gives others.
+    """Open a file or folder. Columns and threshold that the user does not give are those of its last import.
 
     Raises the errors of `recognise`.
     """
     try:
         recognised = recognise(path, overrides, in_folder=in_folder)
         is_table = "map" in recognised.format.used
-    except DataError:  # a table may only be recognised with the columns of its last import
+    except DataError:  # some tables are recognised only with the columns of their last import
         if run_store is None or overrides.columns or path.is_dir() or not _may_be_table(path):
             raise
         recognised, is_table = None, True
@@ -87,31 +87,31 @@ class FileImport(Frozen):
     """Result of importing one file or run."""
 
     collection: Collection | None
-    """Collection of the runs; None if a file was imported only to be analysed or compared."""
+    """Collection of the runs; None if the file was imported only to analyse or compare its runs."""
     format: str
     recognised_by: str | None = None
-    """The feature by which the format was recognised; None for a run of a deployment."""
+    """What the format was recognised by; None for a run of a deployment."""
     runs: tuple[Run, ...]
-    """The runs, with counts of the file's evals."""
+    """The runs, each with its number of evals by outcome."""
     statuses: dict[EvalStatus, int] = Field(default_factory=dict)
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """Phrases of `left_out` that stand for whole evals or damaged lines, with counts."""
+    """Phrases from `left_out` that stand for whole evals or damaged lines, with their counts."""
     table: TableReading | None = None
-    """Interpretation of the columns of a table of results."""
+    """How the columns of a table of results were interpreted."""
     stopped: str | None = None
-    """Why reading stopped early; the evals before are stored."""
+    """Why reading stopped early. The evals read before that are stored."""
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Reasons why evals of the file could not be read."""
+        """Reasons why some evals of the file could not be read."""
         return (*((self.stopped,) if self.stopped else ()), *self.lost)
 
 
 class _Batch(Frozen):
     runs: tuple[Run, ...] = ()
-    """Runs, marked as `importing`. The last batch of a file repeats all runs with their final status."""
+    """Runs, marked as `importing`. The last batch of a file has all runs with their final status."""
     records: tuple[Record, ...] = ()
 
 
@@ -124,15 +124,17 @@ async def import_file(
     *,
     overridden: Sequence[str] = (),
 ) -> FileImport:
-    """Import a file batch by batch. Complete batches stay stored even if the import fails or is killed.
+    """Import a file batch by batch. Batches written before a failure or a kill stay stored.
 
     Args:
         run_store: Store for the runs; None to only count.
-        collection_store: Store for a new collection, added with the first batch; None if it exists.
+        collection_store: Store for a new collection, which is added with the first batch; None if the collection
+            exists.
         records: The file's runs and records.
         collection: Collection of the runs; None to store them without one.
         show: Receives progress.
-        overridden: Which of provider, model and experiment the user set; if the run is stored, the others are kept.
+        overridden: Names of the fields that the user set (provider, model, experiment). Other fields of a stored run
+            keep their stored values.
 
     Raises:
         EvalscribeError: The file contains no readable run, or the store cannot be used.
@@ -157,7 +159,7 @@ def _store(
     runs: Sequence[Run],
     records: Sequence[Record],
 ) -> AddedCounts:
-    """Store a batch. Raises `EvalscribeError` for the store, `UsageError` if the collection's id is taken."""
+    """Store a batch. Raises `EvalscribeError` if the store fails, `UsageError` if the collection's id is taken."""
     if run_store is None:
         return AddedCounts()
     if collection_store is not None and collection is not None:
@@ -174,7 +176,7 @@ def _read(run_store: "RunStore | None", records: Records, overridden: Sequence[s
 def _keep_stated_models(
     entries: Iterator[Run | Record], find_run: Callable[[str], Run | None], overridden: Sequence[str]
 ) -> Iterator[Run | Record]:
-    """Replace provider, model and experiment of runs by those already stored, except those that the user set."""
+    """Use the stored provider, model and experiment for runs that are already stored, unless the user set the field."""
     agents: dict[str, tuple[Run, Run]] = {}
     for entry in entries:
         if isinstance(entry, Run):
@@ -193,7 +195,7 @@ def _keep_stored_names(run: Run, stored_run: Run | None, overridden: Sequence[st
 
 
 def _update_agent(record: Record, original: Run, updated: Run) -> Record:
-    """Update a record's agent metadata to match the stored run, if the reader took the metadata from the run."""
+    """Update a record's agent metadata to match the updated run, if it was copied from the original run."""
     agent_before, agent_after = agent_metadata(original), agent_metadata(updated)
     if record.metadata.get("agent") != agent_before or agent_before == agent_after:
         return record
@@ -214,7 +216,7 @@ async def import_source(
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
         left_out["an eval that did not fail; the source counts such evals but does not list them"] = unnamed
-    for start in range(0, max(1, len(run.failures)), FETCHES):  # at least one pass, to store a run without failures
+    for start in range(0, max(1, len(run.failures)), FETCHES):  # at least one pass, so that a run without failures is stored
         evals = run.failures[start : start + FETCHES]
         records = tuple(_record(run, evidence) for evidence in await asyncio.gather(*map(source.evidence, evals)))
         for record in records:
@@ -227,7 +229,10 @@ async def import_source(
 
 
 def _record(run: Run, evidence: Evidence | UnreadableEvidence) -> Record:
-    """Convert a failed eval into a record; if the evidence is unreadable, from the data in the run's summary."""
+    """Convert a failed eval into a record.
+
+    If its evidence is unreadable, the record has only what the run's summary says.
+    """
     if isinstance(evidence, UnreadableEvidence):
         evidence = Evidence(eval=evidence.eval, missing=(evidence.reason,))
     task = f"{evidence.eval.category}/{evidence.eval.name}" if evidence.eval.category else evidence.eval.name
@@ -283,7 +288,7 @@ class _Tally:
 
 
 def _batches(entries: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
-    """Group records into batches of bounded size. If reading stops early, the reason is stored in `tally`."""
+    """Group records into batches of limited size. If reading stops early, store the error in `tally`."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
@@ -315,7 +320,7 @@ def _until_error(entries: Iterator[Run | Record], tally: _Tally) -> Iterator[Run
 
 
 def characters(record: Record) -> int:
-    """Estimate the characters of text in a record."""
+    """Return the number of characters in a record's messages and documents."""
     message_characters = sum(
         len(message.content) for transcript in record.transcripts for message in transcript.messages
     )
@@ -323,7 +328,7 @@ def characters(record: Record) -> int:
 
 
 _RARE_THRESHOLD = 200_000
-"""Allocations between garbage collections, which with Python's default take a fifth of an import's time."""
+"""Minimum number of allocations between garbage collections. Python's default costs a fifth of an import's time."""
 
 
 @contextmanager

@@ -17,7 +17,7 @@ EvalStatus = Literal["passed", "failed", "error", "incomplete"]
 StepStatus = Literal["passed", "failed", "running", "skipped"]
 RunStatus = Literal["completed", "failed", "running", "unknown", "importing"]
 """`importing`: the store does not have the whole run yet. An interrupted import leaves the run in this state."""
-IMPORTING = "its import has not ended; if no import is in progress, import the same file again"
+IMPORTING = "its import has not completed; if no import is in progress, import the same file again"
 
 
 class Step(Frozen):
