@@ -180,7 +180,7 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
 
 
 def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
-    """Return the error that the report quotes, else the one recorded by the source, else the one located in evidence."""
+    """Return the error that the report quotes, else the one that the source recorded, else the located one."""
     error = (finding and finding.error) or eval.reason or ""
     signature = run_evals.signatures.get(eval.id)
     if signature and is_stock(error):

@@ -216,7 +216,7 @@ async def import_source(
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
         left_out["an eval that did not fail; the source counts such evals but does not list them"] = unnamed
-    for start in range(0, max(1, len(run.failures)), FETCHES):  # at least one pass, so that a run without failures is stored
+    for start in range(0, max(1, len(run.failures)), FETCHES):  # at least one pass, to store a run without failures
         evals = run.failures[start : start + FETCHES]
         records = tuple(_record(run, evidence) for evidence in await asyncio.gather(*map(source.evidence, evals)))
         for record in records:

@@ -31,28 +31,28 @@ from evalscribe.workspace import Workspace
 
 REASON_LENGTH = 300
 BATCH_LANES = 10_000
-"""Maximum subjects that wait for message batches at the same time; each stays in memory meanwhile."""
+"""Maximum number of subjects that wait for message batches at the same time. Each waiting subject stays in memory."""
 MOST_LOADED = 5_000_000
-"""Maximum estimated tokens of subjects that stay in memory from the estimate until judging: about 20 MB of text."""
+"""Maximum estimated tokens of the loaded subjects kept between estimate and judging, about 20 MB of text."""
 
 
 class Judgement(JudgeResultWithCitations):
     """A judge's result with resolved citations, and how the result was obtained."""
 
     stage: Stage = "judge"
-    """Stage of a cascade that produced the result."""
+    """Stage of the judge that produced the result; always `judge` unless the judge is a cascade."""
     label: dict[str, Any] = Field(default_factory=dict)
-    """The fields of the output by which trials are compared."""
+    """The fields of the output in which trials are compared."""
     cached: bool = False
     """True if the result was cached, so that no model was called."""
 
 
 class Judgements(Frozen):
-    """Results of all subjects, in the given order."""
+    """Results of all subjects, in the order of the subjects."""
 
     results: tuple[Judgement, ...]
     spent: Mapping[str, Usage]
-    """Usage of this command by stage."""
+    """Usage of this command, by stage."""
 
     @property
     def failures(self) -> tuple[Judgement, ...]:
@@ -64,7 +64,7 @@ class Judgements(Frozen):
 
     @property
     def error(self) -> EvalscribeError | None:
-        """The error to raise if no subject could be judged; None otherwise."""
+        """The error to raise if every subject failed to be judged; None otherwise."""
         if not self.results or len(self.failures) < len(self.results):
             return None
         cause = main_cause(judgement.failure_cause for judgement in self.failures)
@@ -73,24 +73,24 @@ class Judgements(Frozen):
 
 
 class JudgedSubjects(Frozen):
-    """Results for one subject: one result, or several of a cascade."""
+    """Results for one subject: several if the judge is a cascade, else one."""
 
     results: tuple[Judgement, ...]
     usage: Usage = Usage()
-    """Usage of all stages, including earlier commands."""
+    """Usage of all stages. Includes earlier commands whose results were reused."""
 
 
 class JudgeOutcome(Frozen):
     """Result of a request to judge."""
 
     rubric: str
-    """`failure@2`."""
+    """Name and version, such as `failure@2`."""
     judge: str
     subjects: int
     left_out: int = 0
-    """Number of subjects beyond the requested maximum."""
+    """Number of subjects left out because the requested maximum was reached."""
     estimate: Estimate | None = None
-    """Maximum cost if nothing is cached; only for a dry run."""
+    """Maximum cost, reached if nothing is cached; None unless this is a dry run."""
     judgements: Judgements | None = None
     """The results; None for a dry run."""
     notes: tuple[str, ...] = ()
@@ -114,15 +114,15 @@ async def judge(
     Args:
         workspace: Workspace for results; needs `async with`.
         rubric: `NAME`, `NAME@VERSION` or a YAML file.
-        names: Files of agent runs, runs, and names of evals, each after its run; if empty, all agent runs of the
-            collection.
+        names: Files of agent runs, runs, and names of evals, each somewhere after the name of its run; if empty, all
+            agent runs of the collection.
         watcher: Receives progress.
         judge: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
-        collection: Collection of the rubric and agent runs, by name or id; None for a shared rubric and the agent
-            runs of the only collection.
+        collection: Name or id of the collection of the rubric and the agent runs; None for a shared rubric, and for the
+            agent runs of the only collection.
         where: A condition over the collection's `agent_runs`.
-        most: Maximum subjects to judge.
-        dry_run: Only estimate.
+        most: Maximum number of subjects to judge.
+        dry_run: Only estimate the cost.
 
     Raises:
         EvalscribeError: Judging failed for all subjects; finished results are stored.
@@ -132,7 +132,7 @@ async def judge(
     async with AsyncExitStack() as stack:
         builder = JudgeBuilder(workspace, await stack.enter_async_context(open_engine_judge(workspace)))
         chosen_rubric = rubric_of(workspace, builder, rubric, collection)
-        # Open the judge last: a wrong name must be reported before a missing key.
+        # Open the judge last, so that a wrong name is reported before a missing key.
         if names:
             available = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, stack), watcher).find(
                 names
@@ -169,7 +169,7 @@ async def judge(
 
 
 def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection: str | None) -> Rubric:
-    """Find a rubric of the collection by name or id, else a shared rubric with this name."""
+    """Find a rubric by its name or id in the collection, else a shared rubric by name."""
     if collection is None or collection == DEFAULT_COLLECTION:
         return builder.rubric(name)
     chosen_collection = choose_collection(workspace, collection)
@@ -183,7 +183,7 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
 
 
 def concurrency(workspace: Workspace) -> int:
-    """Return the maximum number of subjects judged at once; with message batches, of subjects that wait at once."""
+    """Return the maximum number of subjects judged at once. With message batches, waiting subjects count too."""
     return BATCH_LANES if workspace.options.batch else workspace.settings.concurrency.value
 
 
@@ -195,9 +195,10 @@ async def judge_all(
     was_cached: Callable[[JudgeResult], bool],
     concurrency: int = 4,
 ) -> tuple[Judgement, ...]:
-    """Judge every subject concurrently and store each result at once. An error of one subject becomes a `FAILURE`.
+    """Judge all subjects concurrently and store each result at once.
 
-    Raises `EvalscribeError` for errors that concern all subjects; finished results stay stored.
+    An error that concerns one subject becomes a `FAILURE` of that subject. Raises `EvalscribeError` for errors that
+    concern all subjects; results that are finished by then stay stored.
     """
     results: dict[int, tuple[Judgement, ...]] = {}
 
@@ -207,7 +208,7 @@ async def judge_all(
         n = f"{len(results):>{len(str(len(subjects)))}}/{len(subjects)}"
         for result in results[number]:
             watcher.say(f"{n}  {headline(result, result.label)}{'  (cached)' if result.cached else ''}")
-        await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(subjects), judge_one, min(concurrency, len(subjects) or 1))
     return tuple(result for number in sorted(results) for result in results[number])
@@ -216,10 +217,10 @@ async def judge_all(
 async def judge_subjects(
     judge: LoadedJudge, subject: PendingSubject, was_cached: Callable[[JudgeResult], bool]
 ) -> JudgedSubjects:
-    """Judge one subject. Only this function converts unexpected errors into results of the subject.
+    """Judge one subject. This is the only function that converts unexpected errors into failures of a subject.
 
     Args:
-        was_cached: Returns True if a result was cached before this command.
+        was_cached: Returns True if a result was already cached when this command began.
     """
     try:
         loaded = subject.take()
@@ -234,9 +235,9 @@ async def judge_subjects(
 
 
 def estimate_judging(judge: LoadedJudge, subjects: Sequence[PendingSubject]) -> Estimate:
-    """Return the maximum usage of judging these subjects if nothing is cached.
+    """Return the maximum usage of judging these subjects, reached if nothing is cached.
 
-    Keeps loaded subjects in memory for judging, up to `MOST_LOADED` tokens.
+    The first subjects, up to `MOST_LOADED` tokens, stay in memory until they are judged.
     """
     total = Estimate()
     for subject in subjects:

@@ -1,4 +1,4 @@
-"""Compare judges with human labels, which are read from JSON lines or a version of a dataset."""
+"""Compare judges with human labels. The labels are read from JSON lines or from a version of a dataset."""
 
 import asyncio
 import json
@@ -65,11 +65,11 @@ _DATASET_NAME = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split
 @dataclass(frozen=True)
 class LabelledSource:
     name: str
-    """Name of the source in messages, followed by a line number."""
+    """Name of the source in messages, to which a line number is appended."""
     folder: Path
-    """Folder to which the paths in lines are relative."""
+    """Folder of the relative paths in lines."""
     lines: tuple[tuple[int, str], ...]
-    """JSON texts of labelled subjects, each with the number (from 1) of its line or item."""
+    """JSON texts of labelled subjects, each with its line or item number (from 1)."""
 
 
 def open_labelled(workspace: Workspace, name: str, field: "LabelField") -> LabelledSource:
@@ -97,8 +97,8 @@ def labelled_file(path: Path) -> LabelledSource:
 def labelled_dataset(datasets: "DatasetStore", name: str, field: "LabelField") -> LabelledSource:
     """Read the items of `NAME[@V][:SPLIT]`.
 
-    The input is the subject. The expected output is the label, or an object with the label under the field's path or
-    under `label`. Raises `NotFoundError` listing the known names.
+    The input is the subject. The expected output is the label, or an object that has the label under `label` or under
+    the path of the compared field. Raises `NotFoundError` listing the known names.
     """
     dataset, version_name, split = _parse_dataset_name(datasets, name)
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
@@ -109,7 +109,7 @@ def labelled_dataset(datasets: "DatasetStore", name: str, field: "LabelField") -
 
 
 def _parse_dataset_name(datasets: "DatasetStore", name: str) -> tuple[Dataset, str | None, str | None]:
-    """Parse `NAME[@V][:SPLIT]` into dataset, version and split, unless a dataset has exactly this name."""
+    """Split `NAME[@V][:SPLIT]` into dataset, version and split. A dataset with exactly this name takes precedence."""
     if dataset := datasets.find(name):
         return dataset, None, None
     match = _DATASET_NAME.fullmatch(name)
@@ -125,7 +125,7 @@ def _lines(items: Iterator[Item], split: str | None, field: "LabelField") -> Ite
 
 
 def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
-    """Return the `label` of a line; empty if the item has none."""
+    """Return the `label` field of a line; empty if the item has no label."""
     if expected is None:
         return {}
     if not isinstance(expected, dict):
@@ -150,7 +150,7 @@ T = TypeVar("T")
 Members = Callable[[], Mapping[str, PendingSubject]]
 
 MOST_PROBLEMS = 5
-"""Maximum bad lines named in one error."""
+"""Maximum number of bad lines named in one error."""
 KINDS = ("run", "agent_run_id", "agent_run", "file", "evidence")
 """Kinds of subjects."""
 
@@ -159,15 +159,15 @@ class SubjectLine(Frozen):
     """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`, or frozen evidence."""
 
     run: str | None = None
-    """A run in any form that `judge` accepts; `eval` may be omitted if this is the URL of an eval."""
+    """A run in any form that `judge` accepts. If this is the URL of an eval, `eval` can be omitted."""
     eval: str | None = None
     agent_run_id: str | None = None
-    """`agent_runs.id` of the collection."""
+    """The subject's id in table `agent_runs` of the collection."""
     agent_run: dict[str, Any] | None = None
     file: str | None = None
-    """A file with one agent run, relative to the dataset's folder."""
+    """A file with one agent run. Its path is relative to the folder of the dataset."""
     evidence: dict[str, Any] | None = None
-    """Snapshot of a failed eval's evidence, as `datasets from-reviews` writes it, with the origin of its output."""
+    """Snapshot of a failed eval's evidence, as written by `datasets from-reviews`, with the origin of the item."""
     provider: str | None = None
     model: str | None = None
     experiment: str | None = None
@@ -180,7 +180,7 @@ class LabelledLine(Frozen):
 
 @dataclass(frozen=True)
 class LabelledSubject:
-    """A subject with its human label. The subject is loaded when it is judged."""
+    """A subject with its human label. The subject is loaded only when it is judged."""
 
     line: int
     label: JsonValue
@@ -188,15 +188,15 @@ class LabelledSubject:
 
 
 class LabelledSubjects:
-    """All labelled subjects of one source. Errors are reported, with line numbers, before any judge is called."""
+    """All labelled subjects of one source. Errors, with their line numbers, are reported before any judge is called."""
 
     def __init__(self, source: LabelledSource, field: "LabelField", members: Members = dict) -> None:
         """Read the source.
 
         Args:
             source: The lines.
-            field: The field that the labels are values of.
-            members: Agent runs that lines may name by id.
+            field: The compared field. Each label is a value of it.
+            members: Returns the agent runs that lines can name, by id.
         """
         self._source = source
         self._field = field
@@ -223,7 +223,7 @@ class LabelledSubjects:
     async def _runs(
         self, lines: Iterable[tuple[int, LabelledLine]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
-        """Load the failed evals that lines refer to. The keys are run and eval as written in the line."""
+        """Load the failed evals that lines refer to, by run and eval as the line spells them."""
         subjects: dict[tuple[str, str], PendingSubject] = {}
         evals_by_run: dict[str, list[tuple[int, str | None]]] = {}
         for number, line in lines:
@@ -330,7 +330,10 @@ def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
 
 
 def _snapshot_subject(number: int, subject: SubjectLine) -> PendingSubject:
-    """Return the subject of a line with a snapshot of evidence. Lines with equal evidence are separate subjects."""
+    """Return the subject of a line with a snapshot of evidence.
+
+    Subjects with equal evidence stay separate, because the line number is part of their name.
+    """
     loaded = load_snapshot(subject.model_dump(exclude_none=True))
     assert loaded.evidence is not None
     failed_eval = loaded.evidence.eval
@@ -340,13 +343,13 @@ def _snapshot_subject(number: int, subject: SubjectLine) -> PendingSubject:
 
 
 def label_text(label: object) -> str:
-    """Normalise a label for comparison: text stays unchanged, any other value becomes JSON, such as `true`."""
+    """Convert a label to text for comparison. Text stays unchanged; other values become JSON, such as `true`."""
     return label if isinstance(label, str) else json.dumps(label)
 
 
 FieldKind = Literal["choice", "number", "tags", "text", "object"]
 WHOLE_ANSWER = "."
-"""Name of the whole answer as a field."""
+"""Dotted path that stands for the whole answer."""
 
 
 @dataclass(frozen=True)
@@ -354,10 +357,13 @@ class LabelField:
     """A field of a rubric's answers that is compared with labels."""
 
     keys: tuple[str, ...]
-    """Names from the answer to the field; empty for the whole answer."""
+    """Path of keys from the answer to the field; empty for the whole answer."""
     schema: dict[str, Any]
     tolerance: float | None = None
-    """Maximum difference at which numbers agree. None: numbers must be equal, and integers with an enum are labels."""
+    """Maximum difference at which numbers agree.
+
+    If None, numbers must be equal, and an integer with an enum is a choice.
+    """
 
     @property
     def path(self) -> str:
@@ -381,9 +387,9 @@ class LabelField:
 
     @property
     def leaves(self) -> tuple["LabelField", ...]:
-        """For an object, the fields that are compared one by one, in the order of the schema; else the field itself.
+        """Return the fields of an object that are compared one by one, in schema order; for any other field, itself.
 
-        Text with citations is not compared.
+        Text with citations is never compared.
         """
         if self.kind != "object":
             return () if self.schema.get("citations") else (self,)
@@ -393,20 +399,21 @@ class LabelField:
         return tuple(leaf for field in fields for leaf in field.leaves)
 
     def of(self, answer: JsonValue) -> JsonValue:
-        """Return the field's value in an answer or a label of the whole answer; None if it has none."""
+        """Return this field's value in an answer, or in a label of the whole answer; None if the field is missing."""
         for key in self.keys:
             answer = answer.get(key) if isinstance(answer, dict) else None
         return answer
 
     def judged_value(self, answer: JsonValue) -> JsonValue:
-        """Return the field's value in a judge's answer, with only the compared fields of an object; None if invalid."""
+        """Return this field's value in a judge's answer, without texts with citations; None if it is invalid."""
         value = _comparable_value(self.of(answer), self.schema)
         return value if self.valid(value) else None
 
     def parse(self, label: JsonValue) -> JsonValue:
-        """Return a label as a value of the field. Raises `DataError` if it is invalid.
+        """Convert a label to a value of this field. Raises `DataError` if it is invalid.
 
-        An object may hold the field at its path. A label of an object may lack fields, which are then not compared.
+        The value of a field that is no object can also be inside an object, at the field's path. The label of an object
+        can lack fields; these are then not compared.
         """
         if isinstance(label, dict) and self.kind != "object":
             value = self.of(label)
@@ -427,11 +434,11 @@ class LabelField:
         return label
 
     def valid(self, value: JsonValue) -> bool:
-        """Return whether a judge's value can be compared."""
+        """Return whether a judge's value is valid, so that it can be compared."""
         return value is not None and not validate_answer(value, _partial(self.schema))
 
     def agree(self, label: JsonValue, value: JsonValue) -> bool:
-        """Return whether a valid value agrees with a label: for objects, in every field that the label has."""
+        """Return whether a valid value agrees with a label. Objects must agree in every field that the label has."""
         match self.kind:
             case "object":
                 pairs = [(leaf, _leaf_value(self, leaf, label), _leaf_value(self, leaf, value)) for leaf in self.leaves]
@@ -446,12 +453,12 @@ class LabelField:
 
 
 def _leaf_value(parent: LabelField, leaf: LabelField, value: JsonValue) -> JsonValue:
-    """Return a leaf's value in a value of the field that contains it; None if it is not there."""
+    """Return the value of `leaf` inside a value of `parent`; None if it is missing."""
     return LabelField(leaf.keys[len(parent.keys) :], leaf.schema).of(value)
 
 
 def _comparable_value(value: JsonValue, schema: dict[str, Any]) -> JsonValue:
-    """Return a value without text with citations and without empty objects; None if nothing is left."""
+    """Return a value without its texts with citations and without empty objects; None if nothing else is in it."""
     if schema["type"] != "object":
         return None if schema.get("citations") else value
     inner = value if isinstance(value, dict) else {}
@@ -467,12 +474,12 @@ def _names(fields: Iterable[LabelField]) -> str:
 
 
 def tag_set(value: JsonValue) -> frozenset[str]:
-    """Return the items of an array as text, without order and repetitions."""
+    """Return the items of an array as a set of texts, because order and repetition do not matter."""
     return frozenset(map(canonical_json, value if isinstance(value, list) else ()))
 
 
 def _partial(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without required fields, at any depth of objects; unknown fields are refused."""
+    """Return the schema with all fields made optional, at any depth of objects. Unknown fields are still refused."""
     if schema["type"] != "object":
         return schema
     properties = {name: _partial(inner) for name, inner in schema["properties"].items()}
@@ -480,28 +487,30 @@ def _partial(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 PREFERRED = "classification"
-"""Field that is compared if the rubric has it; otherwise, the first field with a choice of labels is compared, or the
-whole answer."""
+"""Field that is compared by default if the rubric has it.
+
+Otherwise the first field with a choice of labels is compared; without such a field, the whole answer.
+"""
 
 
 class CalibrationRow(Frozen):
-    """One labelled subject with a judge's answer."""
+    """A judge's answer on one labelled subject, with the label."""
 
     line: int
     subject: str
     label: JsonValue
     predicted: JsonValue
-    """The judge's value of the field; null if it gave none."""
+    """The judge's value of the compared field; null if it gave no valid value."""
     agrees: bool = False
     task: str | None = None
-    """The eval of the subject, without run and trial. Subjects of one eval are not independent observations."""
+    """Name of the subject's eval, without run and trial. Subjects of the same eval are not independent observations."""
     cached: bool = False
     reason: str | None = None
     """Why the judge gave no usable answer; None if it did."""
 
 
 class FieldAgreement(Frozen):
-    """Agreement with human labels in one field. Shares are fractions of the judged subjects."""
+    """Agreement of a judge with human labels in one field. Shares are fractions of the judged subjects."""
 
     field: str
     """Dotted path in the answer; `.` for the whole answer."""
@@ -510,18 +519,21 @@ class FieldAgreement(Frozen):
     """Number of subjects whose label has the field."""
     judged: int
     right: int
-    """Number of subjects with an agreeing value. Numbers agree within the tolerance, tags as sets, objects if all
-    fields of the label agree, text only if it is equal."""
+    """Number of judged subjects whose value agrees with the label.
+
+    Numbers agree within the tolerance, arrays if they have the same items, objects in all fields of the label, text
+    only if it is equal.
+    """
     agreement: float | None
     interval: Interval
     agreement_over_all: float | None
-    """Agreement over all subjects, with unanswered subjects counted as disagreement."""
+    """Share of all subjects that agree. Subjects without a valid answer count as disagreement."""
     balanced: float | None = None
-    """Present only for a choice, like `kappa`, `labels` and `confusion`."""
+    """Balanced agreement. Only choices have this figure, `kappa`, `labels` and `confusion`."""
     kappa: Kappa | None = None
     labels: tuple[LabelScore, ...] = ()
     confusion: dict[str, dict[str, int]] = Field(default_factory=dict)
-    """Counts by human label, then by the judge's label."""
+    """Number of subjects by human label, then by the judge's label."""
     numbers: NumberAgreement | None = None
     """Only for numbers."""
     tags: TagAgreement | None = None
@@ -536,14 +548,14 @@ class CalibratedJudge(FieldAgreement):
     judge: str
     cached: int
     fields: tuple[FieldAgreement, ...] = ()
-    """The fields of an object, each with the subjects whose label has it; empty if another field is compared."""
+    """Agreement by field if an object is compared, else empty. Each counts only subjects whose label has the field."""
     usage: Usage
-    """Usage of the judge for all subjects, including earlier commands."""
+    """Usage of the judge for all subjects. Includes earlier commands whose results were reused."""
     rows: tuple[CalibrationRow, ...]
 
     @property
     def calibration(self) -> Calibration:
-        """The figures of a choice, for printing."""
+        """The figures that are printed for a choice."""
         pairs = (_pair(row.label, row.predicted, row.task) for row in self.rows)
         return Calibration(pairs, [row.label for row in self.labels])
 
@@ -554,7 +566,7 @@ class JudgeEval(Frozen):
     rubric: str
     dataset: str
     key: str
-    """The compared field of the output, as a dotted path; `.` for the whole answer."""
+    """The compared field, as a dotted path in the output; `.` for the whole answer."""
     kind: FieldKind
     tolerance: float | None
     """Maximum difference at which numbers agree; null if they must be equal."""
@@ -564,7 +576,7 @@ class JudgeEval(Frozen):
 
 
 def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None) -> LabelField:
-    """Return the field to compare. Raises `UsageError` if the rubric has no such field, or it cannot be compared."""
+    """Return the field to compare. Raises `UsageError` if the rubric lacks the named field or it cannot be compared."""
     answer_field = LabelField((), rubric.output_schema, tolerance)
     keys = agreement_keys(rubric.output_schema)
     if path is None:
@@ -583,7 +595,7 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
 
 
 def _find_field(field: LabelField, path: str) -> LabelField | None:
-    """Return the field at a dotted path; names may contain dots themselves. None if there is none."""
+    """Return the field at a dotted path; None if there is none. The names of fields can contain dots themselves."""
     for name, schema in field.schema.get("properties", {}).items():
         property_field = LabelField((*field.keys, name), schema, field.tolerance)
         if path == name:
@@ -605,7 +617,7 @@ async def judge_eval(
     collection: str | None = None,
     where: str | None = None,
 ) -> JudgeEval:
-    """Compare judges on subjects with human labels, reusing cached results.
+    """Compare judges with the human labels of subjects. Cached results are reused.
 
     Args:
         workspace: Workspace for results; needs `async with`.
@@ -614,10 +626,10 @@ async def judge_eval(
         watcher: Receives progress.
         judges: `rules`, `cascade`, `provider/model`; empty for the rubric's own model.
         label: The field to compare, as a dotted path; `.` for the whole answer, field by field; None for the rubric's
-            first choice, else the whole answer.
+            field `classification`, else its first choice, else the whole answer.
         tolerance: Maximum difference at which numbers agree; None for exact agreement.
-        collection: Collection of the rubric and of agent runs that lines may name.
-        where: A condition over the collection's agent runs.
+        collection: Name or id of the collection of the rubric and of the agent runs that lines can name.
+        where: A condition on the collection's agent runs, which limits those that lines can name.
 
     Raises:
         DataError: Some lines are not labelled subjects.
@@ -628,7 +640,7 @@ async def judge_eval(
         chosen_rubric = rubric_of(workspace, builder, rubric, collection)
         field = label_field(chosen_rubric, label, tolerance)
         names = dict.fromkeys(name.strip() or chosen_rubric.judge_model.id for name in judges)
-        # Open the judges last: a wrong name or line must be reported before a missing key.
+        # Open the judges last, so that a wrong name or line is reported before a missing key.
         source = open_labelled(workspace, dataset, field)
         finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, stack), watcher)
         members = partial(collection_members, workspace, collection, where)
@@ -696,7 +708,7 @@ async def _calibrate(
 
 
 def _row(example: LabelledSubject, judged: JudgedSubjects, field: LabelField) -> CalibrationRow:
-    """Build the row of one subject. If a cascade has several results, use the first with a valid value."""
+    """Build the row of one subject. If a cascade gave several results, the first valid value counts."""
     values = (
         field.judged_value(result.output) for result in judged.results if result.result_type == ResultType.DIRECT_RESULT
     )
@@ -719,7 +731,7 @@ Compared = tuple[JsonValue, JsonValue, str | None]
 
 
 def _fields(parent: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[FieldAgreement]:
-    """Yield the agreement in each field of an object that some label has."""
+    """Yield the agreement for each field of an object. Fields that no label has are skipped."""
     for leaf in parent.leaves:
         values = (
             (_leaf_value(parent, leaf, row.label), _leaf_value(parent, leaf, row.predicted), row.task) for row in rows

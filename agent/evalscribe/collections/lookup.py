@@ -1,4 +1,4 @@
-"""Find a collection and its runs; export runs, and delete what nothing refers to."""
+"""Find a collection and its runs. Export runs, and delete stored data that nothing refers to."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -24,7 +24,7 @@ MOST_NAMED = 10
 
 
 class CollectionName(NamedTuple):
-    """For error messages: the option that chooses a collection, and a sentence on what creates one."""
+    """Parts of error messages: the option that chooses a collection, and a sentence that says what creates one."""
 
     field: str
     created_by: str
@@ -47,7 +47,7 @@ class Collections(BaseModel):
 
 
 def choose_collection(workspace: Workspace, name: str | None, naming: CollectionName = OPTION) -> Collection:
-    """Find a collection by id or name; if `name` is None, return the configured collection, else the only one.
+    """Find a collection by id or name. If `name` is None, return the configured collection, else the only one.
 
     Raises:
         NotFoundError: The collection does not exist.
@@ -67,7 +67,7 @@ def choose_collection(workspace: Workspace, name: str | None, naming: Collection
 
 
 def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
-    """Return all collections except that of the shared rubrics, which is included only if it has runs."""
+    """Return all collections. The collection of the shared rubrics is included only if it has runs."""
     collections = workspace.store.collections.collections()
     return tuple(
         collection
@@ -79,7 +79,7 @@ def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
 def plan_collection(
     collections: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
 ) -> Collection:
-    """Return the existing collection with this id or name, else a new collection, by default named `otherwise`."""
+    """Return the existing collection with this id or name, else a new one. Without a name, it is named `otherwise`."""
     if collection_id:
         existing = next((collection for collection in collections if collection.id == collection_id), None)
         return Collection(id=collection_id, name=name or (existing.name if existing else otherwise))
@@ -88,7 +88,10 @@ def plan_collection(
 
 
 def _find_any(collections: Iterable[Collection], requested: str) -> Collection | None:
-    """Find a collection. An id takes precedence over a name, and among equal names the oldest takes precedence."""
+    """Find a collection.
+
+    Ids take precedence over names; among collections of the same name, the first takes precedence.
+    """
     return next(
         (
             collection
@@ -121,7 +124,7 @@ def _find_collection(
 
 
 def _free_id(collections: Iterable[Collection], name: str) -> str:
-    """Derive an unused collection id from the collection's name."""
+    """Derive an id for a new collection from its name, with a number appended if the id is taken."""
     taken_ids = {collection.id for collection in collections}
     base, number = path_part(name), 1
     while (free_id := base if number == 1 else f"{base}-{number}") in taken_ids:
@@ -138,15 +141,15 @@ def _names_text(collections: Iterable[Collection]) -> str:
 
 
 def export_run_lines(run_store: "RunStore", collection: Collection, names: Sequence[str]) -> Iterator[str]:
-    """Yield the named runs, or all runs of the collection, and their evals as JSON lines.
+    """Yield the named runs and their evals as JSON lines; without names, all runs of the collection.
 
-    Raises `NotFoundError` before the first line if the collection lacks a named run.
+    Raises `NotFoundError`, before the first line, if the collection lacks a named run.
     """
     return _lines(run_store, find_runs(run_store, collection, names))
 
 
 def find_runs(run_store: "RunStore", collection: Collection, names: Sequence[str]) -> tuple[Run, ...]:
-    """Find runs by id or the beginning of an id; without any, return all of them."""
+    """Find runs by id or the beginning of an id. Without names, return all runs."""
     runs = run_store.runs(collection.id)
     return tuple(find_run(runs, name, collection) for name in names) if names else runs
 
@@ -169,13 +172,13 @@ def _lines(run_store: "RunStore", runs: Sequence[Run]) -> Iterator[str]:
 
 
 class DeletedCounts(Frozen):
-    """Counts of deleted rows; with `dry_run`, of rows that would be deleted."""
+    """Numbers of deleted rows. With `dry_run`, numbers of rows that would be deleted."""
 
     dry_run: bool
     forgotten: tuple[SweptRows, ...]
-    """The number of rows of every kind, even if it is 0."""
+    """Number of deleted rows of every kind, including kinds with none."""
     given_back: int = 0
-    """Bytes by which the files on disk shrank."""
+    """Number of bytes by which the files on disk shrank."""
 
 
 def collect_garbage(run_store: "RunStore", *, dry_run: bool) -> DeletedCounts:

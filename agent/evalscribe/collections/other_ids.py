@@ -1,4 +1,4 @@
-"""Explain that an id or name belongs to an experiment or another object, where a run is expected."""
+"""Explain that an id or name belongs to an experiment or another object, although a run is expected."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ Runs = tuple["ExperimentRun", ...]
 
 
 def describe_other_id(workspace: Workspace, requested: str) -> str | None:
-    """Explain that an id or name belongs to an experiment, dataset or similar, not a run; None for any other name.
+    """Explain which other object an id or name belongs to, such as an experiment; None if it belongs to none.
 
     Example: `exp-… is an experiment, quality, not a run: use pr-2 (…), the latest of its 2 runs`.
     """

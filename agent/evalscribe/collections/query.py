@@ -1,4 +1,4 @@
-"""Query a collection in SQL: tables, metadata, chosen agent runs, and filtered lists of evals."""
+"""Query a collection in SQL: tables, metadata, selected agent runs, and filtered lists of evals."""
 
 import re
 import time
@@ -31,7 +31,7 @@ LONGEST_TIMEOUT_S = 3600.0
 
 
 class QueryResult(QueryRows):
-    """The rows of a query, with the row limit and execution time."""
+    """The rows of a query, with the applied row limit and the execution time."""
 
     applied_limit: int
     execution_time_ms: float
@@ -60,7 +60,7 @@ def run_query(
     values = {"collection_id": collection_id}
     started = time.perf_counter()
     result = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)
-    # The values were just parsed from JSON: validating them again takes as long as reading them.
+    # The values were just parsed from JSON, and validating them would take as long as reading them.
     return QueryResult.model_construct(
         columns=tuple(column.name for column in statement.columns),
         rows=tuple(tuple(map(convert_value, statement.columns, row)) for row in result.rows),
@@ -71,9 +71,9 @@ def run_query(
 
 
 SAMPLED_EVALS = 1000
-"""Maximum agent runs whose metadata is examined."""
+"""Maximum number of agent runs whose metadata is examined."""
 LONGEST = 60
-"""Maximum characters of a sample value."""
+"""Maximum number of characters shown of a sample value."""
 LONGEST_VALUE = 200
 _VALUES = """
 SELECT value, count(*) AS agent_runs FROM (SELECT ({path})::text AS value FROM agent_runs) AS some
@@ -99,21 +99,21 @@ class TableDoc(Frozen):
 
 
 class MetadataKey(Frozen):
-    """One metadata key of agent runs, with the kind of its values."""
+    """One metadata key of agent runs, with the types of its values."""
 
     path: str
-    """The key in SQL: `metadata_json->'scores'->'reward'`."""
+    """The key as an SQL expression, such as `metadata_json->'scores'->'reward'`."""
     kind: str
     agent_runs: int
-    """Number of examined agent runs that have the key."""
+    """Number of the examined agent runs that have the key."""
     sample: str
 
 
 class MetadataValue(Frozen):
-    """A value at one path of the agent runs' metadata, with the number of agent runs that have it."""
+    """A value that agent runs have at one path of their metadata, with the number of agent runs that have it."""
 
     value: str
-    """The value as JSON, cut if long."""
+    """The value as JSON, cut if it is long."""
     agent_runs: int
 
 
@@ -136,7 +136,7 @@ def document_tables() -> tuple[TableDoc, ...]:
 
 
 def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
-    """List metadata keys of the first 1,000 agent runs, two levels deep. Raises the errors of `run_query`."""
+    """List the metadata keys of the first 1,000 agent runs, down to two levels. Raises the errors of `run_query`."""
     keys = _keys(tables, collection_id, "metadata_json", timeout_s)
     inner = dict.fromkeys(key.path for key in keys if key.kind == "object")
     inner_keys = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
@@ -146,7 +146,7 @@ def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIME
 def metadata_values(
     tables: Tables, collection_id: str, path: str, most: int, *, timeout_s: float = TIMEOUT_S
 ) -> tuple[MetadataValue, ...]:
-    """List the most frequent metadata values at a path.
+    """List the metadata values at a path, most frequent first.
 
     Args:
         path: A path as in `MetadataKey.path`, or a short form such as `scores.reward`.
@@ -195,7 +195,7 @@ _CHOSEN = "\nWHERE whole.id IN (SELECT chosen.id FROM (\n{select}\n) AS chosen)"
 
 
 def select_agent_runs(tables: Tables, collection_id: str, where: str | None = None) -> tuple[Member, ...]:
-    """Select agent runs, ordered by id.
+    """Select agent runs, in order of id.
 
     Args:
         where: A condition over `agent_runs`, or a SELECT with a column `id`.
@@ -209,7 +209,10 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
 
 
 def _select(tables: Tables, where: str) -> str:
-    """Check the condition before it becomes part of a query, so that errors state line and column in the condition."""
+    """Check a condition before it becomes part of a query.
+
+    Errors then state the line and column in the condition itself.
+    """
     query = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
         columns = [column.name for column in check_query(query, tables.dialect).columns]
@@ -234,20 +237,20 @@ def _pages(tables: Tables, collection_id: str, chosen_clause: str) -> Iterator[M
 _COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
 _FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
 _IDS = "SELECT id FROM agent_runs WHERE\n{where}\n"
-"""Query for checking a condition. Line breaks around the condition keep a trailing comment from hiding the rest."""
+"""Query with which a condition is checked. The line breaks keep a comment in the condition from hiding the rest."""
 LONGEST_REASON = 300
-"""Maximum characters of a reason."""
+"""Maximum number of characters shown of a reason."""
 
 
 class EvalFilter(Frozen):
-    """Filters of evals; None means no filter."""
+    """Filters for evals. None means that a filter is not applied."""
 
     run: str | None = None
-    """Id of a run, or the beginning of the id."""
+    """Id of a run, or the first characters of it."""
     status: EvalStatus | None = None
     task: str | None = None
     model: str | None = None
-    """A model, or `provider/model`."""
+    """Name of a model, alone or as `provider/model`."""
     classification: str | None = None
     cause: str | None = None
     where: str | None = None
@@ -268,7 +271,7 @@ class ListedEval(Frozen):
     status: str
     failed_step: str | None = None
     reason: str | None = None
-    """Recorded metadata, cut."""
+    """The reason in the recorded metadata, cut if it is long."""
     classification: str | None = None
     cause: str | None = None
     cause_kind: str | None = None
@@ -288,7 +291,7 @@ def list_evals(
     offset: int,
     timeout_s: float = TIMEOUT_S,
 ) -> EvalList:
-    """List evals, sorted by run, name and trial. Raises `UsageError` with the position if a condition is invalid."""
+    """List evals in order of run, name and trial. Raises `UsageError` with the position if a condition is invalid."""
     if filters.where:
         check_query(_IDS.format(where=filters.where), tables.dialect)
     source = (
@@ -309,9 +312,9 @@ def list_evals(
 
 
 def eval_text(run_store: "RunStore", store: "AnalysisStore", collection: Collection | None, eval_id: str) -> Subject:
-    """Return an eval as a judge sees it, with delimiters.
+    """Return an eval as a judge sees it, with delimiters around untrusted text. Raises `NotFoundError`.
 
-    `eval_id` is the eval's id, or `run id/name` if the run was analysed. Raises `NotFoundError`.
+    `eval_id` is the eval's id. For an analysed run, it can also be `run id/name`.
     """
     record = run_store.record(eval_id, collection.id if collection else None)
     if record is not None:

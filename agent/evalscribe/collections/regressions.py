@@ -1,4 +1,4 @@
-"""Explain regressed evals: by a judge that sees both trials, or by the first tool call that differs."""
+"""Explain regressed evals: by a judge that sees both trials, or by the first tool call that differs between them."""
 
 import asyncio
 from collections import defaultdict
@@ -34,7 +34,7 @@ from evalscribe.workspace import Workspace
 def pair_subject(base: Record | None, candidate: Record) -> Subject:
     """Return a subject with the agent runs of base (`R0`, if stored) and candidate (`R1`).
 
-    Transcripts are numbered from `T0` across both. The subject has the id of the candidate's agent run.
+    Transcripts are numbered from `T0` across both agent runs. The subject has the id of the candidate's agent run.
     """
     base_items = [] if base is None else list(run_items(0, 0, base))
     first = 0 if base is None else transcripts_of(base)
@@ -42,7 +42,10 @@ def pair_subject(base: Record | None, candidate: Record) -> Subject:
 
 
 def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
-    """Parse the judge's explanation, with citations as quotations; `base_id` is the id of the base's agent run."""
+    """Parse the judge's explanation and convert its citations to quotations.
+
+    `base_id` is the id of the base's agent run; None if that run is not stored.
+    """
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject)
     explanation = cited.output["explanation"]
     kind = cited.output.get("kind")
@@ -91,7 +94,7 @@ LONGEST = 200
 class _Call(NamedTuple):
     name: str
     message: int
-    """Number of the message, from 1."""
+    """Number of the message in its transcript, from 1."""
     arguments: dict[str, JsonValue]
 
     @property
@@ -101,9 +104,9 @@ class _Call(NamedTuple):
 
 
 def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExplanation | None:
-    """Find the first tool call that differs from the baseline; None if all calls are the same.
+    """Find the first tool call that differs from the baseline's; None if all calls are the same.
 
-    The difference is a place to look first, not necessarily the cause.
+    The call shows where to look first. It is not necessarily the cause.
     """
     for base_call, candidate_call in zip_longest(_calls(base), _calls(candidate)):
         if (
@@ -117,7 +120,7 @@ def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExpla
 
 
 def _calls(transcript: Transcript) -> Iterator[_Call]:
-    """Yield the tool calls, except calls with an empty result, such as notes, which had no effect."""
+    """Yield the tool calls that had an effect. Calls with an empty result, such as notes, are left out."""
     for at, message in enumerate(transcript.messages):
         if isinstance(message, AssistantMessage):
             answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
@@ -170,8 +173,8 @@ IN_REPORT = "as its report says"
 def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
     """Group regressed evals by behaviour, the largest group first.
 
-    The behaviour is the one that the judge named, else the cause in the run's report, else the first tool call that
-    differs, else the located error, else the failed step.
+    A pair's behaviour is the first of these that is known: the behaviour named by the judge, the cause in the run's
+    report, the first tool call that differs, the located error, the failed step.
     """
     groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
@@ -191,7 +194,10 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 
 
 def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
-    """Return a group's name; if it is a cause, the reason that all members share, else the cause without hyphens."""
+    """Return a group's name in prose.
+
+    For a group with one cause, it is the reason if all members have the same one, else the cause without hyphens.
+    """
     if text == SAME_ERROR:
         return _as_recorded(name, pairs[0])
     if not text.startswith(IN_REPORT):
@@ -201,7 +207,7 @@ def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
-    """Return the error as the group's first member recorded it, because signatures lose capitals and numbers."""
+    """Return the error as the group's first member recorded it, because signatures lack capitals and numbers."""
     trial = _failed_trial(pair)
     if trial.error and signature.endswith((normalise_error(trial.error), trial.error.casefold())):
         return ": ".join(filter(None, (trial.step, trial.error)))
@@ -213,7 +219,7 @@ def _failed_trial(pair: EvalPair) -> Trial:
 
 
 def _behaviour_of(pair: EvalPair) -> tuple[str, str, str]:
-    """Return the behaviour by which a pair is grouped: its name, its kind and its source."""
+    """Return name, kind and source of the behaviour by which a pair is grouped."""
     trial = _failed_trial(pair)
     if pair.why and pair.why.judge != DIVERGENCE_RULES:
         return pair.why.behaviour, "named by the judge", pair.why.judge
@@ -239,7 +245,7 @@ def _recorded_behaviour(trial: Trial) -> tuple[str, str, str]:
 REGRESSION, BEHAVIOURS = "regression", "behaviours"
 """Names of the rubrics."""
 MOST_FOLLOWED = 500
-"""Maximum regressed evals whose transcripts are compared without a judge."""
+"""Maximum number of regressed evals whose transcripts are compared without a judge."""
 
 
 @dataclass(frozen=True)
@@ -247,12 +253,12 @@ class CompareJudges:
     """The judges of a comparison: one model with two rubrics."""
 
     regression: RubricJudge
-    """Judge that explains a single regressed eval."""
+    """Judge that explains one regressed eval."""
     behaviours: RubricJudge
-    """Judge that groups explanations with a common behaviour."""
+    """Judge that groups explanations by the behaviour that they have in common."""
     concurrency: int
     was_cached: Callable[[JudgeResult], bool]
-    """Returns True if a result was cached before this command."""
+    """Returns True if a result was already cached when this command began."""
 
 
 def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> CompareJudges | None:
@@ -270,7 +276,7 @@ def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> Compa
 
 @dataclass(frozen=True)
 class _StoredPair:
-    """A regressed pair with the records of the two trials that are compared."""
+    """A regressed pair, with the stored records of its failed trial and, if stored, of a passed trial of the base."""
 
     pair: EvalPair
     base: Record | None
@@ -284,7 +290,7 @@ class _StoredPair:
 def explain_by_rules(
     workspace: Workspace, pairs: Sequence[EvalPair], most: int = MOST_FOLLOWED
 ) -> tuple[EvalPair, ...]:
-    """Add the first tool call that differs to each of the first `most` regressed pairs that have transcripts."""
+    """Add the first tool call that differs to the first `most` regressed pairs, if their transcripts are stored."""
     remaining = most
     explained = []
     for pair in pairs:
@@ -296,7 +302,7 @@ def explain_by_rules(
 
 
 def estimate_explanation(workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair]) -> Estimate:
-    """Return the maximum usage of judging every regressed eval if nothing is cached."""
+    """Return the maximum usage of judging every regressed eval, reached if nothing is cached."""
     stored_pairs = (_load_pair(workspace, pair) for pair in pairs if pair.change == "regressed")
     return sum(
         (judges.regression.estimate(stored_pair.subject) for stored_pair in stored_pairs if stored_pair), Estimate()
@@ -309,13 +315,13 @@ class ExplainedRegressions(NamedTuple):
     pairs: tuple[EvalPair, ...]
     common: tuple[Behaviour, ...]
     ungrouped: tuple[EvalPair, ...]
-    """Pairs that belong to no group. An eval's name cannot identify a pair, because an eval may have several pairs."""
+    """Pairs that belong to no group. Pairs are listed rather than names, because an eval can have several pairs."""
 
 
 async def explain_by_judge(
     workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair], watcher: AnalysisWatcher
 ) -> ExplainedRegressions:
-    """Explain each regressed pair by the judge, storing each answer at once, and group the explanations.
+    """Let the judge explain each regressed pair, then group the explanations. Each answer is stored at once.
 
     A pair that could not be judged keeps the explanation of the rules. Raises `EvalscribeError` if no pair could be
     judged, and for errors that concern all pairs.
@@ -339,7 +345,7 @@ async def explain_by_judge(
                 text = f"{explanation.behaviour}{'  (cached)' if judges.was_cached(result) else ''}"
         done += 1
         watcher.say(f"{done:>{len(str(len(numbers)))}}/{len(numbers)}  {pairs[number].eval}  {text}")
-        await asyncio.sleep(0)  # a worker with only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
 
     await run_concurrently(numbers, explain_pair, min(judges.concurrency, len(numbers) or 1))
     if failed and not answers:
@@ -362,7 +368,7 @@ async def explain_by_judge(
 async def _ask_judge(
     judges: CompareJudges, stored_pair: _StoredPair
 ) -> tuple[JudgeResult, RegressionExplanation | None]:
-    """Return the judge's answer, and the explanation in it; None instead if the answer is a failure."""
+    """Return the judge's answer with the explanation parsed from it. The explanation is None if the judge failed."""
     subject = stored_pair.subject
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:
@@ -379,7 +385,10 @@ async def _common_behaviours(
     pairs: Sequence[EvalPair],
     watcher: AnalysisWatcher,
 ) -> tuple[Behaviour, ...]:
-    """Group explanations; empty if the judge finds no groups or fails. Removes grouped pairs from `number_by_mark`."""
+    """Group the explanations. Returns nothing if the judge finds no groups or fails.
+
+    Grouped pairs are removed from `number_by_mark`.
+    """
     if len(results) < 2:
         return ()
     subject = Subject.of("regressed evals", result_items(results))
@@ -397,7 +406,7 @@ def _groups(
     """Build groups. A pair belongs to the first group that cites it. Groups of fewer than two pairs are dropped.
 
     Args:
-        number_by_mark: Pair numbers by the marks that groups cite; this function removes grouped pairs.
+        number_by_mark: Pair numbers by the marks with which groups cite them. Grouped pairs are removed from it.
     """
     behaviours = []
     for group in groups:
@@ -411,7 +420,7 @@ def _groups(
 
 
 def _load_pair(workspace: Workspace, pair: EvalPair) -> _StoredPair | None:
-    """Load the two trials of a pair; None if the failed trial is not stored."""
+    """Load the records of a pair's failed and passed trial. Returns None if the failed trial is not stored."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
     candidate = _record(workspace, failed)
     if candidate is None:
@@ -421,7 +430,7 @@ def _load_pair(workspace: Workspace, pair: EvalPair) -> _StoredPair | None:
 
 
 def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
-    """Load the record of a trial."""
+    """Load the record of a trial; None if it is not stored."""
     if trial is None or trial.eval_id is None:
         return None
     return load_record(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)

@@ -1,4 +1,4 @@
-"""Ask a model many questions over a collection; each answer is stored at once and paid for once."""
+"""Ask a model many questions about a collection. Each answer is stored at once and paid for only once."""
 
 import asyncio
 from collections import defaultdict
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from evalscribe.store.results import ResultSetStore
 
 CACHE_SIZE = 64
-"""Maximum referenced objects kept in memory, because many requests refer to the same agent runs."""
+"""Maximum number of referenced objects kept in memory. Many requests refer to the same agent runs."""
 MAX_REFERENCES_NAMED = 10
 KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "result"}
 
 
 class References:
-    """Checks and loads the objects of one collection to which prompts refer."""
+    """Checks and loads the objects of one collection that prompts refer to."""
 
     def __init__(self, run_store: "RunStore", sets: "ResultSetStore", collection: Collection) -> None:
         self._run_store = run_store
@@ -69,7 +69,10 @@ class References:
         return tuple(self._prepare_request(number, request) for number, request in enumerate(requests))
 
     async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
-        """Check that references exist. Raises `NotFoundError` naming missing ones and their requests."""
+        """Check that all referenced objects exist.
+
+        Raises `NotFoundError` naming the missing ones and the first request of each.
+        """
         first_requests = dict[Ref, int]()
         for number, segments in prompts:
             for ref in _refs(segments):
@@ -77,7 +80,7 @@ class References:
         missing = list[str]()
         for ref, number in first_requests.items():
             missing += self._missing(ref, number)
-            await asyncio.sleep(0)  # there may be thousands of runs: yield to signal handlers
+            await asyncio.sleep(0)  # there can be thousands of runs: yield to signal handlers
         if missing:
             more = f" and {len(missing) - MAX_REFERENCES_NAMED} more" if len(missing) > MAX_REFERENCES_NAMED else ""
             raise NotFoundError(
@@ -86,7 +89,7 @@ class References:
             )
 
     def load(self, segments: Sequence[Segment]) -> LoadedReferences:
-        """Load the objects to which a checked prompt refers."""
+        """Load the objects that a checked prompt refers to."""
         objects = {ref: self._load(ref) for ref in _refs(segments)}
         if missing_ref := next((ref for ref, item in objects.items() if item is None), None):
             raise NotFoundError(f"{KINDS[type(missing_ref)]} {missing_ref.id!r} was deleted meanwhile")
@@ -109,7 +112,7 @@ class References:
         return segment.model_copy(update={"collection_id": collection.id})
 
     def _missing(self, ref: Ref, number: int) -> list[str]:
-        """Return a list with a description such as `agent run 'x' (request 3)`; empty if the object exists."""
+        """Describe an object that is missing or has no answer, such as `agent run 'x' (request 3)`; else return []."""
         item = self._load(ref)
         owner_text = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
         description = f"{KINDS[type(ref)]} {ref.id!r}{owner_text} (request {number})"
@@ -138,7 +141,10 @@ UNNAMED = "unnamed"
 
 
 class RequestOptions(RequestValue):
-    """Requests to one model, for one result set. Raises `UsageError`, or `RubricError` for an invalid schema."""
+    """The model and options with which requests are sent, for one result set.
+
+    Raises `UsageError`, or `RubricError` for an invalid schema.
+    """
 
     called: ClassVar[str] = "submit_llm_requests"
 
@@ -146,9 +152,9 @@ class RequestOptions(RequestValue):
     model: str
     """`provider/name`."""
     name: str | None = None
-    """Name of the result set; None for one derived from the requests."""
+    """Name of the result set; None for a name derived from the requests."""
     exists_ok: bool = False
-    """True to allow adding requests to a result set that already has others."""
+    """True if requests can be added to a result set that already has others."""
     output_schema: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
 
@@ -190,12 +196,12 @@ class RequestOptions(RequestValue):
 
 @dataclass(frozen=True)
 class SubmissionPlan:
-    """Plan of one submission."""
+    """Requests of one submission: all of them, and those that are new."""
 
     rows: tuple[Result, ...]
-    """One row for each request, in order."""
+    """One row for each submitted request, in order."""
     new: tuple[Result, ...]
-    """Rows that the result set does not contain yet."""
+    """The rows that the result set does not contain yet."""
 
 
 def find_result_set(
@@ -205,7 +211,7 @@ def find_result_set(
     requests: Sequence[LLMRequest],
     created_at: str,
 ) -> ResultSet:
-    """Find the result set, or build a new one with an id derived from collection and name."""
+    """Find the result set. If there is none, build one with an id derived from collection and name."""
     name = submission.name or _derived_name(submission, requests)
     return sets.find(collection.id, name) or ResultSet(
         id=_id("result set", collection.id, name),
@@ -223,9 +229,10 @@ def plan_submission(
     requests: Sequence[LLMRequest],
     created_at: str,
 ) -> SubmissionPlan:
-    """Decide which requests to send, given the stored results.
+    """Match the submitted requests with the stored results.
 
-    Raises `UsageError` if the set has other requests, or answers of another schema.
+    Raises `UsageError` if the stored answers have another schema, or if the set has other requests and `exists_ok` is
+    false.
     """
     digests = [_digest(submission, request) for request in requests]
     if stored_results:
@@ -280,13 +287,13 @@ def _digest(submission: RequestOptions, request: LLMRequest) -> str:
 
 
 def _derived_name(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
-    """Derive a name from the requests, so that running a script again continues its result set."""
+    """Derive a name from the requests, so that a script that is run again continues its result set."""
     digest = content_id([[_digest(submission, request) for request in requests], submission.output_schema])
     return f"{UNNAMED}/{digest.removeprefix('sha256:')[:12]}"
 
 
 def _id(*parts: str) -> str:
-    """Derive an id from these parts; the same parts give the same id."""
+    """Derive an id from these parts. Equal parts give the same id."""
     return str(uuid5(NAMESPACE_URL, canonical_json(["evalscribe", *parts])))
 
 
@@ -296,7 +303,10 @@ MAX_SETS_NAMED = 10
 def list_result_sets(
     sets: "ResultSetStore", collection: Collection, prefix: str | None = None
 ) -> tuple[tuple[ResultSet, ResultCounts], ...]:
-    """List result sets by name. Names are paths: the prefix `failures` matches `failures/v1` but not `failures-2`."""
+    """List the result sets of a collection, or only those in a folder of names.
+
+    Names are paths: the prefix `failures` matches `failures` and `failures/v1`, but not `failures-2`.
+    """
     result_sets = sets.sets(collection.id)
     if not prefix or not (folder := prefix.rstrip("/")):
         return result_sets
@@ -304,7 +314,7 @@ def list_result_sets(
 
 
 def result_set_named(sets: "ResultSetStore", collection: Collection, name: str) -> ResultSet:
-    """Find a result set by name or id. Raises `NotFoundError` listing the most similar names."""
+    """Find a result set by name or id. Raises `NotFoundError` listing the most similar names first."""
     if result_set := sets.find(collection.id, name):
         return result_set
     result_sets = {item.id: item for item, _ in sets.sets(collection.id)}
@@ -326,7 +336,7 @@ def count_results(sets: "ResultSetStore", result_set: ResultSet) -> ResultCounts
 def complete_results(
     sets: "ResultSetStore", result_set: ResultSet, *, include_incomplete: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results that have an answer; with `include_incomplete`, all results."""
+    """Return the results that have an answer; all results with `include_incomplete`."""
     return tuple(result for result in sets.results(result_set.id) if include_incomplete or result.output is not None)
 
 
@@ -338,9 +348,9 @@ def _utc_now() -> datetime:
 
 
 ShowAnswer = Callable[[Result, bool], None]
-"""Receives an answer, and True if the answer was cached, so that no model was called."""
+"""Receives a result, and True if its answer was cached, so that no model was called."""
 BeginRequests = Callable[[str, int, int], ShowAnswer]
-"""Receives the name of the result set, the number of requests already answered, and the total."""
+"""Receives the name of the result set, the number of requests that already have an answer, and the number of all."""
 
 
 class SubmittedRequests(Frozen):
@@ -349,7 +359,7 @@ class SubmittedRequests(Frozen):
     result_set: ResultSet
     counts: ResultCounts
     sent: int
-    """Number of requests sent by this call; the others were cached."""
+    """Number of requests that this call sent to the model. The others were cached."""
     citations: CitationCounts
     spent: Usage
     """Usage of this call."""
@@ -365,7 +375,7 @@ async def answer_requests(
     concurrency: int | None = None,
     clock: Callable[[], datetime] = _utc_now,
 ) -> SubmittedRequests:
-    """Send the requests that have no answer yet. An error of one request is stored in its result.
+    """Send the requests that have no answer yet. An error that concerns one request is stored in its result.
 
     Args:
         workspace: Workspace for results.
@@ -374,7 +384,7 @@ async def answer_requests(
         submission: The model and options of the requests.
         begin: Called before the first model call; returns a function that receives the answers.
         concurrency: Maximum concurrent requests; None for the configured number.
-        clock: Time source for stored results.
+        clock: Source of the times stored with results.
 
     Raises:
         UsageError: The submission is invalid; nothing was sent.
@@ -419,7 +429,10 @@ class _Work:
         self._sent = 0
         self._spent = Usage()
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
-        """Locks by question key: a worker with the same question waits for the first worker's answer."""
+        """Locks by question key.
+
+        A worker with a question that another worker is asking waits for that worker's answer.
+        """
 
     async def do(self, row: Result) -> None:
         question = RequestPrompt.of(row.prompt, self._references.load(row.prompt))
@@ -437,7 +450,7 @@ class _Work:
             self._sets.put(result)
         self.done[result.id] = result
         self._show(result, cached is not None)
-        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
 
     def summary(self, result_set: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:
         counts = ResultCounts(
@@ -470,7 +483,7 @@ def _with_answer(row: Result, key: str, answer: RequestAnswer) -> Result:
 
 
 def _with_cached_answer(row: Result, cached: Result, output: dict[str, object]) -> Result:
-    """Copy the answer of a cached result, but not its cost, which would be counted twice."""
+    """Copy the answer of a cached result. Its cost is left out, because it would be counted twice."""
     tokens = {name: getattr(cached, name) for name in ("input_tokens", "output_tokens")}
     return row.model_copy(update={"key": cached.key, "output": output, "error": None, "final": False, **tokens})
 

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 MOST_FILES = 1000
-"""Maximum files of the working folder that are searched for names similar to an unknown name."""
+"""Maximum number of files in the working folder that are compared with an unknown name."""
 MOST_REASONS = 3
-"""Maximum files without runs for which an error states the reason."""
+"""Maximum number of files for which an error says why they contain no runs."""
 
 
 def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
-    """Find a stored run by id, by the beginning of its id, or by name in an experiment, and return its id.
+    """Find a stored run by id, by the beginning of its id, or by its name in an experiment. Returns its id.
 
-    Returns None if no run matches. Raises `UsageError` if several match, rather than choosing the newest.
+    Returns None if no run matches. Raises `UsageError` if several match, instead of choosing the newest.
     """
     ids = store.run_ids(name) if name else ()
     if name in ids and usable(name):
@@ -63,12 +63,12 @@ def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] 
 
 
 def imported_run_id(store: "AnalysisStore", run_store: "RunStore", name: str) -> str | None:
-    """Find a run as `stored_run` does, but only among imported runs."""
+    """Find a run like `stored_run`, but only among imported runs."""
     return name if is_imported(run_store, name) else stored_run(store, name, lambda id: is_imported(run_store, id))
 
 
 def analysed_run(store: "AnalysisStore", name: str) -> str:
-    """Find a run as `stored_run` does. Raises `NotFoundError` with similar ids if no run matches."""
+    """Find a run like `stored_run`. Raises `NotFoundError` with similar ids if no run matches."""
     if (run_id := stored_run(store, name)) is None:
         hint = nearest(name, store.run_ids()) if store.run_ids() else "import runs with `evalscribe import`"
         raise NotFoundError(f"run {name[:80]!r} not found in the store; {hint}")
@@ -76,7 +76,7 @@ def analysed_run(store: "AnalysisStore", name: str) -> str:
 
 
 def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
-    """Return the error for a name that is neither a file nor a run, and cannot be an id on a deployment."""
+    """Return the error for a name that is neither a file nor a run and cannot be an id on a deployment."""
     known_names: list[str] = []
     if workspace.has_store:
         names = [run.name for run in workspace.store.experiment_runs.runs() if run.name]
@@ -102,9 +102,9 @@ async def import_run(
     source_name: str,
     watcher: AnalysisWatcher,
 ) -> str:
-    """Import files without adding their run to a collection, and return the run's id.
+    """Import files that contain one run, without adding it to a collection. Returns the run's id.
 
-    A run that is already in a collection stays there.
+    If the run is already in a collection, it stays there.
 
     Raises:
         EvalscribeError: The files contain no runs.
@@ -161,7 +161,7 @@ def _indented_lines(lines: Sequence[str]) -> str:
 
 
 class _ReadAhead:
-    """Reads the first records ahead, so that files with several runs are refused before anything is stored."""
+    """Reads the first records ahead, so that files with several runs can be refused before anything is stored."""
 
     def __init__(self, records: Records) -> None:
         self.format = records.format
@@ -187,7 +187,7 @@ class _ReadAhead:
         return self._records.progress
 
     def read_ahead(self, max_characters: int) -> tuple[list[Run], int]:
-        """Read ahead up to `max_characters`. Returns the runs in them, and how many of the characters are left."""
+        """Read ahead up to `max_characters`. Returns the runs found, and the number of characters not used."""
         runs = []
         try:
             while max_characters > 0 and (entry := next(self._reading, None)) is not None:
@@ -197,7 +197,7 @@ class _ReadAhead:
                 else:
                     max_characters -= characters(entry)
         except EvalscribeError as error:
-            self._stopped = error  # the text before it is kept
+            self._stopped = error  # records before the error are kept
         return runs, max_characters
 
     def read(self) -> Iterator[Run | Record]:
@@ -221,7 +221,7 @@ def is_imported(run_store: "RunStore", run_id: str) -> bool:
 
 
 def load_record(run_store: "RunStore", store: "AnalysisStore", run_id: str, eval_id: str) -> Record | None:
-    """Load an eval's record, or build it from stored evidence; None if neither is stored and readable."""
+    """Load an eval's record, or build it from the stored evidence. None if neither can be read from the store."""
     record = run_store.record(eval_id, run_id=run_id)
     if record is not None:
         return record
@@ -238,13 +238,13 @@ def load_record(run_store: "RunStore", store: "AnalysisStore", run_id: str, eval
 
 
 SAMPLE = "sample"
-"""Name of the snapshot of a run that ships with the package."""
+"""Name that stands for the sample run that ships with the package."""
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson", ".csv", ".tsv")
 """File extensions left out of collection names."""
 
 
 def collection_name(path: str) -> str:
-    """Derive a collection name: a file's or folder's name without extensions, or the last part of an address."""
+    """Derive a collection's name from a file or folder (without extensions), or from the last part of an address."""
     name = path.rstrip("/").rpartition("/")[2] or path
     name = Path.cwd().name if name in (".", "..", "") else name
     while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
@@ -253,7 +253,7 @@ def collection_name(path: str) -> str:
 
 
 def parse_run_address(run: str) -> RunAddress:
-    """Parse the address of a run. Raises `EvalscribeError` if it is not the address of a run."""
+    """Parse the address or id of a run. Raises `EvalscribeError` if it is neither."""
     if run == SAMPLE:
         return RunAddress(kind="snapshot", folder=snapshot_folder())
     return parse_address(run, Path.cwd())
@@ -273,14 +273,17 @@ def is_file_of_runs(run: str) -> bool:
 
 
 def eval_named(run: str) -> str | None:
-    """Return the id of the eval if `run` is the URL of an eval's page. Raises the errors of `parse_run_address`."""
+    """Return the eval's id if `run` is the URL of an eval's page, else None.
+
+    Raises the errors of `parse_run_address`.
+    """
     return None if is_file_of_runs(run) else parse_run_address(run).eval_id
 
 
 def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
-    """Open the source of a run that is neither stored nor a file; the caller closes it.
+    """Open the source of a run that is neither stored nor in a file; the caller closes it.
 
-    Raises `EvalscribeError` if the settings do not allow reaching the source.
+    Raises `EvalscribeError` if the settings do not allow access to the source.
     """
     settings, options = workspace.settings, workspace.options
     address = parse_run_address(run)
@@ -326,7 +329,7 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
 
 @asynccontextmanager
 async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadSource"]:
-    """Open a source as `source_of_run` does, and close the source at the end."""
+    """Open a source like `source_of_run`, and close it at the end."""
     runs = source_of_run(workspace, run)
     try:
         yield runs
@@ -345,7 +348,7 @@ def run_overrides(
     tasks: Path | None = None,
     reference_run: Path | None = None,
 ) -> RunOverrides:
-    """Build the overrides for the runs of a file. The workspace's options are the defaults."""
+    """Build the overrides for the runs of a file. Values not given are taken from the workspace's options."""
     columns = [f"{field}={name}" for field, name in (map or {}).items()]
     return RunOverrides(
         provider=provider,
@@ -359,7 +362,7 @@ def run_overrides(
 
 
 def _absolute_folder(folder: Path | None) -> Path | None:
-    """Return a folder's absolute path, because another process may read it. Raises `NotFoundError`."""
+    """Return a folder's absolute path, because a process in another folder can read it. Raises `NotFoundError`."""
     if folder is not None and not folder.exists():
         raise NotFoundError(f"{folder} not found")
     return folder and folder.resolve()
@@ -375,7 +378,7 @@ async def open_run(
     model: str | None = None,
     replays: bool = False,
 ) -> AsyncIterator[RunSource]:
-    """Open the source of a run. A file of runs is imported first; imported runs are read from the store.
+    """Open the source of a run. Imported runs are read from the store; a file is imported first.
 
     Args:
         workspace: Workspace with imported runs and the settings of deployments.
@@ -383,7 +386,7 @@ async def open_run(
         watcher: Receives the progress of an import.
         provider: Provider of the runs in a file; None for the provider that the file states.
         model: As `provider`.
-        replays: True if failures will be replayed: then options for tasks and threshold apply to stored runs, too.
+        replays: True if failures will be replayed. The options for tasks and threshold then apply to stored runs, too.
     """
     overrides = run_overrides(workspace, provider=provider, model=model)
     stored_source = await _open_stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
@@ -397,7 +400,7 @@ async def open_run(
 async def _open_stored(
     workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides, used: Sequence[str]
 ) -> RunSource | None:
-    """Return the source of a stored run, importing it first if it is a file; None if it is not stored."""
+    """Return the source of a stored run; None if the run is not stored. A file of runs is imported first."""
     if is_file_of_runs(run):
         path = Path(run)
         source_name = path.name or str(path)
@@ -426,11 +429,14 @@ def _can_fetch(workspace: Workspace) -> bool:
 
 
 def experiment_run_name(workspace: Workspace, name: str) -> str | None:
-    """Find an experiment's run by name or id and return its id. Raises `UsageError` if it has no results yet."""
+    """Find an experiment's run by name or id and return its id; None if there is none.
+
+    Raises `UsageError` if it has not ended, or ended before its first trial.
+    """
     run = workspace.store.experiment_runs.run(name)
     if run is None:
         return None
-    if not run.terminal:  # A part of the run may be archived already.
+    if not run.terminal:  # A part of the run may already be archived.
         raise UsageError(
             f"experiment run {name} has not ended; wait for it with `evalscribe experiments runs wait {run.id}`"
         )
@@ -440,7 +446,7 @@ def experiment_run_name(workspace: Workspace, name: str) -> str | None:
 
 
 def _not_a_run(workspace: Workspace, name: str) -> str | None:
-    """Explain that an id belongs to another kind of object than a run; None if it does not."""
+    """Explain that an id belongs to an object that is not a run; None if it does not."""
     if not workspace.has_store:
         kind = kind_of(name)
         return f"{name} looks like the id of {kind}, but there is no store here" if kind else None
@@ -448,7 +454,7 @@ def _not_a_run(workspace: Workspace, name: str) -> str | None:
 
 
 def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[OpenedFile, ...]:
-    """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
+    """Open the file, or each file of a folder that contains runs. Raises `NotFoundError` if no file contains any."""
     if not path.is_dir():
         return (open_file(run_store, path, overrides),)
     paths: tuple[Path, ...] = ()
@@ -472,7 +478,7 @@ def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[
 
 
 def find_failure(run: Run, name: str) -> Eval:
-    """Find the failed eval by name. Raises `NotFoundError`, or `UsageError` if the name is ambiguous."""
+    """Find a failed eval by name. Raises `NotFoundError`, or `UsageError` if the name is ambiguous."""
     exact = [eval for eval in run.failures if name in (eval.id, eval.path)]
     close = exact or [eval for eval in run.failures if name in _short_names(eval)]
     if len(close) == 1:
@@ -483,10 +489,11 @@ def find_failure(run: Run, name: str) -> Eval:
 
 
 def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tuple[Eval, ...]:
-    """Find the failed eval by name, or the failed trials of the task with this name.
+    """Find the failed trials of the task with this name, or the failed eval with this name.
 
     Raises:
-        NotFoundError: No failed eval has the name; says so if the eval passed, so that nothing is to `purpose`.
+        NotFoundError: No failed eval has the name. If the eval passed, the message says that there is nothing to
+            `purpose`.
         UsageError: The name is ambiguous.
     """
     trials = tuple(eval for eval in run.failures if name in (eval.task, eval.name))
@@ -522,7 +529,7 @@ def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tupl
 
 
 def _short_names(eval: Eval) -> tuple[str, ...]:
-    """Return an eval's path without category, without trial number, and without both."""
+    """Return three short forms of an eval's path: without category, without trial number, and without both."""
     return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
 
 
@@ -531,13 +538,13 @@ def _paths_text(evals: tuple[Eval, ...] | list[Eval]) -> str:
 
 
 FETCHES = 8
-"""Maximum evals fetched at once."""
+"""Maximum number of evals fetched at once."""
 
 
 class FetchedRun(Frozen):
     run: Run
     unreadable: tuple[UnreadableEvidence, ...] = ()
-    """Evals whose evidence the source could not return; the snapshot contains the reason instead."""
+    """Evals whose evidence the source could not return. In the snapshot, the reason takes the place of the evidence."""
 
     def summary(self, folder: Path) -> "FetchSummary":
         return FetchSummary(
@@ -549,20 +556,22 @@ class FetchedRun(Frozen):
 
 
 class FetchSummary(Frozen):
-    """A downloaded run, as `fetch --json` prints it."""
+    """Summary of a downloaded run, as `fetch --json` prints it."""
 
     run: AnalyzedRun
     folder: str
     evals: tuple[str, ...]
     """Paths of the failed evals."""
     unreadable: dict[str, str]
-    """Why the evidence of an eval could not be read, by its path."""
+    """Reasons why evidence could not be read, by the eval's path."""
 
 
 async def fetch_run(
     source: "PayloadSource", open_writer: Callable[[str], SnapshotWriter], watcher: AnalysisWatcher
 ) -> FetchedRun:
-    """Write a run and its failed evals to a snapshot, the summary last: without it, the folder is no snapshot.
+    """Write a run and its failed evals to a snapshot.
+
+    The summary is written last, because a folder without a summary is not a snapshot.
 
     Args:
         open_writer: Opens the writer for a run id.

@@ -37,32 +37,32 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 FROZEN = "dataset"
-"""Stands for the run id of evidence that comes from a dataset."""
+"""Stands in place of a run id for evidence that comes from a dataset."""
 ENDINGS = (".json", ".jsonl")
-"""Extensions of agent run files. A name with such an extension is always a file, never a run or an eval."""
+"""Extensions of agent run files. A name with one of them is always a file, never a run or an eval."""
 LARGEST_FILE = 512 * 1024 * 1024
-"""Maximum bytes of one agent run file."""
+"""Maximum size of a file of agent runs, in bytes."""
 
 
 class SubjectAddress(Frozen):
-    """A run as the user named it, before anything is read."""
+    """A run as the user named it. Nothing was read to build it."""
 
     run_id: str | None = None
-    """Id of the run; None if only the source contains it, as in a snapshot."""
+    """Id of the run; None if only the source knows it, as for a snapshot."""
     eval_id: str | None = None
     is_id: bool = False
-    """True if the user gave a plain id, so that the run may be in the store."""
+    """True if the user gave a plain id. The run can then be in the store."""
 
 
 class ReachedSubject:
-    """Opens sources of runs that are not in the store; `opened` closes them."""
+    """Opens sources of runs that are not in the store. The exit stack closes them."""
 
     def __init__(self, workspace: Workspace, stack: AsyncExitStack) -> None:
         self._workspace = workspace
         self._stack = stack
 
     def address(self, name: str) -> SubjectAddress:
-        """Parse a run's name. Raises `EvalscribeError` if it names no run."""
+        """Parse the name of a run. Raises `EvalscribeError` if it cannot name a run."""
         address = parse_run_address(name)
         return SubjectAddress(run_id=address.run_id, eval_id=address.eval_id, is_id=address.kind == "id")
 
@@ -73,7 +73,7 @@ class ReachedSubject:
         return runs
 
     def imported(self, run_id: str) -> RunSource | None:
-        """Return a source for a run if it was imported; None if it was only analysed."""
+        """Return a source that reads the run from the store if it was imported; None if it was only analysed."""
         run_store = self._workspace.store.runs
         return (
             StoredSource(self._workspace.store.analyses, run_store, run_id) if is_imported(run_store, run_id) else None
@@ -82,32 +82,32 @@ class ReachedSubject:
 
 @dataclass(frozen=True)
 class PendingSubject:
-    """One subject to judge, loaded when it is judged."""
+    """One subject to judge. It is loaded when it is judged."""
 
     name: str
     load: Callable[[], LoadedSubject | str]
-    """Load the subject; if it cannot be read, return the reason."""
+    """Load the subject, or return the reason why it cannot be read."""
     is_eval: bool = False
     task: str | None = None
-    """Name of the subject's eval, without run and trial."""
+    """Name of the subject's eval without run and trial; None if the subject is not an eval."""
     _cached: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
 
     def keep(self, loaded: LoadedSubject) -> None:
-        """Keep a subject that was loaded for an estimate until it is judged."""
+        """Keep a subject that was loaded for an estimate, so that judging need not load it again."""
         self._cached[:] = [loaded]
 
     def take(self) -> LoadedSubject | str:
-        """Return and release the kept subject, or load it now."""
+        """Return the kept subject and release it, or load the subject now."""
         return self._cached.pop() if self._cached else self.load()
 
 
 @dataclass
 class ChosenRun:
-    """A run with the failures to judge: those that the user named, else all."""
+    """A run with the failures to judge: those that the user named, or all if none was named."""
 
     run: Run
     source: RunSource | None
-    """Where to fetch evidence that is not in the store; None if all evidence is stored."""
+    """Source of evidence that is not in the store; None if all evidence is stored."""
     evals: list[Eval] = field(default_factory=list)
 
     @property
@@ -116,7 +116,7 @@ class ChosenRun:
 
 
 class SubjectFinder:
-    """Finds subjects by name; fetches and stores evidence that is not in the store."""
+    """Finds subjects by name. Evidence that is not in the store is fetched and stored."""
 
     def __init__(self, store: "AnalysisStore", runs: ReachedSubject, watcher: AnalysisWatcher) -> None:
         self._store = store
@@ -124,7 +124,7 @@ class SubjectFinder:
         self._watcher = watcher
 
     async def find(self, arguments: Iterable[str]) -> tuple[PendingSubject, ...]:
-        """Find files, runs and evals, in the order of the arguments; the name of an eval follows that of its run.
+        """Find files, runs and evals, in the order of the arguments. The name of an eval follows the name of its run.
 
         Raises `EvalscribeError` for an unknown name, and for errors that concern a whole run.
         """
@@ -156,7 +156,7 @@ class SubjectFinder:
         return chosen_run
 
     async def gather(self, chosen_run: ChosenRun) -> tuple[PendingSubject, ...]:
-        """Return the chosen failures of a run, after storing their evidence."""
+        """Store the evidence of a run's chosen failures, and return the failures as subjects."""
         if chosen_run.source is not None:
             self._watcher.started(chosen_run.run)
             self._store.put_run(chosen_run.run)
@@ -167,7 +167,10 @@ class SubjectFinder:
         return tuple(self._pending_failure(chosen_run.run, eval) for eval in chosen_run.chosen)
 
     async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
-        """Find the next run. The error for an unknown name after a run assumes that the user meant an eval."""
+        """Find the run that the next argument names.
+
+        If an earlier argument named a run, an unknown name is reported as a missing eval of that run.
+        """
         if argument.endswith(ENDINGS) and "://" not in argument:
             raise NotFoundError(f"file {argument} not found")
         try:
@@ -179,7 +182,7 @@ class SubjectFinder:
             raise NotFoundError(failure, fields=error.fields) from None
 
     def find_stored(self, name: str) -> Run | None:
-        """Find a run as `stored_run` does."""
+        """Find a run like `stored_run`."""
         if not (address := self._runs.address(name)).is_id:
             return None
         run_id = stored_run(self._store, address.run_id or name)
@@ -202,13 +205,16 @@ def pending_agent_run(run: AgentRun) -> PendingSubject:
 
 
 def load_snapshot(value: object) -> LoadedSubject:
-    """Load a failed eval of a dataset. Raises `DataError` if the value is not evidence."""
+    """Load a failed eval from an item of a dataset. Raises `DataError` if the value is not evidence."""
     evidence = EvidenceSnapshot.read(value).evidence
     return LoadedSubject(failure_subject(FROZEN, evidence), evidence)
 
 
 def agent_runs(name: str) -> Sequence[AgentRun]:
-    """Read the agent runs of a file: one, a list, or one per line. Raises `DataError` or `NotFoundError`."""
+    """Read the agent runs of a file, which has one, a list of them, or one per line.
+
+    Raises `DataError`, `NotFoundError`.
+    """
     path = Path(name)
     try:
         if path.stat().st_size > LARGEST_FILE:
@@ -230,7 +236,7 @@ def _read_agent_runs(name: str) -> Sequence[AgentRun]:
 
 
 def _is_file(argument: str) -> bool:
-    """Return whether `argument` is a file of agent runs, but not the summary file of a snapshot."""
+    """Return whether `argument` is a file of agent runs. The summary file of a snapshot is not."""
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
     except (OSError, ValueError):
@@ -245,7 +251,7 @@ def _find_named(run: Run, name: str) -> Eval | None:
 
 
 def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
-    """Drop repeated evals."""
+    """Drop evals that are repeated."""
     names: set[str] = set()
     for subject in subjects:
         if not subject.is_eval or subject.name not in names:
@@ -254,7 +260,7 @@ def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubj
 
 
 def collection_members(workspace: Workspace, collection: str | None, where: str | None) -> dict[str, PendingSubject]:
-    """Return a collection's agent runs that match a condition, by id. Raises `EvalscribeError`."""
+    """Return the agent runs of a collection that match a condition, by id. Raises `EvalscribeError`."""
     chosen_collection = choose_collection(workspace, collection)
     members = select_agent_runs(workspace.tables, chosen_collection.id, where)
     if not members:
@@ -266,7 +272,7 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
 def pending_subjects(
     members: Iterable[Member], run_store: "RunStore", store: "AnalysisStore"
 ) -> dict[str, PendingSubject]:
-    """Return pending subjects by id. The judge sees the evidence of a failed eval, but any other as an agent run."""
+    """Return pending subjects by id. The judge sees a failed eval as its evidence, any other as an agent run."""
     return {member.id: _pending_subject(member, run_store, store) for member in members}
 
 
