@@ -1,4 +1,4 @@
-"""Archive a run of an experiment as an ordinary run, so that `analyze` and other commands can read it."""
+"""Archive a run of an experiment as an ordinary run, which `analyze` and other commands can read."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,13 +37,13 @@ STEP_STATUSES: Mapping[ItemVerdict, EvalStatus] = {
 }
 
 _JSON = TypeAdapter(object)
-"""Writes indented JSON several times as fast as the `json` module."""
+"""Writes indented JSON. It is several times as fast as the `json` module."""
 
 
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
     """Build the grader documents of a run from its scorers.
 
-    The documents leave out the scorers' results, so runs with the same scorers have equal documents.
+    They leave out results, so that runs with the same scorers have equal documents.
     """
     return tuple(
         _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
@@ -83,7 +83,7 @@ def trial_record(run: Run, stored: StoredTrial, grader: Sequence[Document], tria
 
 
 def _decisive_scores(scores: Sequence[Score]) -> Iterator[Score]:
-    """Yield the required scores that kept the trial from passing: failed ones, then those without a result."""
+    """Yield the scores that kept the trial from passing: required scorers that failed, then those without a result."""
     required = [score for score in scores if score.required]
     yield from (score for score in required if score.passed is False)
     yield from (score for score in required if score.status != "ok")
@@ -106,21 +106,21 @@ def _metadata(run: Run, item: Item, trial: ItemTrial, scores: Sequence[Score]) -
 
 
 def _transcripts(trial: ItemTrial) -> tuple[Transcript, ...]:
-    """Give the transcripts ids that are unique to the trial, since a target may reuse the same ids."""
+    """Return the trial's transcripts with ids that no other trial has, because a target can reuse its own ids."""
     if trial.transcript is None:
         return ()
     return (trial.transcript.model_copy(update={"id": f"{trial.item.id}-0"}),)
 
 
 def _steps(trial: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
-    """Return one step per scorer, or one failed step when the target gave no output to score."""
+    """Return one step per scorer; a single failed step if the target gave no output to score."""
     if trial.item.verdict == "error":
         return (Step(name=TARGET, status="failed", error=trial.item.error),)
     return tuple(map(_step, scores))
 
 
 def _step(score: Score) -> Step:
-    """Convert a score into a step, which is skipped if the scorer broke or abstained."""
+    """Convert a score into a step. If the scorer broke or abstained, the step is skipped."""
     if score.status != "ok":
         return Step(name=score.scorer, status="skipped", error=score.explanation)
     return Step(
@@ -154,16 +154,16 @@ def _score_line(score: Score) -> str:
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:
-    """Build a document of text, or of JSON with one member per line, so that each member can be cited."""
+    """Build a document of text or indented JSON. Each member of the JSON has its own line, so that it can be cited."""
     if isinstance(value, str):
         return Document(role=role, path=f"{name}.txt", text=value)
     return Document(role=role, path=f"{name}.json", text=_JSON.dump_json(value, indent=2).decode())
 
 
 MOST_RECORDS = 200
-"""Maximum records per write."""
+"""Maximum number of records per write."""
 RECORDS_WHILE_RUNNING = 25
-"""Maximum records per write while targets are still running; small, so that no target waits long."""
+"""Maximum number of records per write while targets are still running. It is small so that no target waits long."""
 EVAL_STATUSES: Mapping[RunState, RunStatus] = {
     "queued": "running",
     "running": "running",
@@ -176,17 +176,17 @@ EVAL_STATUSES: Mapping[RunState, RunStatus] = {
 async def archive_run(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
 ) -> None:
-    """Store the trials of a run so far, with its final state. Unchanged records are not rewritten."""
+    """Store the trials that have run so far, and the run's final state. Unchanged records are not rewritten."""
     archive = RunArchive(workspace, run, version)
     for stored in stored_trials(workspace, run):
         if archive.add(stored) == MOST_RECORDS:
             archive.write(state, reason)
-            await asyncio.sleep(0)  # Yield to other tasks, such as the heartbeat and signal handlers.
+            await asyncio.sleep(0)  # Let other tasks run, such as the heartbeat and signal handlers.
     archive.end(state, reason)
 
 
 class RunArchive:
-    """Writer that stores a run as an ordinary run, a batch of records at a time."""
+    """Stores a run of an experiment as an ordinary run, a batch of records at a time."""
 
     def __init__(self, workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> None:
         self._workspace = workspace
@@ -228,22 +228,26 @@ class RunArchive:
 
 
 class ContinuousRunArchive:
-    """Archive of a run in progress: stores finished trials in the order in which they began.
+    """Archive of a run in progress. Stores finished trials in the order in which they started.
 
-    Writing happens while targets run, so that little is left to write at the end.
+    Trials are written while targets run, so that little is left to write at the end.
     """
 
     def __init__(self, archive: RunArchive) -> None:
         self._archive = archive
         self._pending_items: dict[str, Item] = {}
-        """Items that are not archived yet, by run item id, in order."""
+        """Items of the trials that are not archived yet, by run item id, in the order of their starts."""
         self._finished: dict[str, StoredTrial] = {}
 
     def start(self, request: TrialRequest) -> None:
         self._pending_items[RunItem.id_of(request.run_id, request.item.key, request.repetition)] = request.item
 
     def finish(self, trial: ItemTrial, scores: tuple[Score, ...]) -> None:
-        """Archive a finished trial. To save memory, at most `MOST_RECORDS` trials wait for a slower one."""
+        """Archive a finished trial, after the trials that started before it.
+
+        At most `MOST_RECORDS` finished trials wait for a slower one; if there are more, all are written, to save
+        memory.
+        """
         self._finished[trial.item.id] = StoredTrial(self._pending_items[trial.item.id], trial, scores)
         if len(self._finished) > MOST_RECORDS:
             self._write_trials(list(self._finished))
@@ -261,7 +265,7 @@ class ContinuousRunArchive:
 
 
 def model_of_run(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -> tuple[str, str]:
-    """Return the provider and model whose report folder the run belongs to."""
+    """Return the provider and model that determine the run's report folder."""
     if target.type == "component":
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
         built_component = deployment.component(target.component.name) if deployment else None
@@ -273,6 +277,6 @@ def model_of_run(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -
 
 
 def _ensure_collection(workspace: Workspace, experiment: Experiment) -> None:
-    """Create the experiment's collection when its first run is archived."""
+    """Create the experiment's collection unless it exists. The first archived run needs it."""
     if experiment.collection_id not in {stored.id for stored in workspace.store.collections.collections()}:
         workspace.store.collections.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

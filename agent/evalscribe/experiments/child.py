@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2]))  # makes `evalscribe` importable from any folder
+sys.path.append(str(Path(__file__).parents[2]))  # makes `evalscribe` importable, whatever the working folder is
 
 from evalscribe.experiments.child_functions import (
     LOG,
@@ -42,7 +42,7 @@ from evalscribe.experiments.child_functions import (
 
 OWN_FOLDER = str(Path(__file__).parent)
 SPARE_THREADS = 3
-"""Extra threads for functions that timed out and have not ended."""
+"""Number of additional threads, for functions that timed out but are still running."""
 
 
 @dataclass
@@ -55,11 +55,11 @@ class ChildCall:
     log: LogTail = field(default_factory=LogTail)
     start_time: float = field(default_factory=time.perf_counter)
     dropped: bool = False
-    """True when the parent no longer waits for the call."""
+    """True if the parent no longer waits for the call."""
     future: Future[None] | None = None
-    """Future of a plain function, which runs in a thread."""
+    """Future of a plain function, which runs in a thread; None for an async function."""
     task: asyncio.Task[None] | None = None
-    """Task of an async function, once it has begun."""
+    """Task of an async function; None until it has begun."""
 
 
 class Child:
@@ -74,10 +74,10 @@ class Child:
         self._write_lock = threading.Lock()
 
     def serve(self) -> None:
-        """Run the event loop forever, and stop it only to import requested modules."""
+        """Run the event loop forever. It is stopped only to import a module that the parent requests."""
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
-            with suppress(SystemExit, KeyboardInterrupt):  # raised by a task that a function left behind
+            with suppress(SystemExit, KeyboardInterrupt):  # raised by a task that a user's function left running
                 self.loop.run_forever()
             while not self._requests.empty():
                 self._load(self._requests.get())
@@ -121,7 +121,10 @@ class Child:
         call.task.add_done_callback(lambda _: self._end_dropped(call))
 
     def _drop(self, number: int) -> None:
-        """Drop a call, and reply whether it has ended or never began; an async call replies once its task has ended."""
+        """Drop a call, and reply whether it has ended or will never begin.
+
+        For an async call, the reply is sent when its task has ended.
+        """
         call = self._running.get(number)
         if call is not None:
             call.dropped = True
@@ -149,7 +152,7 @@ class Child:
         self._send_reply(call.number, fields, call.log, call.start_time)
 
     def _resolve(self, value: Any) -> Any:
-        """Resolve the return value of a plain function, which may be a generator or an awaitable."""
+        """Resolve the return value of a plain function. It can be a plain value, a generator or an awaitable."""
         if inspect.isawaitable(value) or inspect.isasyncgen(value):
             return asyncio.run_coroutine_threadsafe(_await_value(value), self.loop).result()
         return collect_stream(value) if inspect.isgenerator(value) else value
@@ -167,10 +170,10 @@ class Child:
         self._send_reply(call.number, fields, call.log, call.start_time)
 
     def _send_reply(self, number: int, fields: str, log: LogTail, start_time: float) -> None:
-        """Send a reply. `fields`: the reply's other fields, as the text of a JSON object."""
+        """Send a reply. `fields` is a JSON object as text; its members are added to the reply."""
         ms = (time.perf_counter() - start_time) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{fields[1:]}\n'
-        with self._write_lock, suppress(OSError):  # the parent is gone: the listener ends this process
+        with self._write_lock, suppress(OSError):  # the parent is gone, so the listener ends this process
             self._channel.sendall(line.encode("ascii"))
 
 
@@ -185,7 +188,7 @@ def _value_fields(value: Any) -> str:
 
 
 def _error_fields(error: BaseException, folder: Path) -> str:
-    """Return the error as JSON. If the user's code failed, add its place and a traceback without our own frames."""
+    """Return the error as JSON. An error of the user's code has its place, and a traceback without our own frames."""
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
     tb = error.__traceback__
@@ -193,13 +196,13 @@ def _error_fields(error: BaseException, folder: Path) -> str:
         tb = tb.tb_next
     lines = traceback.format_exception(type(error), error, tb)
     place = _place(error, folder)
-    # The text of a syntax error ends with its place, which `place` gives.
+    # The text of a syntax error ends with its place, so the text is replaced: `place` has it.
     reason = f"{type(error).__name__}: {error.msg}" if place and isinstance(error, SyntaxError) else _reason(error)
     return json.dumps({"error": reason, "traceback": "".join(lines)[-LONGEST:], "place": place})
 
 
 def _place(error: BaseException, folder: Path) -> str:
-    """Return the innermost line of the folder's own code, such as `module.py:5`; empty if no frame is in the folder."""
+    """Return the innermost line in the user's folder, such as `module.py:5`; empty if no frame is in the folder."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         frames = [(error.filename, error.lineno)]
     else:

@@ -1,4 +1,4 @@
-"""Load a user's functions, encode their values and capture their output. Standard library only."""
+"""Load a user's functions, encode their values and capture their output, with the standard library only."""
 
 import hashlib
 import inspect
@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 CALL = "__evalscribe_call__"
 ABOUT = "__evalscribe_scorer__"
-"""Same value as in `custom_scorer`, which is not imported here because it needs pydantic."""
+"""Same value as in `custom_scorer`, which cannot be imported here because it needs pydantic."""
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -24,7 +24,7 @@ class UnusableFunction(Exception):
 
 
 class LoadedComponent:
-    """A function that takes an input. Its return value may be a value, an awaitable or a generator."""
+    """A function that takes an input. It returns a value, an awaitable or a generator."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -42,7 +42,7 @@ class LoadedComponent:
 
 
 class LoadedScorer:
-    """A function with the scorer decorator, called through the entry point that the decorator added."""
+    """A function with the scorer decorator. It is called through the entry point that the decorator added."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         entry_point = getattr(function, CALL, None)
@@ -61,7 +61,7 @@ Loaded = LoadedComponent | LoadedScorer
 
 
 def load(address: str, kind: str) -> Loaded:
-    """Import the function. Raises `UnusableFunction`, and any exception of the module."""
+    """Import the function. Raises `UnusableFunction`, and any exception that the module raises."""
     module_name, _, path = address.partition(":")
     member: Any = import_module(module_name)
     for name in path.split("."):
@@ -87,12 +87,12 @@ def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
 def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some callables written in C have no signature
+    except (TypeError, ValueError):  # some callables written in C have no signature that Python can read
         return {"input": inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)}
 
 
 def _context_name(function: Callable[..., Any]) -> str | None:
-    """Return the name of the context parameter: empty if it is passed by position, None if the function has none."""
+    """Return the name of the context parameter; None if there is none, empty if the context is passed by position."""
     parameters = list(_signature(function).values())
     positional = [parameter for parameter in parameters if parameter.kind in _NAMED]
     has_varargs = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
@@ -116,7 +116,7 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Return whether the function is async. An awaitable that a plain function returns is awaited too."""
+    """Return whether the function is async. Plain functions that return an awaitable are not, but it is awaited too."""
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(
         inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
@@ -126,7 +126,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _code(folder: Path) -> str:
-    """Return a hash of the names and contents of all modules loaded from the folder."""
+    """Return a hash of the names and contents of all modules that were loaded from the folder."""
     digest = hashlib.sha256()
     for name, path in sorted(_own_files(folder).items()):
         digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -148,19 +148,19 @@ def _names(owner: Any) -> str:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of one reply."""
+"""Maximum size of one reply, in bytes."""
 MOST_PIECES = 100_000
-"""Maximum pieces of a generator, which may be endless."""
+"""Maximum number of pieces of a generator, because a generator can be endless."""
 
 
 class NotJsonError(Exception):
-    """The value cannot be written as JSON, or is too large. The message says which."""
+    """The value cannot be written as JSON, or its JSON is too large. The message says which."""
 
 
 def encode(value: object) -> str:
-    """Encode a value as ASCII JSON on one line; it may contain pydantic models, dataclasses, tuples and generators.
+    """Encode a value as ASCII JSON on one line. Raises `NotJsonError`.
 
-    Raises `NotJsonError`.
+    The value can contain pydantic models, dataclasses, tuples and generators.
     """
     try:
         text = json.dumps(value, default=_to_plain, allow_nan=False)
@@ -177,7 +177,7 @@ def encode(value: object) -> str:
 
 
 def collect_stream(pieces: Iterable[object]) -> object:
-    """Collect a generator: one text if every piece is text, else a list. Raises `NotJsonError`."""
+    """Collect the pieces of a generator: as one text if every piece is text, else as a list. Raises `NotJsonError`."""
     items: list[object] = []
     for piece in pieces:
         _add(items, piece)
@@ -185,7 +185,7 @@ def collect_stream(pieces: Iterable[object]) -> object:
 
 
 async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
-    """Collect an async generator like `collect_stream`."""
+    """Collect the pieces of an async generator like `collect_stream`."""
     items: list[object] = []
     async for piece in pieces:
         _add(items, piece)
@@ -217,7 +217,7 @@ def _to_plain(value: object) -> object:
 
 
 LONGEST = 20_000
-"""Maximum characters kept of one call's printed output, counted from the end."""
+"""Maximum number of characters kept from the end of one call's printed output."""
 
 
 class LogTail:
@@ -240,7 +240,7 @@ class LogTail:
 
 
 LOG: ContextVar[LogTail | None] = ContextVar("evalscribe_log", default=None)
-"""Log of the current call; None in threads that the user's function starts."""
+"""Log of the current call. It is None in threads that the user's function starts itself."""
 
 
 class RoutedOutput(io.TextIOBase):

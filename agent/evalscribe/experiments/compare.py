@@ -1,4 +1,4 @@
-"""Compare two runs: which items they share, what changed, and whether the difference is significant."""
+"""Compare two runs: which items they share, what changed, and whether the change is significant."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ from evalscribe.workspace import Workspace
 
 
 class ScorerOutcome(NamedTuple):
-    """Outcome of one scorer for a trial."""
+    """Outcome of one scorer on one trial."""
 
     status: ScoreStatus
     value: float | None
@@ -77,12 +77,12 @@ class ComparedRun:
     run: ExperimentRun
     version: ExperimentVersion
     experiment: str
-    """Name of the experiment."""
+    """Name of the experiment that the run belongs to."""
     build: str | None
     items: Mapping[str, ItemContent]
-    """Items of the dataset version that the run covers, by key, in order."""
+    """Items of the dataset version that the run covers, by key, in the order of the version."""
     trials_by_key: Mapping[str, Sequence[ScoredTrial]]
-    """Trials by item key, in order of repetition; items that were never tried are missing."""
+    """Trials by item key, in order of repetition. Items that were never tried are missing."""
 
     def trials(self, key: str) -> Sequence[ScoredTrial]:
         return self.trials_by_key.get(key, ())
@@ -120,7 +120,7 @@ def build_compared_run(
 
 
 def with_scorers(side: ComparedRun, bindings: Sequence[Binding]) -> ComparedRun:
-    """Return the run with its verdicts recomputed from the given scorers alone."""
+    """Return the run with its verdicts recomputed from the given scorers only."""
     trials_by_key = {
         key: [trial._replace(verdict=_verdict(trial, bindings)) for trial in trials]
         for key, trials in side.trials_by_key.items()
@@ -129,7 +129,7 @@ def with_scorers(side: ComparedRun, bindings: Sequence[Binding]) -> ComparedRun:
 
 
 def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
-    """Summarise one side of a comparison over the given items."""
+    """Summarise one side of a comparison on the given items."""
     verdicts = [trial.verdict for key in keys for trial in side.trials(key)]
     trial_count = len(keys) * side.run.repetitions
     return RunSide(
@@ -180,15 +180,15 @@ class SharedItems(NamedTuple):
     """Items and scorers that both runs share."""
 
     keys: tuple[str, ...]
-    """Keys of items with the same content in both runs, in the baseline's order."""
+    """Keys of items with equal content in both runs, in the baseline's order."""
     bindings: tuple[Binding, ...]
-    """Scorers with the same version, threshold and required flag."""
+    """Scorers that have the same version, threshold and required flag in both runs."""
     differences: tuple[str, ...]
-    """One sentence for each difference; empty if the runs can be compared as they are."""
+    """One sentence for each difference between the runs; empty if they can be compared as they are."""
 
     @property
     def is_comparable(self) -> bool:
-        """True if the runs share at least one item and one required scorer."""
+        """True if the runs share at least one item and at least one required scorer."""
         return bool(self.keys) and any(binding.required for binding in self.bindings)
 
 
@@ -249,7 +249,7 @@ def _scorer_mismatches(base: Mapping[str, Binding], candidate: Mapping[str, Bind
 
 
 def _scorer_difference(base: Binding, candidate: Binding) -> str | None:
-    """Describe how a scorer differs between baseline and candidate; None if it does not."""
+    """Describe how a scorer differs between baseline and candidate; None if it is the same."""
     if base.spec.id != candidate.spec.id:
         return f"version {base.spec.id} and {candidate.spec.id}"
     if base.required != candidate.required:
@@ -273,7 +273,7 @@ class ItemChanges(NamedTuple):
 
 
 def item_changes(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> ItemChanges:
-    """Classify the change of every item that has a verdict in both runs."""
+    """Classify how each item changed. The items must have a verdict in both runs."""
     changes: dict[Kind, list[ItemChange]] = {"regressed": [], "fixed": [], "flaky": []}
     for key in keys:
         base_trials, candidate_trials = base.scored(key), candidate.scored(key)
@@ -294,7 +294,8 @@ def item_change(base_passed: int, base_trials: int, candidate_passed: int, candi
     """Classify a change by the number of trials that passed on each side; None if nothing changed.
 
     An item that passed every trial and now passes none has regressed; the reverse is fixed. If only some trials of a
-    side pass, the item is flaky, unless Fisher's exact test shows that the sides differ.
+    side pass, Fisher's exact test decides: if the sides differ significantly, the item regressed or was fixed; if not,
+    it is flaky.
     """
     unanimous = base_passed in (0, base_trials) and candidate_passed in (0, candidate_trials)
     better = candidate_passed * base_trials > base_passed * candidate_trials
@@ -314,7 +315,7 @@ def _item_side(trials: Sequence[ScoredTrial]) -> ItemSide:
 
 
 def _differing_scorers(base_trials: Sequence[ScoredTrial], candidate_trials: Sequence[ScoredTrial]) -> Iterator[str]:
-    """Return the scorers whose pass rate differs."""
+    """Yield the names of scorers whose pass rate differs between the two sides."""
     for name in base_trials[0].scores:
         results = [
             [outcome.passed for trial in trials if (outcome := trial.scores.get(name)) and outcome.status == "ok"]
@@ -325,7 +326,7 @@ def _differing_scorers(base_trials: Sequence[ScoredTrial], candidate_trials: Seq
 
 
 FINENESS = 10_000
-"""Number of steps from 0 to 1 to which scores are rounded in comparisons."""
+"""Number of steps between 0 and 1 to which scores are rounded for comparisons."""
 
 
 class _ScorerComparison(NamedTuple):
@@ -339,7 +340,7 @@ class _ScorerComparison(NamedTuple):
 def scorer_movements(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], bindings: Sequence[Binding]
 ) -> tuple[ScorerMovement, ...]:
-    """Compare the scores of each scorer that scored at least one item on both sides."""
+    """Compare the scores of every scorer that scored at least one item on both sides."""
     comparisons = [
         comparison for binding in bindings if (comparison := _compare_scores(base, candidate, keys, binding))
     ]
@@ -348,13 +349,13 @@ def scorer_movements(
 
 
 def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
-    """Compare pass@k for every k up to the trials that both sides have; empty for single trials."""
+    """Compare pass@k for every k up to the number of repetitions that both sides have; empty if that is 1."""
     max_k = min(base.run.repetitions, candidate.run.repetitions)
     return tuple(pair for k in range(1, max_k + 1) if max_k > 1 and (pair := _pass_at_k_pair(base, candidate, keys, k)))
 
 
 def observation_units(base: ComparedRun, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the unit of observation of each item: its cluster, or the item itself."""
+    """Return the unit in which each item is observed: its cluster, or the item itself if it has none."""
     pairs = ((key, base.items[key].cluster) for key in keys)
     return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in pairs)
 
@@ -439,7 +440,7 @@ def _mean_estimate(
 
 
 LEAST_COVERAGE = 0.8
-"""Minimum share of trials with a verdict. With a smaller share, the comparison is inconclusive."""
+"""Minimum share of trials with a verdict. Below it, the comparison is inconclusive."""
 
 
 class ComparisonOutcome(NamedTuple):
@@ -493,7 +494,10 @@ def _coverage_text(coverage: float) -> str:
 
 
 def _one_directional_changes(paired: Paired) -> int | None:
-    """Return how many items or clusters changed if all changed in one direction, too few to be significant; or None."""
+    """Return the number of items or clusters that changed, if all changed in one direction; else None.
+
+    Also returns None if no item changed, or if so many changed that the change can be significant.
+    """
     improved = sum(group.balanced > 0 for group in paired.clusters)
     worsened = sum(group.balanced < 0 for group in paired.clusters)
     change_count = improved + worsened
@@ -530,7 +534,7 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """Warn about new errors, which are reported although they are no evidence of a regression."""
+    """Warn about items with new errors. Errors are no evidence of a regression, so they do not affect the outcome."""
     for verdict, problem in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new_keys = [
             key for key in keys if _has_verdict(candidate, key, verdict) and not _has_verdict(base, key, verdict)
@@ -555,7 +559,7 @@ def _warn_unfinished(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]
 def _warn_missing_verdicts(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], outcome: ComparisonOutcome
 ) -> Iterator[str]:
-    """Warn if the candidate would be a regression if trials without a verdict counted as failures."""
+    """Warn if counting trials without a verdict as failures would make the candidate a regression."""
     trial_pairs = [(base.trials(key), candidate.trials(key)) for key in keys]
     if outcome.verdict == "regressed" or not any(
         not trial.scored for sides in trial_pairs for side in sides for trial in side
@@ -574,7 +578,7 @@ def _warn_missing_verdicts(
 
 
 def _warn_fallen_scores(outcome: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
-    """Warn about scorers whose scores fell significantly although the pass rate did not."""
+    """Warn about scorers whose scores fell significantly, unless the comparison is a regression anyway."""
     for scorer in scorers:
         if outcome.verdict != "regressed" and scorer.effect.significant and scorer.effect.difference < 0:
             p_value_text = format_p_value(scorer.effect.p, exact=scorer.effect.exact)
@@ -608,7 +612,7 @@ def _has_clean_builds(base: ComparedRun, candidate: ComparedRun) -> bool:
 
 class _ItemTest(NamedTuple):
     keys: tuple[str, ...]
-    """Items with a verdict on both sides."""
+    """Keys of the items with a verdict on both sides."""
     paired: Paired
     coverage: float
     clustered: bool
@@ -617,9 +621,9 @@ class _ItemTest(NamedTuple):
 def compare_experiment_runs(
     base: ComparedRun, candidate: ComparedRun, *, allow_mismatch: bool = False
 ) -> RunComparison:
-    """Compare two runs over the same dataset version and scorers.
+    """Compare two runs over the same dataset version and with the same scorers.
 
-    With `allow_mismatch`, compare what both runs share.
+    If these differ and `allow_mismatch` is true, compare the items and scorers that both runs share.
     """
     shared = find_shared(base, candidate)
     if shared.differences and not (allow_mismatch and shared.is_comparable):
@@ -630,10 +634,10 @@ def compare_experiment_runs(
 
 
 def new_failures(base: Iterable[RunItem], candidate: Iterable[RunItem]) -> tuple[str, ...]:
-    """Return the keys of items that passed every trial of the baseline but not of the candidate.
+    """Return the keys of items that passed every trial of the baseline but not every trial of the candidate.
 
-    Keys are in the baseline's order. An item that the candidate never tried, or that has no verdict there, counts as
-    not passed.
+    Keys are in the baseline's order. A trial of the candidate without a verdict, or an item that it never tried, counts
+    as not passed.
     """
     passed = _all_passed(candidate)
     return tuple(key for key, all_passed in _all_passed(base).items() if all_passed and not passed.get(key, False))
@@ -649,7 +653,7 @@ def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
 def _not_comparable(
     base: ComparedRun, candidate: ComparedRun, shared: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
-    """Return a comparison that lists the differences and no figures, which would mislead."""
+    """Return a comparison that lists the differences. It has no figures, because they would mislead."""
     message = "Not comparable: " + "; ".join(shared.differences) + "."
     if allow_mismatch:
         message += " They share no items." if not shared.keys else " They share no required scorer."
@@ -688,7 +692,7 @@ def _compare(base: ComparedRun, candidate: ComparedRun, shared: SharedItems) -> 
 
 
 def _test_items(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _ItemTest:
-    """Pair the trials of both sides. Trials without a verdict are missing, not failed."""
+    """Pair the trials of both sides. Trials without a verdict are left out rather than counted as failures."""
     judged_keys = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
     tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged_keys]
     clusters = observation_units(base, judged_keys)
@@ -717,7 +721,7 @@ def _same_build(base: ComparedRun, candidate: ComparedRun) -> bool:
 
 
 def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float | None:
-    """Return the probability that a base trial and a candidate trial of the same item have different outcomes."""
+    """Return the probability that trials of the same item on the two sides have different outcomes."""
     rates = [(float(rate(base.scored(key))), float(rate(candidate.scored(key)))) for key in keys]
     flip_rates = [
         base_rate * (1 - candidate_rate) + candidate_rate * (1 - base_rate) for base_rate, candidate_rate in rates
@@ -726,13 +730,13 @@ def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]
 
 
 MOST_EXPLAINED = 50
-"""Maximum number of changed items, per kind of change, for which the scorers' explanations are shown."""
+"""Maximum number of changed items, per kind of change, whose outputs and explanations are shown."""
 EXPLANATION_LENGTH = 160
 OUTPUT_LENGTH = 120
 
 
 def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
-    """Compare two runs by id or name; `base` may be `previous`.
+    """Compare two runs by id or name. `base` can be `previous`.
 
     Raises:
         UsageError: A run has not ended, or both are the same run.
@@ -780,7 +784,10 @@ def _with_explanations(
 def _explained_side(
     workspace: Workspace, side: ComparedRun, change: ItemChange, item_side: ItemSide, *, passed: bool
 ) -> ItemSide:
-    """Add output and explanations of the first trial whose result is `passed`; if there is none, of the first trial."""
+    """Add output and explanations of the first trial that passed, or that did not if `passed` is false.
+
+    If there is no such trial, the first trial is used.
+    """
     trials = side.scored(change.item)
     shown = next((trial for trial in trials if (trial.verdict == "passed") == passed), trials[0])
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=shown.id)))
@@ -795,7 +802,10 @@ def _explained_side(
 
 
 def _explaining_scores(scores: Sequence[Score], trial: ScoredTrial, change: ItemChange) -> Sequence[Score]:
-    """Return the required scorers that failed the trial, else the scorers that differ between the sides."""
+    """Return the scores of the required scorers that failed the trial.
+
+    If none failed, return those of the scorers that differ between the sides.
+    """
     failed = [score for score in scores if score.required and score.passed is False]
     return (
         failed

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class PlannedRun(NamedTuple):
-    """A run that is planned but not stored yet."""
+    """A run that is planned but not yet stored."""
 
     run: ExperimentRun
     version: ExperimentVersion
     own_version: bool
-    """True if the version is only for this run, so that it does not become the experiment's latest version."""
+    """True if the version was made for this run only. It then does not become the experiment's latest version."""
     build: Deployment | None = None
     """The build that the run uses; None if the target is not a component."""
     requested_build: Deployment | None = None
-    """The requested build, if the code in its folder has changed since."""
+    """The build that was requested, if the run uses another because the code in its folder has changed; else None."""
 
 
 def plan_run(
@@ -60,7 +60,7 @@ def plan_run(
     Args:
         workspace: Workspace of the experiment.
         experiment: The experiment to run.
-        name: A label, usable as the run's id.
+        name: A label that can be used like the run's id.
         version: Id or number of the experiment's version; None for the latest.
         deployment: Id or name of a candidate build.
         repetitions: Number of trials of each item.
@@ -96,7 +96,7 @@ def plan_run(
 
 
 def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
-    """Store the run as queued and return it. If its name is taken, a suffix is added: `ci-2`."""
+    """Store the run as queued and return it. If its name is taken, a number is appended, such as `ci-2`."""
     if plan.own_version:
         workspace.store.experiments.put_version(plan.version, latest=False)
     if plan.build is not None:
@@ -105,7 +105,7 @@ def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
 
 
 def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
-    """Return notes if the run got another name or another build than requested."""
+    """Return a note for each way in which the run differs from the request: another name, another build."""
     notes = []
     if run.name != plan.run.name:
         notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
@@ -118,7 +118,7 @@ def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
 
 
 def start_run(workspace: Workspace, run: ExperimentRun) -> None:
-    """Start the run's worker, with the workspace's `env_file` and `max_tokens`.
+    """Start the run's worker. It gets the workspace's `env_file` and `max_tokens`.
 
     Raises:
         UnavailableError: The worker cannot be started; the run is then marked as failed.
@@ -131,7 +131,7 @@ def start_run(workspace: Workspace, run: ExperimentRun) -> None:
 
 
 def start_worker(workspace: Workspace, run_id: str) -> Path:
-    """Start a worker process for the run, which outlives this process. Returns the path of its log.
+    """Start a worker process for the run and return the path of its log. The worker outlives this process.
 
     Raises:
         UnavailableError: The worker cannot be started.
@@ -145,7 +145,7 @@ def start_worker(workspace: Workspace, run_id: str) -> Path:
     command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *arguments]
     try:
         with warnings.catch_warnings():
-            # Python warns about children that are never waited for; this one is meant to outlive us.
+            # Python warns about child processes that are never waited for. The worker is meant to outlive us.
             warnings.simplefilter("ignore", ResourceWarning)
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
@@ -169,7 +169,7 @@ def _version(
 
 
 def changed_build(workspace: Workspace, run: ExperimentRun) -> Deployment | None:
-    """Return the build that the run would use now, if the code has changed since it began."""
+    """Return the build that the run would use now. Returns None if the code has not changed since the run began."""
     build = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
     current = build and _current_build(workspace, version_of_run(workspace, run), build)
     return current if current != build else None
@@ -182,7 +182,10 @@ def _current_build(workspace: Workspace, version: ExperimentVersion, build: Depl
 
 
 def _deployment(workspace: Workspace, version: ExperimentVersion, name_or_id: str | None) -> Deployment | None:
-    """Find the build that the run uses; it must have a component with the name and type of the experiment's."""
+    """Find the build that the run uses.
+
+    It must have a component with the name and type of the experiment's component.
+    """
     target = version.target
     if not isinstance(target, ComponentTarget):
         if name_or_id is not None:
@@ -206,17 +209,17 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, name_or_id: st
 
 QUICK_S = 0.2
 SLOW_S = 1.0
-"""Seconds between two polls: at first `QUICK_S`, later `SLOW_S`."""
+"""Maximum seconds between two polls. The pause grows from `QUICK_S`."""
 
 
 ShowRun = Callable[[ExperimentRun, Mapping[ItemVerdict, int]], None]
-"""Receives a run and its number of trials by verdict."""
+"""Receives the run, and its number of trials by verdict."""
 
 
 async def wait_for_run(
     runs: "ExperimentRunStore", run_id: str, timeout_s: float | None, show: ShowRun | None = None
 ) -> ExperimentRun | None:
-    """Wait for a run to end. Returns None if it is still running after `timeout_s`.
+    """Wait for a run to end. Returns None if it has not ended after `timeout_s`.
 
     Raises:
         NotFoundError: The run does not exist.
@@ -250,15 +253,17 @@ def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
 
 
 PATIENCE_S = 60.0
-"""Seconds to wait for a cancelled run. A worker notices within one second and ends its children within two more, if the
-machine is not busy."""
+"""Maximum seconds to wait for a cancelled run to end.
+
+Unless the machine is busy, a worker notices the request within one second and ends its children within two more.
+"""
 CLAIM_POLL_S = 0.1
 
 
 async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
-    """Cancel a run and return it. It is still running only if its worker does not respond.
+    """Cancel a run, wait for it to end and return it.
 
-    Raises `UsageError` if the run has ended.
+    If its worker does not respond, the returned run has not ended.
     """
     if run.terminal:
         raise UsageError(f"run {run.id} has already ended: {run.state}")
@@ -274,13 +279,15 @@ async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
 
 
 def _end_cancelled(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
-    """Cancel a run without a worker, unless the worker has just ended the run itself."""
+    """Mark a run without a worker as cancelled, unless its worker has ended it in the meantime."""
     current = workspace.store.experiment_runs.run(run.id) or run
     return current if current.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
 
 
 def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:
-    """Prepare a run for a worker, which the caller starts, and return the run. Stored trials are not repeated.
+    """Prepare a run for a worker and return the run. The caller starts the worker.
+
+    Stored trials are not repeated.
 
     Raises:
         UsageError: Nothing is left to do.

@@ -1,4 +1,4 @@
-"""Create datasets, fill their drafts, and split, publish, compare and export their versions."""
+"""Create datasets, fill their drafts, and split, publish, compare and export versions."""
 
 import csv
 import hashlib
@@ -31,7 +31,7 @@ MAX_KEYS_NAMED = 10
 
 @dataclass(frozen=True)
 class NewItem:
-    """An example as a user entered it; texts such as `input` may be JSON."""
+    """An example as a user entered it. Values such as `input` are text, which can be JSON."""
 
     input: str
     expected: str | None = None
@@ -71,7 +71,7 @@ def create_dataset(datasets: "DatasetStore", name: str, description: str, now: s
 
 
 def add_item(datasets: "DatasetStore", dataset: Dataset, example: NewItem) -> AddedItem:
-    """Add an example, replacing the one with the same key. Raises `UsageError` if it is invalid."""
+    """Add an example to the draft. It replaces an example with the same key. Raises `UsageError` if it is invalid."""
     value: dict[str, object] = {"input": json_or_text("input", example.input)}
     if example.expected is not None:
         value["expected_output"] = json_or_text("expected_output", example.expected)
@@ -89,7 +89,7 @@ def add_item(datasets: "DatasetStore", dataset: Dataset, example: NewItem) -> Ad
 
 
 def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
-    """Remove items from the draft. Raises `NotFoundError`, and removes nothing, if a key does not exist."""
+    """Remove items from the draft. If a key does not exist, raises `NotFoundError` and removes nothing."""
     missing = set(keys)
     for item in datasets.draft(dataset.id):
         missing.discard(item.key)
@@ -103,7 +103,7 @@ def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]
 
 
 def json_or_text(field: str, text: str) -> JsonValue:
-    """Parse the text as JSON if it is JSON, else return the text. Raises `UsageError` for ambiguous JSON."""
+    """Parse the text as JSON, or return it unchanged if it is not JSON. Raises `UsageError` for ambiguous JSON."""
     try:
         return _parse_json(field, text)
     except InvalidJson:
@@ -118,7 +118,7 @@ def _require_json(field: str, text: str) -> JsonValue:
 
 
 def _parse_json(field: str, text: str) -> JsonValue:
-    """Parse JSON. Raises `UsageError`, or `InvalidJson`."""
+    """Parse JSON. Raises `UsageError` for ambiguous JSON, `InvalidJson` for text that is no JSON."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
     except InvalidJson:
@@ -128,7 +128,7 @@ def _parse_json(field: str, text: str) -> JsonValue:
 
 
 AT_ONCE = 500
-"""Items per write."""
+"""Maximum number of items per write."""
 
 
 class UploadResult(Frozen):
@@ -140,11 +140,11 @@ class UploadResult(Frozen):
     skipped: int = 0
     """Number of lines without a valid item."""
     problems: tuple[str, ...] = ()
-    """The first problems of the upload, with their line numbers."""
+    """The first problems of the upload, each with its line number."""
     hidden: int = 0
     """Number of secrets redacted."""
     stopped: str | None = None
-    """Why reading stopped before the end; earlier items are kept."""
+    """Why reading stopped before the end. The items before that are stored."""
 
     @property
     def items(self) -> int:
@@ -156,7 +156,8 @@ def upload_items(
 ) -> UploadResult:
     """Upload the items of a file into the draft.
 
-    Raises `DataError` if the file holds no item or, without `partial`, for any problem; nothing is then stored.
+    Raises `DataError` if the file has no item. Without `partial`, it is also raised for any problem, and nothing is
+    stored.
     """
     if not partial:
         _check(file, open_file())
@@ -179,7 +180,7 @@ def upload_items(
 
 
 def upload_problems(result: UploadResult) -> Iterator[str]:
-    """Yield the problems of an upload, one per line."""
+    """Yield the problems of an upload, one per line of output."""
     yield from _problem_lines(result.problems, result.skipped)
     if result.stopped:
         yield f"reading stopped early: {result.stopped}"
@@ -192,7 +193,7 @@ def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
 
 
 def _readable_items(rows: "ItemFile", errors: list[str]) -> Iterator[Item]:
-    """Yield items until the file becomes unreadable; items before that are valid."""
+    """Yield items until the file cannot be read further. The items before that are valid."""
     try:
         yield from rows.read()
     except DataError as error:
@@ -218,7 +219,7 @@ MAX_DUPLICATES_NAMED = 10
 
 
 class DuplicateItem(Frozen):
-    """An item that equals another item of the draft."""
+    """An item that equals another item of the draft in input and expected output."""
 
     key: str
     split: str | None = None
@@ -226,7 +227,7 @@ class DuplicateItem(Frozen):
 
 
 class Duplicates(Frozen):
-    """Items with equal input and expected output."""
+    """Items of the draft with equal input and expected output."""
 
     kept: DuplicateItem
     """The first of the equal items."""
@@ -235,12 +236,15 @@ class Duplicates(Frozen):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Splits of the equal items. More than one means that test data leaks into training data."""
+        """Splits of the equal items. If there is more than one, test data can leak into training data."""
         return tuple(sorted({item.split for item in (self.kept, *self.others) if item.split}))
 
 
 def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
-    """Find groups of duplicate items, ordered by their first items. Memory grows with the keys, not with the items."""
+    """Find groups of duplicate items, in the order of their first items.
+
+    Memory grows with the number of items, not with their size.
+    """
     first: dict[str, DuplicateItem] = {}
     other_duplicates: dict[str, list[DuplicateItem]] = {}
     for item in items:
@@ -255,9 +259,9 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
 
 
 def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
-    """Remove all duplicates except the first item of each group, or only the chosen duplicates.
+    """Remove the chosen duplicates, or all if none is chosen. The first item of each group always stays.
 
-    Raises `UsageError` if a chosen item is not a later duplicate.
+    Raises `UsageError` if a chosen item is no duplicate, or is the first of its group.
     """
     removable = [duplicate.key for group in find_duplicates(datasets.draft(dataset.id)) for duplicate in group.others]
     invalid = sorted(set(keys).difference(removable))
@@ -270,7 +274,7 @@ def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, keys: Sequence
 
 
 EXCERPT = 60
-"""Maximum characters shown of an input or expected output if the full value is not requested."""
+"""Maximum number of characters shown of an input or expected output, unless the full value is requested."""
 
 
 class ListedDataset(Frozen):
@@ -294,7 +298,7 @@ class DatasetSummary(Frozen):
     created_at: str
     draft_items: int
     draft_is: int | None = None
-    """Number of the version with the same content as the draft."""
+    """Number of the version that has the same content as the draft; None if there is none."""
     with_expected: int = 0
     """Number of draft items with an expected output."""
     splits: dict[str, int] = Field(default_factory=dict)
@@ -315,7 +319,7 @@ class ListedItem(Frozen):
 
 
 def list_datasets(datasets: "DatasetStore", search: str | None) -> Iterator[ListedDataset]:
-    """List datasets in order of creation; `search` filters by name or description, ignoring case."""
+    """List datasets, oldest first. With `search`, only those whose name or description contains it, ignoring case."""
     query = (search or "").casefold()
     for dataset in datasets.all():
         if query in f"{dataset.name}\n{dataset.description}".casefold():
@@ -333,7 +337,7 @@ def _listed_dataset(datasets: "DatasetStore", dataset: Dataset) -> ListedDataset
 
 
 def summarise_dataset(datasets: "DatasetStore", dataset: Dataset) -> DatasetSummary:
-    """Summarise a dataset. Reads the whole draft, a page at a time."""
+    """Summarise a dataset. The whole draft is read, one page at a time."""
     digests, splits, clusters, expected = [], Counter[str](), set(), 0
     for item in datasets.draft(dataset.id):
         digests.append(item.digest)
@@ -354,7 +358,10 @@ def summarise_dataset(datasets: "DatasetStore", dataset: Dataset) -> DatasetSumm
 
 
 def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
-    """Filter items by split. Raises `UsageError` at the end if no item is in the split."""
+    """Yield the items of a split, or all items if it is None.
+
+    Raises `UsageError` at the end if the split has no items.
+    """
     splits: dict[str | None, None] = {}
     for item in items:
         splits[item.split] = None
@@ -385,22 +392,22 @@ def excerpt(value: JsonValue) -> str:
 
 
 DEFAULT = {"train": 0.2, "dev": 0.4, "test": 0.4}
-"""Default shares of the splits. A prompted classifier needs few training examples and a large test set."""
+"""Default shares of the splits. A prompted classifier needs few training examples, but a large test set."""
 _WHOLE = 1 << 64
 
 
 class SplitCounts(Frozen):
     dataset: str
     items: dict[str, int]
-    """By split."""
+    """Number of items by split."""
     changed: int
-    """Number of items that were in another split before."""
+    """Number of items that were in another split or in none before."""
 
 
 def checked_shares(options: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the shares of all splits with a share above 0; the default shares if no share is given.
+    """Return the shares of the splits that have any; the default shares if no share is given.
 
-    Raises `UsageError` unless they sum to 1.
+    Raises `UsageError` unless the shares sum to 1.
     """
     specified = {name: share for name, share in options.items() if share is not None}
     shares = specified or DEFAULT
@@ -411,9 +418,9 @@ def checked_shares(options: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
-    """Return the split of an item, decided only by its cluster (or else its key) and the seed.
+    """Return the split of an item. It depends only on the seed and on the item's cluster, or else its key.
 
-    A cluster never spans two splits, and adding items moves no other item.
+    So a cluster never spans two splits, and adding items moves no other item.
     """
     name = f"{seed}\n{'key' if item.cluster is None else 'cluster'}\n{item.cluster or item.key}"
     fraction = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) / _WHOLE
@@ -422,7 +429,7 @@ def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
 
 
 def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:
-    """Assign every item of the draft to a split. Raises `UsageError` for an empty draft."""
+    """Assign every item of the draft to a split. Raises `UsageError` if the draft is empty."""
     counts = Counter(dict.fromkeys(shares, 0))
     changed = 0
     for batch in item_batches(datasets.draft(dataset.id)):
@@ -440,18 +447,18 @@ def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str,
 class PublishedVersion(Frozen):
     version: DatasetVersion
     new: bool
-    """False if an earlier version has the same content."""
+    """False if an earlier version has the same content and was returned instead."""
 
 
 def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str, now: str) -> PublishedVersion:
-    """Publish the draft as a version. Raises `UsageError` for an empty draft."""
+    """Publish the draft as a version. Raises `UsageError` if the draft is empty."""
     existing_ids = {version.id for version in datasets.versions(dataset.id)}
     version = datasets.publish(dataset.id, now, description=description)
     return PublishedVersion(version=version, new=version.id not in existing_ids)
 
 
 def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now: str) -> PublishedVersion:
-    """Publish the items of a file as a version of the dataset with this name, which is created if it is missing.
+    """Publish the items of a file as a version of the dataset with this name. A missing dataset is created.
 
     Raises `UsageError` if the draft of the dataset has changes that are not published.
     """
@@ -470,12 +477,12 @@ def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now
 DRAFT = "draft"
 _FIELDS = tuple(name for name in Item.model_fields if name not in ("key", "source"))
 _BYTES = 8
-"""Bytes kept of a field's hash; enough to detect changes."""
+"""Number of bytes kept of a field's hash. They are enough to detect changes."""
 
 
 class VersionSide(Frozen):
     name: str
-    """`version 2` or `draft`."""
+    """Such as `version 2`, or `draft`."""
     version_id: str | None = None
     items: int
 
@@ -483,7 +490,7 @@ class VersionSide(Frozen):
 class ChangedItem(Frozen):
     key: str
     fields: tuple[str, ...]
-    """Names of the fields that differ, in the order in which an item has them."""
+    """Names of the fields that differ, in the order of an item's fields."""
 
 
 class VersionComparison(Frozen):
@@ -497,7 +504,7 @@ class VersionComparison(Frozen):
     changed: tuple[ChangedItem, ...] = ()
     """Items that both versions have with different fields, in the order of `other`."""
     moved: bool = False
-    """Whether the items of both versions are in a different order, which also makes a new version."""
+    """True if the items of both versions are in a different order. A changed order makes a new version, too."""
 
     @property
     def same(self) -> bool:
@@ -505,9 +512,9 @@ class VersionComparison(Frozen):
 
 
 def compare_versions(datasets: "DatasetStore", dataset: Dataset, base: str, other: str) -> VersionComparison:
-    """Compare two versions by number, id, `latest` or `draft`. Memory grows with the keys, not with the items.
+    """Compare two versions by number, id, `latest` or `draft`.
 
-    Raises `NotFoundError` if a version does not exist.
+    Memory grows with the number of items, not with their size. Raises `NotFoundError` if a version does not exist.
     """
     base_items, other_items = (_field_hashes(_items(datasets, dataset, name_or_id)) for name_or_id in (base, other))
     common_keys = [key for key in other_items if key in base_items]
@@ -540,7 +547,7 @@ def _side(datasets: "DatasetStore", dataset: Dataset, name_or_id: str, items: in
 
 
 def _field_hashes(items: Iterable[Item]) -> dict[str, bytes]:
-    """Return the concatenated field hashes of each item, by key."""
+    """Return the hashes of each item's fields, concatenated, by item key."""
     return {item.key: b"".join(_field_hash(getattr(item, name)) for name in _FIELDS) for item in items}
 
 
@@ -564,7 +571,7 @@ FORMATS = ("jsonl", "csv")
 def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
     """Render items as lines without line ends. Raises `UsageError` for an unknown format.
 
-    JSON lines can be uploaded again. In a table, texts stay as they are and other values are JSON.
+    JSON lines can be uploaded again. In CSV, texts stay unchanged and other values become JSON.
     """
     if form not in FORMATS:
         raise UsageError(f"`format` {form!r} is unknown; use one of {', '.join(FORMATS)}", fields=("format",))

@@ -1,4 +1,4 @@
-"""Create, change and list experiments and the prompts that they test."""
+"""Create, change and list experiments, and the prompts that they test."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class NewExperiment(Frozen):
-    """A definition with all references resolved."""
+    """Definition of an experiment with all references resolved."""
 
     name: str
     type: Literal["standard", "regression", "classifier"] = "standard"
@@ -53,12 +53,15 @@ class NewExperiment(Frozen):
     dataset_id: str
     dataset_version_id: str
     bindings: tuple[Binding, ...]
-    """The scorers: at least one, with unique names, in topological order of their dependencies."""
+    """The scorers: at least one, with unique names, each after the scorers that it depends on."""
     config: ExperimentConfig = ExperimentConfig()
 
 
 def create_experiment(workspace: Workspace, definition: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
-    """Create an experiment. Raises `UsageError` if the name is invalid or taken, or without scorers or items."""
+    """Create an experiment.
+
+    Raises `UsageError` if the name is invalid or taken, or if there are no scorers or no items.
+    """
     name = validate_experiment_name(definition.name)
     id = f"exp-{token_hex(8)}"
     version = new_version(workspace, id, definition)
@@ -66,7 +69,7 @@ def create_experiment(workspace: Workspace, definition: NewExperiment) -> tuple[
         id=id,
         name=name,
         type=definition.type,
-        # The first run creates the collection. It gets the experiment's id, since two names could give the same id.
+        # The first run creates the collection. It has the experiment's id, because two names could give the same id.
         collection_id=next(
             (collection.id for collection in workspace.store.collections.collections() if collection.name == name), id
         ),
@@ -80,12 +83,12 @@ def create_experiment(workspace: Workspace, definition: NewExperiment) -> tuple[
 def update_experiment(
     workspace: Workspace, experiment: Experiment, definition: NewExperiment, *, latest: bool = True
 ) -> ExperimentVersion:
-    """Return the version with this definition: a new one, or an existing one with the same content."""
+    """Return the version with this definition. If no version has the same content, a new one is stored."""
     return workspace.store.experiments.put_version(new_version(workspace, experiment.id, definition), latest=latest)
 
 
 def new_version(workspace: Workspace, experiment_id: str, definition: NewExperiment) -> ExperimentVersion:
-    """Build a version without a number, which the store assigns. Raises `UsageError` without a scorer or an item."""
+    """Build a version. Its number is assigned by the store. Raises `UsageError` without a scorer or an item."""
     if not definition.bindings:
         raise UsageError(
             "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
@@ -134,9 +137,9 @@ def validate_experiment_name(name: str) -> str:
 
 
 def merged_config(previous: ExperimentConfig, text: str | None) -> ExperimentConfig:
-    """Change the keys of a config that the JSON object `text` has; null resets a key to its default.
+    """Replace the keys of a config by those in `text`, a JSON object. A key that is null gets its default.
 
-    Raises `UsageError` naming the invalid key and the valid keys.
+    Raises `UsageError` naming an invalid key and the valid keys.
     """
     values = {**previous.model_dump(exclude_defaults=True), **_object(text)}
     return _parse_config({key: value for key, value in values.items() if value is not None})
@@ -173,14 +176,14 @@ OPTIONS = {
     "prompt": ("prompt_id", "prompt_version_id"),
     "judge": ("judge", "rubric"),
 }
-"""Names of the options that apply to each type of target."""
+"""Names of the options that apply to each type of target, by type."""
 TYPE_ALIASES = {"deployment": "component"}
 JUDGES = ("rules", CASCADE)
 """Names of judges that are not a single model."""
 
 
 class TargetOptions(Frozen):
-    """Options that describe a target; None means not given."""
+    """Options that describe a target. None means that the option is not given."""
 
     type: str | None = None
     deployment_id: str | None = None
@@ -202,8 +205,8 @@ def resolve_target(workspace: Workspace, options: TargetOptions, previous: Targe
     Args:
         workspace: Workspace with the builds, prompts and rubrics.
         options: The options.
-        previous: Target of the previous version. If the type is the same, omitted options keep its
-            values, and its cascade is kept unless `judge` is given.
+        previous: Target of the previous version. If the type stays the same, options that are not given keep its
+            values. Its cascade is kept unless `judge` is given.
 
     Raises:
         UsageError: An option is missing or wrong.
@@ -273,7 +276,7 @@ def _judge(workspace: Workspace, options: TargetOptions, previous: JudgeTarget |
 
 
 def _refuse_others(options: TargetOptions, type: str) -> None:
-    """Raise `UsageError` if an option belongs to another type of target."""
+    """Raise `UsageError` if an option is given that belongs to another type of target."""
     for other_type, names in OPTIONS.items():
         for name in names:
             if other_type != type and getattr(options, name) is not None:
@@ -281,7 +284,7 @@ def _refuse_others(options: TargetOptions, type: str) -> None:
 
 
 class ExperimentOptions(Frozen):
-    """Options of `experiments create` and `update`; None and () mean not given."""
+    """Options of `experiments create` and `update`. None and () mean that the option is not given."""
 
     name: str | None = None
     dataset_id: str | None = None
@@ -325,7 +328,9 @@ def resolve_options(workspace: Workspace, options: ExperimentOptions) -> NewExpe
 
 
 def apply_options(workspace: Workspace, definition: NewExperiment, options: ExperimentOptions) -> NewExperiment:
-    """Apply options to a definition. Given scorers replace all scorers; a given config replaces only its own keys.
+    """Apply options to a definition.
+
+    Given scorers replace all scorers; a given config replaces only the keys that it has.
 
     Raises the errors of `resolve_options`.
     """
@@ -343,7 +348,7 @@ def apply_options(workspace: Workspace, definition: NewExperiment, options: Expe
 
 
 def _dataset(workspace: Workspace, options: ExperimentOptions) -> tuple[str, str]:
-    """Return the ids of the dataset and of the named version, by default the latest version."""
+    """Return the ids of the dataset and of its named version, by default of its latest version."""
     dataset = dataset_named(workspace.store.datasets, options.dataset_id) if options.dataset_id else None
     version = find_dataset_version(workspace.store.datasets, dataset, options.dataset_version_id or LATEST)
     return version.dataset_id, version.id
@@ -358,11 +363,11 @@ class CreatedPrompt(Frozen):
     prompt: TargetPrompt
     version: TargetPromptVersion
     new: bool
-    """False if a version has the same content."""
+    """False if an existing version has the same content."""
 
 
 class PromptFile(Frozen):
-    """Content of a prompt file. `text` is a single user message; `system` precedes all messages."""
+    """Content of a prompt file. `text` is a single user message. `system` is placed before all messages."""
 
     model: str | None = None
     system: str | None = None
@@ -374,7 +379,7 @@ class PromptFile(Frozen):
 
     @property
     def all_messages(self) -> tuple[TargetMessage, ...]:
-        """All messages, in order."""
+        """All messages, with the system message first."""
         first = (TargetMessage(role="system", content=self.system),) if self.system else ()
         text = (TargetMessage(role="user", content=self.text),) if self.text else ()
         return (*first, *self.messages, *text)
@@ -447,7 +452,7 @@ def _prompt_error(error: ValidationError) -> str:
 def create_prompt(
     definitions: "ExperimentStore", name: str, file: PromptFile, model: str | None, now: str
 ) -> CreatedPrompt:
-    """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
+    """Create the next version of a prompt. If a version has the same content, return it. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(
             f"`name` {name}: use letters, digits, '.', '_' and '-'; do not begin with prompt- or pv-", fields=("name",)
@@ -458,25 +463,25 @@ def create_prompt(
     existing = _version_by_id(previous, version.id)
     prompt = previous if previous and existing else definitions.put_prompt(name, version)
     stored = existing or _version_by_id(prompt, version.id)
-    assert stored is not None  # `put_prompt` stored it
+    assert stored is not None  # `put_prompt` has stored it
     return CreatedPrompt(prompt=prompt, version=stored, new=existing is None)
 
 
 def find_prompt(definitions: "ExperimentStore", name_or_id: str) -> tuple[TargetPrompt, TargetPromptVersion]:
-    """Find `NAME`, `NAME@2`, or an id. Raises `NotFoundError` listing the known ones."""
+    """Find a prompt version by `NAME`, `NAME@2` or id. Raises `NotFoundError` listing the known prompts."""
     name, _, version = name_or_id.partition("@")
     prompt = prompt_named(definitions, name)
     return prompt, find_prompt_version(prompt, version or LATEST)
 
 
 def prompt_named(definitions: "ExperimentStore", name_or_id: str) -> TargetPrompt:
-    """Find a prompt as in `find_stored`."""
+    """Find a prompt like `find_stored`."""
     create_command = "experiments prompts create --name N FILE"
     return find_stored("prompt", name_or_id, definitions.prompt(name_or_id), definitions.prompts, create_command)
 
 
 def find_prompt_version(prompt: TargetPrompt, number_or_id: str) -> TargetPromptVersion:
-    """Find a version by id, by number, or as `latest`. Raises `NotFoundError` listing the known ones."""
+    """Find a version by id, by number, or as `latest`. Raises `NotFoundError` listing the known versions."""
     if version := find_version(prompt.versions, number_or_id):
         return version
     raise version_not_found(f"prompt {prompt.name}", number_or_id, prompt.versions)

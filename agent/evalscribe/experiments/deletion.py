@@ -1,4 +1,4 @@
-"""Delete experiments and their runs. This module is separate from `control`, which is slow to import."""
+"""Delete experiments and their runs. This module is separate because `control` is slow to import."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from evalscribe.workspace import Workspace
 def require_deletable(
     workspace: Workspace, runs: Sequence[ExperimentRun], *, deleted_experiment: Experiment | None = None
 ) -> None:
-    """Raise `UsageError` if a run has not ended, or if it is the baseline of an experiment that is not deleted with it.
+    """Raise `UsageError` if a run has not ended, or is the baseline of an experiment that is not deleted too.
 
     Args:
         workspace: Workspace of the runs.
         runs: The runs to delete.
-        deleted_experiment: The experiment to delete with them, if any.
+        deleted_experiment: The experiment that is deleted together with them, if any.
     """
     for run in runs:
         require_ended(run, "a run under way cannot be deleted")
@@ -32,9 +32,9 @@ def require_deletable(
 
 
 def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
-    """Delete a run with its trials and scores, and the log of its worker. Its archived copy stays until `gc`.
+    """Delete a run with its trials, scores and worker log. Its archived copy stays until `gc`.
 
-    Raises `UsageError` if a worker is at work on it.
+    Raises `UsageError` if a worker is running the run.
     """
     with workspace.store.experiment_runs.claim(run.id) as claimed:
         if not claimed:
@@ -44,7 +44,7 @@ def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
 
 
 def delete_experiment(workspace: Workspace, experiment: Experiment) -> None:
-    """Delete an experiment with its versions and runs. After an interruption, call this function again."""
+    """Delete an experiment with its versions and runs. If it is interrupted, calling it again deletes the rest."""
     for run in workspace.store.experiment_runs.runs(experiment.id):
         delete_run(workspace, run)
     workspace.store.experiments.remove_experiment(experiment.id)

@@ -1,4 +1,4 @@
-"""Record builds of components and check that they answer."""
+"""Record builds of components, and check that their components answer."""
 
 import platform
 import re
@@ -37,7 +37,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+=[A-Za-z_][A-Za-z0-9_]*")
 FORMS = "NAME=python:package.module:function, NAME=http(s)://… or NAME=cmd:…"
 _LOG_SHOWN = 2000
 SMOKE_S = 300.0
-"""Seconds that a component has to answer a smoke test."""
+"""Maximum seconds that a component can take to answer a smoke test."""
 REACH_S = 10.0
 
 
@@ -47,13 +47,13 @@ class ComponentCheck(Frozen):
     component: str
     message: str
     reply: TargetReply | None = None
-    """Output for the smoke input, if one was given."""
+    """Reply to the smoke input, if the component was called."""
 
 
 class CreatedDeployment(Frozen):
     deployment: Deployment
     new: bool
-    """False if the same build of the same components already exists."""
+    """False if the same build of the same components is already recorded."""
     checks: tuple[ComponentCheck, ...]
 
 
@@ -76,7 +76,7 @@ async def create_deployment(
         name: Name of the build; empty for none.
         smoke: Whether to call each component once, with `smoke_input`.
         smoke_input: Any JSON value.
-        broken: Whether to record the build even if its code cannot be imported; its runs then report the error.
+        broken: Whether to record the build even if its code cannot be imported. Its runs then report the error.
 
     Raises:
         UsageError: A component cannot be used, or the name is invalid.
@@ -99,9 +99,9 @@ async def create_deployment(
 
 
 def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:
-    """Return the build that a call of the component would run now, without storing it.
+    """Return the build that a call of the component would run now. It is not stored.
 
-    This is `deployment` if the source in its folder is unchanged, or if the component is an HTTP address.
+    This is `deployment` itself if the source in its folder is unchanged, or if the component is an HTTP address.
     """
     folder = Path(deployment.folder)
     if component.kind == "http" or not folder.is_dir():
@@ -125,10 +125,10 @@ def _build(workspace: Workspace, name: str, components: tuple[Component, ...], f
 
 
 async def component_target(component: Component, folder: Path, concurrency: int) -> Target:
-    """Open a component of a build in `folder` as a target; the caller closes it.
+    """Open a component of a build as a target, with its code in `folder`. The caller closes the target.
 
     Raises:
-        UsageError: The component cannot be used; it is checked without a call.
+        UsageError: The component cannot be used. This is checked without calling it.
     """
     match component.kind:
         case "python":
@@ -142,7 +142,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
 
 
 def find_deployment(definitions: "ExperimentStore", name_or_id: str) -> Deployment:
-    """Find a deployment as in `find_stored`; by name, return the newest one with that name."""
+    """Find a deployment like `find_stored`. If several have the name, the newest is returned."""
     create_command = "experiments deployments create --component …"
     return find_stored(
         "deployment", name_or_id, definitions.deployment(name_or_id), definitions.deployments, create_command
@@ -237,7 +237,7 @@ def _model(model: str | None) -> dict[str, str]:
 
 
 def _validate_components(components: Sequence[Component], folder: Path, name: str) -> Path:
-    """Check the components and return the absolute folder."""
+    """Check the components and return the folder's absolute path."""
     names = [component.name for component in components]
     duplicates = [name for name in names if names.count(name) > 1]
     if not names:

@@ -20,22 +20,25 @@ from evalscribe.statistics.intervals import passing_range, wilson_interval
 from evalscribe.text import join_first, one_line, pluralise
 
 KEYS_SHOWN = 5
-"""Maximum item keys in the text of a clause; its field `items` has all of them."""
+"""Maximum number of item keys in the text of a clause. Its field `items` has all keys."""
 
 
 class Baseline(Frozen):
-    """Baseline that a gate compares with."""
+    """A baseline with which a gate compares the run."""
 
     run_id: str | None = None
     new_failures: tuple[str, ...] = ()
-    """Keys of items that passed in the baseline and fail now."""
+    """Keys of items that passed in the baseline but not in this run."""
     pass_rate: float | None = None
     why_not: str | None = None
     """Why the run cannot be compared with this baseline."""
 
 
 def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
-    """Decide the clauses that compare with baselines. `baselines` is keyed by their names in the config."""
+    """Decide the clauses that compare with a baseline.
+
+    `baselines` has the baselines by the names that the config gives them.
+    """
     if config.no_new_failures_vs is not None:
         baseline = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not loaded"))
         yield _no_new_failures(config.no_new_failures_vs, baseline)
@@ -60,7 +63,7 @@ def _from_base(text: str, summary: RunSummary, base_name: str | None, baseline: 
 
 
 def _baseline_label(name: str | None, baseline: Baseline) -> str:
-    """Return the name of a baseline. For `previous`, which changes with every run, add the id."""
+    """Return the name of a baseline. The run's id is added to `previous`, because that names another run each time."""
     return f"{PREVIOUS} ({baseline.run_id})" if name == PREVIOUS and baseline.run_id else one_line(name or "")
 
 
@@ -104,16 +107,16 @@ def _key_list(baseline: Baseline) -> str:
 
 
 DEFAULT = GateConfig(passed_threshold=1.0)
-"""Gate of an experiment that defines no clauses."""
+"""Gate of an experiment whose config has no clauses."""
 SLACK = 1e-9
-"""Tolerance for floating-point errors, so that 18 of 20 reaches a threshold of 0.9."""
+"""Tolerance for floating-point errors. With it, 18 of 20 reaches a threshold of 0.9."""
 
 
 def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, baselines: Mapping[str, Baseline]) -> Gate:
-    """Decide the gate. Bounds are inclusive; a clause that cannot be decided does not pass.
+    """Decide the gate. A value equal to a bound satisfies it. A clause that cannot be decided does not pass.
 
     Args:
-        baselines: Baselines by their names in the config.
+        baselines: Baselines by the names that the config gives them.
     """
     stated_clauses = tuple(_clauses(config, summary, baselines))
     clauses = stated_clauses or tuple(_clauses(DEFAULT, summary, {}))
@@ -129,7 +132,7 @@ def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, bas
 
 
 def headline(gate: Gate) -> str:
-    """Summarise a gate on one line, with the clauses that did not pass.
+    """Summarise a gate on one line, naming the clauses that did not pass.
 
     Example: `gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % required`.
     """
@@ -191,7 +194,7 @@ def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Claus
 
 
 def _chance_note(summary: RunSummary, threshold: float) -> str | None:
-    """Describe how chance affects the pass rate of a run of this size."""
+    """Say which true pass rates would pass, and which would fail, in 8 of 10 runs of this size."""
     number = summary.observations
     if not number or threshold <= 0:
         return None
@@ -204,7 +207,7 @@ def _chance_note(summary: RunSummary, threshold: float) -> str | None:
 
 
 def _bound(share: float) -> str:
-    """Render a bound as written, such as `95 %`."""
+    """Render a bound as a percentage, such as `95 %`."""
     return f"{100 * share:g} %"
 
 
@@ -231,7 +234,7 @@ def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
 
 
 def _errors(summary: RunSummary, maximum: float) -> Clause:
-    """Decide the error clause: errors of the target and of required scorers. Items that never ran do not count."""
+    """Decide the clause about errors of the target and of required scorers. Items that never ran do not count."""
     number = summary.counts.error + summary.broken
     share = _share(number, summary.tries)
     parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"

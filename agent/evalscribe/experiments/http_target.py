@@ -1,4 +1,4 @@
-"""Ask an HTTP address as a target, with retries."""
+"""Send requests to an HTTP address as a target, with retries."""
 
 import asyncio
 import os
@@ -17,36 +17,36 @@ from evalscribe.settings.http import AnswerLimits, explain_connection_errors, li
 from evalscribe.text import printable
 
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a response."""
+"""Maximum size of a response, in bytes."""
 LOG = 20_000
-"""Maximum characters of an error response that are kept."""
+"""Maximum number of characters kept of an error response."""
 CONNECT_S = 10.0
 ATTEMPTS = 4
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 30.0
-"""Maximum seconds to wait before a retry. If the service asks for more, the trial fails."""
+"""Maximum seconds to wait before a retry. If the service asks for a longer wait, the trial fails."""
 BUSY_STATUSES = (429, 503)
 UNESCAPED = "/:@!$&'()*+,;=~#[]{}|<>? "
-"""Characters that an idempotency key may contain unescaped, besides letters and digits."""
+"""Characters that stay unescaped in an idempotency key, besides letters and digits."""
 SHORTEST_SECRET = 6
-"""Minimum length of a header value that is redacted from responses."""
+"""Minimum length of a header value. Longer values are redacted from responses, because they can be secrets."""
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.RemoteProtocolError)
 
 
 class RetryableError(Exception):
-    """An attempt that failed, but may succeed when it is repeated."""
+    """An attempt that failed, but might succeed if it is repeated."""
 
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        """Seconds that the service asks to wait; None if it does not say."""
+        """Seconds to wait, as the service asks; None if it does not say."""
 
 
 class HttpTarget:
     """`Target` that sends requests to one HTTP address."""
 
     def __init__(self, url: str, headers: Mapping[str, str], concurrency: int) -> None:
-        """Create a target. `headers`: header values by name, sent unchanged."""
+        """Create a target. `headers` has header values by name. They are sent unchanged."""
         self._url = validate_url(url)
         self._secrets = [value for value in headers.values() if len(value) >= SHORTEST_SECRET]
         with explain_connection_errors():
@@ -62,7 +62,7 @@ class HttpTarget:
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Call the service.
 
-        Raises `AccessError` and `UsageError` for responses that no retry changes: 401, 403, 404, 405, 3xx.
+        Raises `AccessError` or `UsageError` for responses that a retry would not change: 401, 403, 404, 405, 3xx.
         """
         start_time = perf_counter()
         try:
@@ -84,7 +84,7 @@ class HttpTarget:
         await self._client.aclose()
 
     async def reachable(self, timeout_s: float) -> str:
-        """Send a GET request and describe the response. Raises `UsageError` if nothing answers."""
+        """Send a GET request and describe the response. Raises `UsageError` if there is no response."""
         try:
             async with asyncio.timeout(timeout_s), self._client.stream("GET", self._url) as response:
                 return f"GET returned {response.status_code}"
@@ -93,7 +93,7 @@ class HttpTarget:
             raise UsageError(f"{self._url} did not answer: {message}") from None
 
     async def _send_with_retries(self, call: TargetCall) -> tuple[int, str]:
-        """Return status and body. Raises `RetryableError` if every attempt failed."""
+        """Return the status and body of the response. Raises the error of the last attempt if all fail."""
         body = canonical_json(_body(call)).encode("utf-8", "replace")
         for attempt in range(ATTEMPTS):
             try:
@@ -110,7 +110,7 @@ class HttpTarget:
         response = await self._client.send(request, stream=True)
         try:
             text = self._redact_headers((await response.aread()).decode("utf-8", "replace"))
-        except httpx2.RemoteProtocolError as error:  # The service has worked on this trial: a retry would run it twice.
+        except httpx2.RemoteProtocolError as error:  # The service has worked on this trial, so a retry would run it twice.
             raise httpx2.ReadError(str(error)) from None
         finally:
             await response.aclose()
@@ -122,19 +122,19 @@ class HttpTarget:
         return response.status_code, text
 
     def _redact_headers(self, text: str) -> str:
-        """Redact the values of the request's headers, in case the service repeats them."""
+        """Replace the values of the request's headers in a response, in case the service repeats them."""
         for secret in self._secrets:
             text = text.replace(secret, "[redacted:header]")
         return text
 
 
 def _no_cookies() -> CookieJar:
-    """Return a cookie jar that stores nothing: trials must not share cookies."""
+    """Return a cookie jar that stores nothing, because trials must not share cookies."""
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def validate_url(url: str) -> str:
-    """Validate the address. Raises `UsageError` if it is not a URL or contains a password."""
+    """Validate the address. Raises `UsageError` if it is not an HTTP URL, or contains a user or password."""
     try:
         parts = urlsplit(url)
         is_valid = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
@@ -166,7 +166,7 @@ def _body(call: TargetCall) -> dict[str, object]:
 
 
 def _fatal_error(response: httpx2.Response, url: str) -> EvalscribeError | None:
-    """Return the error of a response that all other trials would get too; None for any other response."""
+    """Return an error if this response would be the same for every trial, else None."""
     status = response.status_code
     if status in (401, 403):
         return AccessError(
@@ -180,7 +180,10 @@ def _fatal_error(response: httpx2.Response, url: str) -> EvalscribeError | None:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """Return the seconds of the header Retry-After; None if it is missing or is a date, which is not supported."""
+    """Return the seconds in the header Retry-After.
+
+    None if it is missing or has a date, because dates are not supported.
+    """
     try:
         return min(1e6, max(0.0, float(response.headers.get("retry-after", ""))))
     except ValueError:

@@ -36,20 +36,24 @@ if TYPE_CHECKING:
 
 
 class ItemParts(Frozen):
-    """Parts of an eval, from which an item can be made."""
+    """Parts of an eval from which an item can be made."""
 
     names: tuple[str, ...]
-    """Names that select this eval."""
+    """Names by which a user can select this eval."""
     passed: bool
     item: Item | None
-    """The item, still without an expected output; None if the run does not record the eval's input."""
+    """The item without an expected output; None if the run does not record the eval's input."""
     output: JsonValue = None
     """The recorded output."""
     expected: JsonValue = None
     """The recorded expected output."""
 
     def to_item(self, override: tuple[JsonValue] | None) -> Item | None:
-        """Return the item with the given expected output, else the output of a passed eval, else the recorded one."""
+        """Return the item with an expected output; None without an item.
+
+        The expected output is the override if there is one. Otherwise it is the eval's output if the eval passed, else
+        the recorded expected output.
+        """
         if self.item is None:
             return None
         expected = override[0] if override else self.output if self.passed else self.expected
@@ -57,7 +61,7 @@ class ItemParts(Frozen):
 
 
 def parts_of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
-    """Extract item parts from an eval of an imported run."""
+    """Extract the parts of an eval of an imported run."""
     all_documents = tuple(documents) or record.documents
     task_input = _text(all_documents, "task")
     if task_input is None:
@@ -71,13 +75,13 @@ def parts_of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
 
 
 def parts_of_evidence(run_id: str, evidence: Evidence) -> ItemParts:
-    """Extract item parts from a failed eval of an analysed run."""
+    """Extract the parts of a failed eval of an analysed run."""
     task_input, output, expected = (_text(evidence.documents, role) for role in ("task", "output", "expected"))
     return _item_parts(run_id, evidence.eval, task_input, output, expected, ())
 
 
 def parts_of_trial(trial: ItemTrial, item: Item | None) -> ItemParts:
-    """Extract item parts from a trial of an experiment's run."""
+    """Extract the parts of a trial of an experiment's run."""
     run_item = trial.item
     source: dict[str, JsonValue] = {"run": run_item.run_id, "eval": run_item.item_key, "run_item": run_item.id}
     transcripts = (trial.transcript,) if trial.transcript else ()
@@ -117,7 +121,7 @@ def _item_parts(
 
 
 def _text(documents: Iterable[Document], role: Role) -> JsonValue:
-    """Return the text of the only document with this role, or the texts of several by path."""
+    """Return the text of the only document with this role. If there are several, return their texts by path."""
     texts = {document.path: document.text for document in documents if document.role == role}
     return None if not texts else next(iter(texts.values())) if len(texts) == 1 else dict(texts)
 
@@ -125,7 +129,7 @@ def _text(documents: Iterable[Document], role: Role) -> JsonValue:
 def _message_text(
     transcripts: Iterable[Transcript], role: type[UserMessage | AssistantMessage], *, last: bool
 ) -> JsonValue:
-    """Return the first or last message of a role that has text."""
+    """Return the text of the first or the last message of a role. Messages without text are skipped."""
     texts = [
         message.content
         for transcript in transcripts
@@ -151,7 +155,7 @@ class AddedRunItems(Frozen):
     unusable: tuple[str, ...] = ()
     """Number of evals left out because the run does not record their input."""
     unknown: int = 0
-    """Number of items without an expected output: the eval did not pass, and the run records none."""
+    """Number of items without an expected output. Their evals did not pass, and the run records no expected output."""
 
 
 def add_run_items(
@@ -163,18 +167,18 @@ def add_run_items(
     failed: bool = False,
     expected: tuple[JsonValue] | None = None,
 ) -> AddedRunItems:
-    """Add each eval of a run to the draft: its input and, if it passed, its output as the expected output.
+    """Add each eval of a run to the draft, as an item with the eval's input.
 
-    If it failed, the item gets the expected output that the run records, if any. Only the first trial of an eval is
-    used.
+    The expected output is the eval's output if it passed, else the expected output that the run records, if any. Only
+    the first trial of an eval is used.
 
     Args:
         workspace: Workspace of the run.
         dataset: Dataset whose draft is filled.
         name_or_id: Name or id of the run.
-        evals: Paths or ids, or item keys of an experiment's run; empty for all.
+        evals: Paths or ids of evals, or item keys if the run is an experiment's; empty for all.
         failed: Add only evals that did not pass.
-        expected: Expected output, in place of the recorded one; for a single eval only.
+        expected: Expected output to use instead of the recorded one. Only for a single eval.
 
     Raises:
         NotFoundError: The run or an eval does not exist.
@@ -229,7 +233,10 @@ def _select_parts(
 
 
 def _find_run(workspace: Workspace, name_or_id: str) -> tuple[str, Iterator[ItemParts]]:
-    """Return the id of the run and the parts of each eval. A run of an experiment is preferred to its archived copy."""
+    """Return the run's id and the parts of each eval.
+
+    For an experiment's run, its trials are read rather than the archived copy.
+    """
     if (run := workspace.store.experiment_runs.run(name_or_id)) is not None:
         return run.id, _parts_of_trials(workspace, run)
     if (run_id := imported_run_id(workspace.store.analyses, workspace.store.runs, name_or_id)) is not None:
@@ -258,11 +265,11 @@ def _parts_of_failures(store: "AnalysisStore", run_id: str) -> Iterator[ItemPart
 class LabelledFailure(Frozen):
     run: str
     eval: str
-    """Path."""
+    """Path of the eval."""
     label: Classification
     cause_kind: CauseKind | None = None
     source: dict[str, JsonValue]
-    """The reviewer who gave the label, and the report with it."""
+    """Where the label comes from: the report, and the reviewer or the judge."""
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -274,13 +281,13 @@ class PeopleLabels(Frozen):
 
     failures: tuple[LabelledFailure, ...]
     duplicates: int
-    """Number of failures left out because a failure with the same cause and label is included."""
+    """Number of failures left out because another failure with the same cause and label is included."""
     contradicted: int
     """Number of failures left out because two reports of the same run label them differently."""
 
 
 def select_human_labels(labels: Iterable[HumanLabel]) -> PeopleLabels:
-    """Select one failure from each group with the same cause and label."""
+    """Select one failure from each group of failures with the same cause and label."""
     all_labels = tuple(labels)
     agreed_labels = labels_in_force(all_labels)
     selected = verdicts(agreed_labels)
@@ -293,14 +300,14 @@ def select_human_labels(labels: Iterable[HumanLabel]) -> PeopleLabels:
 
 
 def judge_labels(reports: ReportsFolder) -> Iterator[LabelledFailure]:
-    """Yield one failure of each unreviewed group, with the judge's label."""
+    """Yield one failure of each group that no person has reviewed, with the judge's label."""
     for file in reports.all():
         if is_of_another_kind(file.text):
             continue
         try:
             report = read_report(file.text, file.name, file.data)
         except DataError:
-            continue  # `reports check` describes the problem
+            continue  # `reports check` describes what is wrong
         groups: set[str] = set()
         for finding in report.findings:
             group = finding.group or finding.eval
@@ -331,27 +338,27 @@ DESCRIPTION = "failures labelled by people"
 
 
 class FromReviews(Frozen):
-    """Result of exporting the labels."""
+    """Result of making items from the labels."""
 
     dataset_id: str
     dataset: str
     added: AddedCounts
     splits: dict[str, int]
-    """Items by split."""
+    """Number of items by split."""
     labels: dict[str, int]
-    """Items by label."""
+    """Number of items by label."""
     unreviewed: int = 0
-    """Number of items labelled only by a judge."""
+    """Number of items whose label only a judge gave."""
     withdrawn: int = 0
-    """Number of earlier items removed from the draft because their failure is no longer labelled."""
+    """Number of earlier items that were removed from the draft because their failure is no longer labelled."""
     duplicates: int = 0
     """Number of failures left out because an equivalent failure with the same label is included."""
     contradicted: int = 0
     """Number of failures left out because two reports of the same run label them differently."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """Number of labels, by run, that were left out because the store has no evidence of the failure."""
+    """Number of labels, by run, left out because the store lacks the evidence of their failure."""
     version: DatasetVersion | None = None
-    """The published version, if any."""
+    """The published version; None if none was published."""
 
 
 def from_reviews(
@@ -363,15 +370,17 @@ def from_reviews(
     unreviewed: bool = False,
     publish: bool = False,
 ) -> FromReviews:
-    """Replace the items of the dataset's draft with every labelled failure whose evidence is available.
+    """Add an item to the dataset's draft for each labelled failure whose evidence is available.
+
+    Earlier items from reviews are removed if their failure is no longer labelled.
 
     Args:
         workspace: Workspace of the reports and the evidence.
         name: Name of the dataset, which is created if missing.
-        shares: Share of the items in each split; they sum to 1.
+        shares: Share of the items that go into each split. The shares sum to 1.
         seed: Seed of the split.
-        unreviewed: Include failures with only a judge's label.
-        publish: Publish a version.
+        unreviewed: Whether to include failures that only a judge has labelled.
+        publish: Whether to publish a version.
 
     Raises:
         NotFoundError: There are no labels.
@@ -413,7 +422,7 @@ class _ItemBuilder:
     store: "AnalysisStore"
     run_store: "RunStore"
     shares: Mapping[str, float]
-    """Share of the items in each split; they sum to 1."""
+    """Share of the items that go into each split. The shares sum to 1."""
     seed: int
     splits: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
@@ -480,7 +489,7 @@ def _key(failure: LabelledFailure) -> str:
 
 
 def _withdraw(datasets: "DatasetStore", dataset: Dataset, labelled_keys: set[str]) -> int:
-    """Remove items that came from reviews and whose failure is no longer labelled."""
+    """Remove the items of the draft that came from reviews and whose failure is no longer labelled."""
     withdrawn_keys = [
         item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled_keys
     ]

@@ -1,4 +1,4 @@
-"""Targets that run a judge on items; the judge sees neither earlier reports nor other models' runs."""
+"""Targets that run a judge on items. The judge does not see earlier reports or the runs of other models."""
 
 import asyncio
 from collections import Counter
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 class FailureTarget:
     """Target that judges a failed eval like `analyze`, but only by its evidence.
 
-    Only the first repetition reuses stored answers; each further one needs a new answer.
+    Stored answers are reused for the first repetition only. Each further repetition needs a new answer.
     """
 
     first_judge: Judge
     repeat_judge: Judge
-    """Judge of the second and further repetitions; it ignores cached answers."""
+    """Judge of the second and any further repetition. It ignores cached answers."""
     store: "AnalysisStore"
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
@@ -58,7 +58,7 @@ class FailureTarget:
         fresh = call.repetition > 1
         judge = self.repeat_judge if fresh else self.first_judge
         answer = await classify(case_of(evidence), judge, self.store, JudgingOptions(timeout_s=None, fresh=fresh))
-        # Every repetition needs its own answer, so a stored answer cannot replace a failed one.
+        # Each repetition needs its own answer, so an earlier answer must not replace an answer that failed.
         if answer.cached and answer.undecided is not None:
             return TargetFailure(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)
         usage = Usage() if answer.cached else answer.verdict.usage
@@ -76,10 +76,10 @@ class SubjectTarget:
 
     first_judge: LoadedJudge
     repeat_judge: LoadedJudge
-    """Judge of the second and further repetitions; it ignores cached answers."""
+    """Judge of the second and any further repetition. It ignores cached answers."""
     is_cached: Callable[[JudgeResult], bool]
     _counted_ids: set[str] = field(default_factory=set)
-    """Ids of results whose usage was already counted in this run, because equal items share one answer."""
+    """Ids of the results whose usage was already counted in this run. Equal items share one result."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
@@ -107,7 +107,7 @@ class SubjectTarget:
 
 
 def output_of(verdict: Verdict) -> dict[str, JsonValue]:
-    """Convert a verdict to a target's output, which scorers read."""
+    """Convert a verdict to the output of a target, as scorers read it."""
     citations = Counter[str](citation.status for citation in verdict.citations)
     return {
         "classification": verdict.classification,
@@ -122,7 +122,10 @@ def output_of(verdict: Verdict) -> dict[str, JsonValue]:
 
 
 def parse_subject(value: JsonValue) -> LoadedSubject:
-    """Parse a subject: frozen evidence, `{"agent_run": …}` or an agent run. Raises `DataError` for anything else."""
+    """Parse a subject. Raises `DataError` if the value is none.
+
+    A subject is frozen evidence, an agent run, or `{"agent_run": …}`.
+    """
     if isinstance(value, Mapping) and "evidence" in value:
         return load_snapshot(value)
     run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value
@@ -165,12 +168,12 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
 
 
 def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
-    """Return whether `analyze` uses this rubric for failed evals."""
+    """Return whether `analyze` can use the rubric with this judge for failed evals."""
     return rubric.id == DEFAULT_RUBRIC if target.judge == RULES else _labels_failures(rubric)
 
 
 def _labels_failures(rubric: Rubric) -> bool:
-    """Return whether the rubric classifies failed evals."""
+    """Return whether the rubric's answers classify failed evals."""
     try:
         failure_labels(rubric)
     except UsageError:
@@ -179,7 +182,7 @@ def _labels_failures(rubric: Rubric) -> bool:
 
 
 def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
-    """Build the parts of a cascade from evalscribe.toml, with its rubrics pinned to their current versions.
+    """Build the parts of a cascade from evalscribe.toml. Its rubrics are pinned to their current versions.
 
     Raises `EvalscribeError` for a tag without a rubric.
     """
@@ -207,7 +210,7 @@ def _subject_target(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) 
 def _settings_with_judge(settings: Settings, target: JudgeTarget) -> Settings:
     """Return the settings with their judge replaced by the experiment's.
 
-    A cascade has the parts that the experiment's version records.
+    A cascade is replaced by the parts that the experiment's version records.
     """
     if target.judge == CASCADE:
         no_judge = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))

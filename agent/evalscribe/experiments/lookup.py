@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from evalscribe.store.experiment_runs import ExperimentRunStore
 
 LOGS = "logs"
-"""Folder of the store in which workers write their logs."""
+"""Folder inside the store's folder in which workers write their logs."""
 
 
 def experiment_named(workspace: Workspace, name_or_id: str) -> Experiment:
-    """Find an experiment as in `find_stored`."""
+    """Find an experiment like `find_stored`."""
     store = workspace.store.experiments
     return find_stored("experiment", name_or_id, store.experiment(name_or_id), store.experiments, "experiments create")
 
 
 def version_named(workspace: Workspace, experiment: Experiment, number_or_id: str | None) -> ExperimentVersion:
-    """Find a version by id or number; by default the latest. Raises `NotFoundError` listing the known ones."""
+    """Find a version by id or number, by default the latest. Raises `NotFoundError` listing the known versions."""
     versions = workspace.store.experiments.experiment_versions(experiment.id)
-    # The experiment's latest version may not be the newest: `run --config` makes versions for a single run.
+    # The experiment's latest version need not be the newest: `run --config` makes versions for a single run.
     requested = experiment.latest_version_id if number_or_id in (None, LATEST) else number_or_id
     version = find_version(versions, requested)
     if version is None:
@@ -40,7 +40,10 @@ def version_named(workspace: Workspace, experiment: Experiment, number_or_id: st
 
 
 def run_named(workspace: Workspace, name_or_id: str) -> ExperimentRun:
-    """Find a run by id, name or the beginning of an id. Raises `NotFoundError`, or `UsageError` if several fit."""
+    """Find a run by id, by name or by the beginning of an id.
+
+    Raises `NotFoundError` if none matches, `UsageError` if several match.
+    """
     store = workspace.store.experiment_runs
     if stored_run := store.run(name_or_id):
         return stored_run
@@ -59,7 +62,7 @@ def run_named(workspace: Workspace, name_or_id: str) -> ExperimentRun:
 
 
 def baseline_named(workspace: Workspace, name_or_id: str, run: ExperimentRun) -> ExperimentRun:
-    """Find the baseline of `run`: the previous run if `name_or_id` is `previous`, else a run as in `run_named`."""
+    """Find the baseline of `run`: its previous run if `name_or_id` is `previous`, else the run with that name or id."""
     if name_or_id != PREVIOUS:
         return run_named(workspace, name_or_id)
     if (previous := previous_run(workspace, run)) is None:
@@ -68,7 +71,7 @@ def baseline_named(workspace: Workspace, name_or_id: str, run: ExperimentRun) ->
 
 
 def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | None:
-    """Return the experiment's latest earlier run that tried the same items and completed with scores."""
+    """Return the latest earlier run of the experiment that completed on the same dataset version and has verdicts."""
     store = workspace.store.experiment_runs
     runs = store.runs(run.experiment_id)
     earlier = runs[: next(number for number, other_run in enumerate(runs) if other_run.id == run.id)]
@@ -80,7 +83,7 @@ def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | No
 
 
 def run_of_experiment(workspace: Workspace, names: Sequence[str]) -> ExperimentRun:
-    """Find a run by one name, or by two: the experiment's and the run's.
+    """Find a run by its name alone, or by the names of its experiment and of itself.
 
     Raises `UsageError` if the run belongs to another experiment.
     """
@@ -103,7 +106,7 @@ def require_ended(run: ExperimentRun, reason: str) -> None:
     """Raise `UsageError` unless the run has ended.
 
     Args:
-        reason: The reason, such as `its gate is decided when it has ended`.
+        reason: Why it must have ended, such as `its gate is decided when it has ended`.
     """
     if not run.terminal:
         raise UsageError(
@@ -121,11 +124,11 @@ def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersio
 
 
 MOST_SPLITS = 10
-"""Maximum splits that are listed if the wanted split does not exist."""
+"""Maximum number of splits listed if the requested split does not exist."""
 
 
 def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:
-    """Yield the items that the run tries, each after its index in the dataset version."""
+    """Yield the items that the run tries, each with its index in the dataset version."""
     split = version_of_run(workspace, run).config.split
     numbered = enumerate(workspace.store.datasets.items(run.dataset_version_id))
     return ((number, item) for number, item in numbered if split is None or item.split == split)
@@ -136,7 +139,10 @@ def items_of(workspace: Workspace, run: ExperimentRun) -> Iterator[Item]:
 
 
 def number_of_items(workspace: Workspace, dataset_version_id: str, split: str | None) -> int:
-    """Count the items. Raises `NotFoundError` if the version does not exist, `UsageError` if the split is empty."""
+    """Return the number of items in a split, or in the whole version.
+
+    Raises `NotFoundError` if the version does not exist, `UsageError` if the split is empty.
+    """
     version = workspace.store.datasets.version(dataset_version_id)
     if version is None:
         raise NotFoundError(f"dataset version {dataset_version_id} is not in the store")
@@ -169,9 +175,9 @@ class StoredTrial(NamedTuple):
 class PlannedTrial(NamedTuple):
     item: Item
     repetition: int
-    """Number of the repetition, starting at 1."""
+    """Number of the repetition, from 1."""
     stored: StoredTrial | None
-    """None if the trial has not run."""
+    """The trial with its scores; None if it has not run."""
 
 
 def stored_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[StoredTrial]:
@@ -182,7 +188,7 @@ def stored_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[StoredTr
 
 
 def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[PlannedTrial]:
-    """Yield all planned trials in the order of the dataset, then by repetition. Reads one page at a time."""
+    """Yield all planned trials, item by item in the order of the dataset. Trials are read one page at a time."""
     trials = workspace.store.experiment_runs.attempts(run.id)
     trial = next(trials, None)
     scored = groupby(
@@ -203,14 +209,17 @@ def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[Planned
 
 
 DEAD_S = 15.0
-"""Seconds without a heartbeat after which a worker is checked."""
+"""Maximum seconds without a heartbeat. After that, it is checked whether the worker still holds its claim."""
 STARTING = "a starting worker"
 STARTING_S = 180.0
-"""Like `DEAD_S`, before the first heartbeat: on a busy machine, a process took over 15 seconds to start."""
+"""Like `DEAD_S`, but before the first heartbeat. On a busy machine, a process took over 15 seconds to start."""
 
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
-    """Return whether an unfinished run has lost its worker: its claim is free and its last heartbeat is too old."""
+    """Return whether an unfinished run has lost its worker.
+
+    It has if its last heartbeat is too old and no process holds its claim.
+    """
     timeout_s = STARTING_S if run.worker in (None, STARTING) else DEAD_S
     if run.terminal or _age_s(run.heartbeat_at or run.created_at) < timeout_s:
         return False

@@ -1,4 +1,4 @@
-"""Start a user's process with a clean environment, and end it with all its descendants."""
+"""Start a user's process with a clean environment, and end it together with all its descendants."""
 
 import asyncio
 import os
@@ -15,13 +15,13 @@ import psutil
 from evalscribe.settings import access
 
 MARK = "EVALSCRIBE_STARTED_BY"
-"""Environment variable with which processes started here are found even after their parents have ended."""
+"""Environment variable that marks processes started here, to find them even after their parents have ended."""
 OWN_PREFIXES = ("EVALSCRIBE_", "ACTIONS_")
-"""Prefixes of variables for evalscribe's settings, such as the store's password, and for a CI runner's tokens."""
+"""Prefixes of variables with evalscribe's own settings (such as the store's password) or a CI runner's tokens."""
 KEY_VARIABLES = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *access.GITHUB_TOKENS})
-"""Environment variables with keys for run sources and for publishing reports."""
+"""Environment variables with keys for sources of runs and for publishing reports."""
 RUNNER_FILE_VARIABLES = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
-"""Environment variables that name files from which a CI runner takes settings and commands."""
+"""Environment variables that name files from which a CI runner reads settings and commands."""
 
 
 def new_mark() -> str:
@@ -29,7 +29,7 @@ def new_mark() -> str:
 
 
 def user_environment(mark: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment for a user's process: without secrets, with `mark`."""
+    """Return the environment for a user's process. It lacks secrets and has the variable `MARK`."""
     return {**{name: value for name, value in environ.items() if _is_user_variable(name)}, MARK: mark}
 
 
@@ -38,11 +38,11 @@ def _is_user_variable(name: str) -> bool:
 
 
 ROUNDS = 20
-"""Maximum rounds of killing, because the processes may keep starting others."""
+"""Maximum number of rounds of killing. More than one is needed because the processes can start others meanwhile."""
 
 
 def strays(leader: int) -> list[psutil.Process]:
-    """Return the descendants of a group's leader that are in another group."""
+    """Return the descendants of a group's leader that have left the group."""
     descendants = []
     with suppress(psutil.Error):
         for process in psutil.Process(leader).children(recursive=True):
@@ -53,14 +53,14 @@ def strays(leader: int) -> list[psutil.Process]:
 
 
 def end_strays(processes: Sequence[psutil.Process]) -> None:
-    """Kill processes. psutil compares the start time first, because an id may have been reused."""
+    """Kill processes. psutil first compares their start times, because another process can have the same id by now."""
     for process in processes:
         with suppress(psutil.Error):
             process.kill()
 
 
 async def end_marked(mark: str) -> None:
-    """Kill every process with this mark in its environment, including daemons, whose parents have ended.
+    """Kill every process with this mark in its environment. Daemons are found although their parents have ended.
 
     Processes that were started with an empty environment are not found.
     """
@@ -75,23 +75,23 @@ async def end_marked(mark: str) -> None:
 def _marked_processes(mark: str) -> list[psutil.Process]:
     processes = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # the process is another user's, or has ended
+        with suppress(psutil.Error, OSError):  # the process belongs to another user, or has ended
             if mark in process.environ().values():
                 processes.append(process)
     return processes
 
 
 LOG = 20_000
-"""Maximum bytes kept from the end of standard error."""
+"""Maximum number of bytes kept from the end of standard error."""
 GRACE_S = 0.7
-"""Seconds between SIGTERM and SIGKILL."""
+"""Seconds between the signals SIGTERM and SIGKILL."""
 LEFT_OVER_S = 0.3
-"""Maximum seconds to keep reading after a process has ended, since its descendants may hold the output open."""
+"""Maximum seconds to keep reading after a process has ended, because its descendants can keep the output open."""
 CHUNK = 65536
 _WATCHER_COMMAND = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
-"""Shell command that starts a watcher beside the program, to kill the process group if this process is killed.
+"""Shell command that starts the program, and a watcher that kills the process group when this process dies.
 
-The watcher reads from a pipe whose only write end this process holds, so reading ends when this process does.
+The watcher reads from a pipe. Only this process has the pipe's write end, so reading ends when this process does.
 """
 
 
@@ -103,7 +103,7 @@ def _lifeline() -> int:
 
 
 class PipeReader:
-    """Reader of a pipe that never stops, so that writers never block."""
+    """Reads a pipe without pause, so that writers never block."""
 
     def __init__(self, tail_size: int | None = None) -> None:
         self.size = 0
@@ -122,14 +122,17 @@ class PipeReader:
 
 
 class ProcessGroup:
-    """A process in its own process group. It has its own pipes, because `wait` would wait until asyncio's close."""
+    """A process in its own process group.
+
+    It has its own pipes, because with asyncio's pipes `wait` would wait until they are closed.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.out = PipeReader()
         self.err = PipeReader(LOG)
         self._process = process
         self._has_ended = False
-        """True after the process was ended, when its id may belong to another process."""
+        """True once the process was ended. From then on, its id can belong to another process."""
         self._pipes: list[asyncio.ReadTransport] = []
         self._readers: list[asyncio.Task[None]] = []
         self._sweeper: asyncio.Task[None] | None = None
@@ -185,7 +188,10 @@ class ProcessGroup:
         return group
 
     async def wait_for_exit(self, max_output: int) -> int | None:
-        """Wait for the exit code (negative after a signal). Returns None once the output exceeds `max_output` bytes."""
+        """Wait for the process and return its exit code (negative after a signal).
+
+        Returns None as soon as the output exceeds `max_output` bytes.
+        """
         out, err = self._readers
         exit_task = asyncio.create_task(self._process.wait())
         try:
@@ -211,7 +217,7 @@ class ProcessGroup:
             end_strays(descendants)
 
     async def end(self, grace_s: float = GRACE_S) -> None:
-        """Ask the process to end, then kill it and all its descendants."""
+        """Ask the process to end; then kill it, if it is still running, and all its descendants."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -241,12 +247,12 @@ class ProcessGroup:
         self._readers.append(asyncio.create_task(_copy(stream, pipe_reader)))
 
     async def _sweep(self) -> None:
-        """Kill descendants that outlive the process, because they hold its pipes open although nothing uses them."""
+        """Kill the descendants that outlive the process. They would keep its pipes open."""
         await self._process.wait()
         self.kill()
 
     def _strays(self) -> list[psutil.Process]:
-        """Return the descendants in other groups while the process runs; later nothing links them to it."""
+        """Return the descendants that have left the group. They can be found only while the process runs."""
         return strays(self._process.pid) if self._process.returncode is None else []
 
     def _signal(self, number: signal.Signals) -> None:
