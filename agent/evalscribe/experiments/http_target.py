@@ -110,7 +110,7 @@ class HttpTarget:
         response = await self._client.send(request, stream=True)
         try:
             text = self._redact_headers((await response.aread()).decode("utf-8", "replace"))
-        except httpx2.RemoteProtocolError as error:  # The service has worked on this trial, so a retry would run it twice.
+        except httpx2.RemoteProtocolError as error:  # The service has worked on it: a retry would run it twice.
             raise httpx2.ReadError(str(error)) from None
         finally:
             await response.aclose()

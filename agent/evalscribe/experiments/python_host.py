@@ -23,12 +23,12 @@ from evalscribe.redaction.redact import redact
 
 PROGRAM = Path(__file__).with_name("child.py")
 LINE = 2 * LARGEST
-"""Maximum bytes of one line from the process."""
+"""Maximum size of one line from the process, in bytes."""
 NUMBER_BITS = 62
 _ANSWERS = {"described", "value", "error", "gone"}
 LONGEST_MS = 1e12
 DROP_TIMEOUT_S = 1.0
-"""Seconds in which the process must confirm that a call was dropped; if it does not, its event loop is blocked."""
+"""Maximum seconds for the process to confirm that a call was dropped. If it does not, its event loop is blocked."""
 
 
 class ChildDied(Exception):
@@ -36,15 +36,15 @@ class ChildDied(Exception):
 
 
 class BrokenCodeError(UsageError):
-    """The user's own code raised while it was imported."""
+    """The user's own code raised an error while it was imported."""
 
 
 class ChildProcess:
-    """Child process that answers many calls at a time. Created by `start`."""
+    """Child process that answers many calls at a time. `start` creates it."""
 
     def __init__(self, group: ProcessGroup, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.abandoned: set[int] = set()
-        """Calls that timed out and have not ended."""
+        """Numbers of the calls that timed out but are still running."""
         self._group = group
         self._writer = writer
         self._futures: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -54,7 +54,7 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, folder: Path, concurrency: int, env: Mapping[str, str]) -> "ChildProcess":
-        """Start the process in a process group of its own. Raises `UsageError` if it cannot be started."""
+        """Start the process in its own process group. Raises `UsageError` if it cannot be started."""
         parent_socket, child_socket = socket.socketpair()
         options = (
             "-P",
@@ -87,22 +87,25 @@ class ChildProcess:
 
     @property
     def idle(self) -> bool:
-        """True if no call is waiting."""
+        """True if no request is waiting for a reply."""
         return not self._futures
 
     async def load(self, address: str, kind: str) -> dict[str, Any]:
-        """Import a function once and return its description. Raises `ChildDied`."""
+        """Import a function and return its description. Repeated calls import it only once. Raises `ChildDied`."""
         return await asyncio.shield(self.begin_load(address, kind))
 
     def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
-        """Start importing a function like `load`, without waiting for the result."""
+        """Start to import a function like `load`, without waiting for the result."""
         key = (address, kind)
         if key not in self._load_tasks:
             self._load_tasks[key] = asyncio.create_task(self._request(_number(), {"load": address, "kind": kind}))
         return self._load_tasks[key]
 
     async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
-        """Call a function and return the reply, or `late` and `log` if it timed out. Raises `ChildDied`."""
+        """Call a function and return the reply. Raises `ChildDied`.
+
+        If the call times out, the reply has only `late` and `log`.
+        """
         number = _number()
         try:
             async with asyncio.timeout(timeout_s):
@@ -135,7 +138,7 @@ class ChildProcess:
         self._writer.write(json.dumps(message).encode() + b"\n")
 
     async def _drop_call(self, number: int) -> str:
-        """Drop a call that timed out and return its log. A process that does not respond is killed."""
+        """Drop a call that timed out, and return its log. If the process does not respond, it is killed."""
         try:
             async with asyncio.timeout(DROP_TIMEOUT_S):
                 reply = await self._request(number, {"drop": number})
@@ -161,7 +164,7 @@ class ChildProcess:
         except (ValueError, RecursionError):
             self._end_reason = "its process sent an invalid reply"
         except OSError:
-            pass  # The exit status of the process says why the connection failed.
+            pass  # The exit status of the process says why the connection broke.
         self._group.kill()
         code = await self._group.wait()
         self._end_reason = self._end_reason or _exit_text(code)
@@ -171,7 +174,7 @@ class ChildProcess:
 
     @property
     def output(self) -> str:
-        """Return the end of the process's output outside of calls, such as a crash report."""
+        """Return the end of the output that the process wrote outside of calls, such as a crash report."""
         return self._group.err.text
 
 
@@ -184,7 +187,10 @@ def _reply(line: bytes) -> dict[str, Any]:
 
 
 def _is_reply(value: object) -> bool:
-    """Return whether a reply is well-formed: the user's code can write to the same connection."""
+    """Return whether a reply is well-formed.
+
+    It might not be, because the user's code can write to the same connection.
+    """
     return (
         isinstance(value, dict)
         and isinstance(value.get("id"), int)
@@ -197,7 +203,7 @@ def _is_reply(value: object) -> bool:
 
 
 def _number() -> int:
-    """Return a call number that other code in the process cannot guess, so that it cannot forge a reply."""
+    """Return a call number that other code in the process cannot guess. So it cannot forge a reply."""
     return randbits(NUMBER_BITS)
 
 
@@ -211,11 +217,11 @@ def _exit_text(code: int) -> str:
 
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
-"""Number of timed-out calls after which a new process takes over, since their threads cannot be ended."""
+"""Number of calls still running after a timeout at which a new process takes over. Their threads cannot be ended."""
 IMPORT_S = 120.0
-"""Seconds for importing a module."""
+"""Maximum seconds to import a module."""
 MAX_RETRIES = 4
-"""Maximum concurrent retries, each of which has its own process."""
+"""Maximum number of concurrent retries. Each retry has its own process."""
 
 
 class FunctionDescription(Frozen):
@@ -225,13 +231,13 @@ class FunctionDescription(Frozen):
     doc: str = ""
     parameters: tuple[str, ...] = ()
     code: str
-    """Content id of the modules that the function imports from the folder."""
+    """Content id of the modules in the folder that were imported with the function."""
     name: str | None = None
-    """Declaration from the scorer's decorator; this and the remaining fields are for scorers only."""
+    """Name in the scorer's decorator. This field and those below are set for scorers only."""
     description: str = ""
     depends_on: tuple[str, ...] = ()
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """The scorer's settings with their defaults."""
+    """The scorer's settings, with their defaults."""
 
 
 class HostReply(Frozen):
@@ -242,18 +248,18 @@ class HostReply(Frozen):
     """The error on one line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
     traceback: str = ""
     log: str = ""
-    """The end of the function's printed output."""
+    """The end of what the function printed."""
     timed_out: bool = False
     duration_ms: float = 0.0
 
 
 class PythonHost:
-    """Host that imports functions from `folder` and calls up to `concurrency` plain functions at a time.
+    """Imports functions from `folder` and calls them, up to `concurrency` plain functions at a time.
 
-    Async functions have no limit.
+    There is no limit for async functions, but one that never yields blocks all others until it times out.
 
-    If its process dies, each pending call is retried once in its own process, so that only the call that crashed the
-    process fails. An async function that never yields blocks all others until it times out.
+    If the process dies, each pending call is retried once in a process of its own. So only the call that crashed the
+    process fails.
     """
 
     def __init__(self, folder: Path, concurrency: int) -> None:
@@ -267,7 +273,7 @@ class PythonHost:
         self._closed = False
 
     async def check(self, address: str, kind: Kind) -> FunctionDescription:
-        """Import a function in a process of its own and describe it. Raises `UsageError` if it cannot be used."""
+        """Import a function in its own process and describe it. Raises `UsageError` if it cannot be used."""
         child = await self._new_child(1)
         try:
             reply = await self._load(child, address, kind)
@@ -278,9 +284,9 @@ class PythonHost:
         return _function_description(address, reply["described"])
 
     async def begin(self, address: str, kind: Kind) -> None:
-        """Start the process, which imports the function in the background; calls report import errors.
+        """Start the process and let it import the function in the background. Import errors are reported by calls.
 
-        Raises `UsageError` if it cannot be started.
+        Raises `UsageError` if the process cannot be started.
         """
         (await self._current_child()).begin_load(address, kind)
         await asyncio.sleep(0)  # Lets the import request be sent before any other request.
@@ -289,11 +295,11 @@ class PythonHost:
         """Call a function once.
 
         Args:
-            payload: For a component `{"input": …, "context": {…}}`; for a scorer a `custom_scorer.BoundRequest`, whose
-                result is a `ScoreResult`.
+            payload: For a component `{"input": …, "context": {…}}`; for a scorer, a `custom_scorer.BoundRequest`. A
+                scorer's reply has a `ScoreResult` as its value.
 
         Raises:
-            UsageError: The function cannot be imported, which concerns all calls.
+            UsageError: The function cannot be imported, so that no call can succeed.
         """
         try:
             return await self._call_in(await self._current_child(), address, kind, payload, timeout_s)
@@ -304,7 +310,7 @@ class PythonHost:
             return await self._call_alone(address, kind, payload, timeout_s)
 
     async def close(self) -> None:
-        """End every process with its descendants."""
+        """End every process and its descendants."""
         self._closed = True
         await asyncio.gather(*(self._end_child(child) for child in tuple(self._children)))
         await end_marked(self._mark)
@@ -353,7 +359,10 @@ class PythonHost:
         )
 
     async def _current_child(self) -> ChildProcess:
-        """Return the process for new calls; replace it if too many timed-out calls still run in it."""
+        """Return the process for new calls.
+
+        It is replaced if it died, or if too many timed-out calls still run in it.
+        """
         async with self._starting:
             child = self._shared_child
             if child is not None and child.alive and len(child.abandoned) < MOST_ABANDONED:
@@ -376,7 +385,7 @@ class PythonHost:
 
 
 async def describe(folder: Path, address: str, kind: Kind) -> FunctionDescription:
-    """Import a function once, in a process of its own. Raises `UsageError` if it cannot be used."""
+    """Import a function in its own process and describe it. Raises `UsageError` if it cannot be used."""
     host = PythonHost(folder, 1)
     try:
         return await host.check(address, kind)
@@ -399,7 +408,7 @@ def _function_description(address: str, reply: Mapping[str, Any]) -> FunctionDes
 
 
 def _host_reply(reply: Mapping[str, Any]) -> HostReply:
-    """Return the reply in a form that can be stored."""
+    """Convert the reply of a process to one that can be stored."""
     texts = {name: clean_text(redact(reply.get(name, ""))) for name in ("traceback", "log")}
     try:
         value: Any = clean_json(reply.get("value"))

@@ -1,4 +1,4 @@
-"""Create a regression dataset from the failures of a run, and an experiment on it."""
+"""Create a regression dataset from the failures of a run, with an experiment that runs it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,26 +51,26 @@ class FailedTrial(NamedTuple):
     """One trial that did not pass."""
 
     key: str
-    """Key of the item that is built from this trial; all trials of an item have the same key."""
+    """Key of the item that is built from this trial. All trials of an item have the same key."""
     path: str
-    """Path of the eval, as printed in the run's report."""
+    """Path of the eval as the run's report prints it."""
     id: str
-    """Id of the run item or eval."""
+    """Id of the run item or of the eval."""
 
 
 class LabelFilter(NamedTuple):
-    """Filter of failures by their labels in the run's report."""
+    """Selects failures by their labels in the run's report."""
 
     classifications: frozenset[Classification]
     reviewed_only: bool = False
-    """Only failures whose label a person gave or confirmed."""
+    """True to select only failures whose label a person gave or confirmed."""
 
 
 class SelectedFailures(NamedTuple):
     failures: tuple[tuple[FailedTrial, FindingSummary | None], ...]
-    """The first failure of each item, with the finding whose label selected it."""
+    """The first selected failure of each item, with its finding in the run's report."""
     left_out: Mapping[str, int]
-    """Number of items left out, by the failure's classification, or by the reason why it has none."""
+    """Number of items left out, by classification, or by the reason why there is none."""
 
 
 def select_failures(
@@ -79,7 +79,7 @@ def select_failures(
     """Select failures by label; without a filter, select all failures.
 
     Args:
-        findings: Findings by printed path. A human label takes precedence over the judge's.
+        findings: Findings of the run's report by printed path. In them, human labels take precedence over the judge's.
     """
     selected: dict[str, tuple[FailedTrial, FindingSummary | None]] = {}
     excluded: dict[str, str] = {}
@@ -106,18 +106,18 @@ def _exclusion_reason(finding: FindingSummary | None, label: LabelFilter) -> str
 
 @dataclass(frozen=True)
 class FailedItem:
-    """The failures of one run, and a function that builds items from them."""
+    """The failed trials of one run, and a function that builds items from them."""
 
     run_id: str
     failures: Sequence[FailedTrial]
     item: Callable[[FailedTrial], Item | None]
-    """Function that builds the item of a failure; None if the run does not record the input."""
+    """Builds the item of a failed trial. Returns None if the run does not record the input."""
     broken: int = 0
-    """Number of items that did not fail, but have a trial without output or one that could not be scored."""
+    """Number of items that did not fail, but have a trial without an output or without a verdict."""
 
 
 def failures_of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
-    """Collect every failed trial, or only the named trials, which may also lack an output or a verdict.
+    """Collect every failed trial, or only the named trials. Named trials can lack an output or a verdict.
 
     Raises:
         NotFoundError: The run has no such trial.
@@ -142,7 +142,10 @@ def failures_of_experiment(workspace: Workspace, run: ExperimentRun, run_item_id
 
 
 def failures_of_stored_run(store: "AnalysisStore", run_store: "RunStore", name_or_id: str) -> FailedItem:
-    """Collect every failed eval of an imported or analysed run. Raises `NotFoundError`, `UsageError`."""
+    """Collect every failed eval of an imported or analysed run.
+
+    Raises `NotFoundError` if the run does not exist, `UsageError` if its name is ambiguous.
+    """
     if (run_id := imported_run_id(store, run_store, name_or_id)) is not None:
         parts_by_id = {
             record.eval.id: parts_of_record(record, run_store.documents(run_id, record.eval.id))
@@ -186,7 +189,7 @@ def _find_run_items(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[
 
 
 def _path(run: ExperimentRun, run_item: RunItem) -> str:
-    """Return the path of the archived record, which is also the path of the report's finding."""
+    """Return the path of the trial's archived record. The report's finding has the same path."""
     return path(f"{run_item.item_key}#{run_item.repetition}" if run.repetitions > 1 else run_item.item_key)
 
 
@@ -210,7 +213,7 @@ def _evidence(store: "AnalysisStore", run_id: str, evals: Sequence[Eval]) -> Ite
 
 
 def _eval_name(eval: Eval) -> str:
-    """Return the eval's path without its trial number, because all trials of an eval become one item."""
+    """Return the eval's path without trial number, because all trials of an eval become one item."""
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
@@ -220,22 +223,22 @@ def _item(parts: ItemParts | None, failure: FailedTrial) -> Item | None:
 
 
 class RegressionMade(Frozen):
-    """Result of creating a regression dataset; nothing was created if there were no failures."""
+    """Result of creating a regression dataset. Nothing was created if there were no failures."""
 
     parent_run_id: str
     dataset_id: str | None = None
     dataset_version_id: str | None = None
     items: int = 0
     experiment_id: str | None = None
-    """None if the run does not belong to an experiment."""
+    """Id of the new experiment; None if the run does not belong to an experiment."""
     experiment_version_id: str | None = None
     run_id: str | None = None
-    """None if no run was started."""
+    """Id of the new run; None if none was started."""
     left_out: dict[str, int] = Field(default_factory=dict)
     """Number of failed items that were left out, by reason."""
     notes: tuple[str, ...] = ()
     report: RunReport | None = None
-    """Result of the new run, if the caller waited for its end."""
+    """Result of the new run, if the caller waited for it to end."""
 
 
 def create_regression_dataset(
@@ -251,16 +254,16 @@ def create_regression_dataset(
     budget_usd: float | None = None,
     dry_run: bool = False,
 ) -> tuple[RegressionMade, ExperimentRun | None]:
-    """Create a regression dataset with its experiment. Also returns the queued run, if one is started.
+    """Create a regression dataset with its experiment. If a run is started, the queued run is returned too.
 
     Args:
         workspace: Workspace of the run.
         name_or_id: Run of an experiment, or an imported or analysed run.
         name: Name of the dataset and of its experiment.
         run_item_ids: Trials to use; empty for all that failed.
-        classifications: Use only failures with these classifications in the run's report; empty for all.
+        classifications: Use only failures that have one of these classifications in the run's report; empty for all.
         reviewed_only: Use only failures whose label a person gave or confirmed.
-        start_run: Run the new experiment.
+        start_run: Whether to run the new experiment.
         deployment: Id or name of the build to run.
         budget_usd: Budget for the run's model calls in US dollars.
         dry_run: Only count what would be created.
@@ -345,7 +348,7 @@ def _check_build(workspace: Workspace, target: TargetSpec, deployment: str) -> N
 
 
 def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]:
-    """Return the findings of the run's report by path."""
+    """Return the findings of the run's report by path. Raises `NotFoundError` if there are none."""
     run = workspace.store.runs.run(run_id) or workspace.store.analyses.get_run(run_id)
     findings = findings_of_run(workspace.reports, run) if run else {}
     if not findings:
@@ -354,7 +357,7 @@ def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]
 
 
 def _items(store: "AnalysisStore", failed: FailedItem, selected: SelectedFailures) -> tuple[list[Item], int]:
-    """Return the items, and the number of failures from which no item can be made."""
+    """Return the items, and the number of failures from which no item could be made."""
     reviewers = {
         label.eval: label.reviewer for label in store.labels() if label.run == failed.run_id and label.in_force
     }
@@ -392,7 +395,7 @@ def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) ->
 def _experiment(
     workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
 ) -> tuple[Experiment, ExperimentVersion]:
-    """Create an experiment with the run's target, build and scorers whose gate requires that every item passes."""
+    """Create an experiment with the run's target, build and scorers. Its gate requires that every item passes."""
     version = version_of_run(workspace, run)
     target = version.target
     if isinstance(target, ComponentTarget) and run.deployment_id:

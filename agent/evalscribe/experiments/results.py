@@ -77,7 +77,7 @@ def list_experiments(
         page_size: Experiments per page.
 
     Raises:
-        UsageError: A filter cannot match anything.
+        UsageError: A filter has a value that cannot match anything.
     """
     _require_known("status", status)
     _require_known("type", type)
@@ -108,7 +108,7 @@ def target_line(target: TargetSpec) -> str:
 
 
 def called_models(version: ExperimentVersion) -> tuple[str, ...]:
-    """Return the models that the target and the scorers call. The models of components are unknown."""
+    """Return the models that the target and the scorers call. Models that a component calls are not known."""
     target = version.target
     target_models: tuple[str, ...] = ()
     if target.type == "prompt":
@@ -120,7 +120,7 @@ def called_models(version: ExperimentVersion) -> tuple[str, ...]:
 
 
 def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
-    """Render a dataset as `tickets@3`, or `tickets@3:test` if only a split is used."""
+    """Render a dataset as `tickets@3`, or as `tickets@3:test` if the version covers only one split."""
     dataset = workspace.store.datasets.find(version.dataset_id)
     dataset_version = workspace.store.datasets.version(version.dataset_version_id)
     split = f":{version.config.split}" if version.config.split is not None else ""
@@ -161,7 +161,7 @@ NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
 
 
 def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
-    """Summarise a run. `scored`: include each scorer's summary, which takes longer to read."""
+    """Summarise a run. With `scored`, each scorer's summary is included, which needs more reading."""
     experiment, version = experiment_of(workspace, run), version_of_run(workspace, run)
     summary = summarise_run(
         run,
@@ -197,9 +197,9 @@ def _labels(
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
-    """Yield the expected and the given label of every trial; a trial without output gave none.
+    """Yield the expected and the given label of every trial. A trial without output has no given label.
 
-    Trials of one item count as one observation, and so do the items of one cluster.
+    All trials of one item count as one observation, and so do all items of one cluster.
     """
     expected_by_key = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
     for trial in workspace.store.experiment_runs.attempts(run.id):
@@ -212,7 +212,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
 
 
 def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
-    """Yield the trials that did not pass, in dataset order. `flaky`: only trials of items that passed another trial."""
+    """Yield the trials that did not pass, in dataset order. With `flaky`, only those of flaky items."""
     flaky_keys = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
     return (
         describe_trial(workspace, run, trial)
@@ -236,7 +236,7 @@ def describe_trial(workspace: Workspace, run: ExperimentRun, trial: ItemTrial) -
 def describe_trials(
     trial: ItemTrial, scores: Iterable[Score], *, split: str | None, input_and_expected: tuple[JsonValue, JsonValue]
 ) -> TrialDetail:
-    """Describe a trial. `input_and_expected`: its input and its expected output."""
+    """Describe a trial. `input_and_expected` are the item's input and expected output."""
     run_item = trial.item
     return TrialDetail.model_construct(
         item_key=run_item.item_key,
@@ -257,13 +257,14 @@ def describe_trials(
 
 
 VERSION = 1
-"""Raise by hand when a change of criteria, statistics or counting may change the gate decision of a run. Stored
-decisions of other versions are then ignored.
+"""Raise by hand when a change of criteria, statistics or counting can change the gate decision of a run.
+
+Stored decisions of other versions are then ignored.
 """
 
 
 def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
-    """Report on a run, with its gate if it has ended. Nothing comes from a cache."""
+    """Report on a run, with its gate if the run has ended. Nothing is read from a cache."""
     summary = run_summary(workspace, run)
     if not run.terminal:
         return RunReport(summary=summary)
@@ -275,7 +276,10 @@ def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
 
 
 def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
-    """Return whether the gate passed, or None while the run has not ended; cached until the scores change."""
+    """Return whether the gate passed; None while the run has not ended.
+
+    The decision is cached until a change of the scores.
+    """
     if run.state != "completed":
         return False if run.terminal else None
     version = version_of_run(workspace, run)
@@ -284,23 +288,23 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
     if passed is None:
         summary = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
         passed = decide_gate(version.config, summary, "", baselines(workspace, run, version)).passed
-        with suppress(EvalscribeError):  # A read-only store cannot cache the result, so it is computed again.
+        with suppress(EvalscribeError):  # A read-only store cannot cache the decision. It is then made again each time.
             workspace.store.experiment_runs.keep_gate(run.id, key, passed)
     return passed
 
 
 def _gate_key(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
-    """Return the content id of the gate's inputs: the state and scores of the run and its baselines."""
+    """Return the content id of what the gate depends on: state and scores of the run and of its baselines."""
     baseline_states = {}
     for name in sorted(version.config.compared):
-        with suppress(EvalscribeError):  # A missing baseline affects the gate as well.
+        with suppress(EvalscribeError):  # A baseline that is missing changes the key as well.
             base = baseline_named(workspace, name, run)
             baseline_states[name] = [base.id, base.revision, base.state]
     return content_id([VERSION, run.revision, baseline_states])
 
 
 def baselines(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
-    """Return the baselines that the version's gate names."""
+    """Return the baselines that the version's gate names, by name."""
     return {name: _baseline(workspace, run, version, name) for name in version.config.compared}
 
 
@@ -313,7 +317,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
             or _split_difference(version, base_version)
             or _scorer_difference(version, base_version)
         )
-    except NotFoundError:  # Its message lists recent runs, but the reason in a gate must not change with them.
+    except NotFoundError:  # The error's message lists recent runs. The reason in a gate must not change with them.
         return Baseline(why_not="there is none" if name_or_id == PREVIOUS else f"run {name_or_id!r} not found")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(error.text(flag).split()))
@@ -337,14 +341,20 @@ def _unusable_reason(run: ExperimentRun, base: ExperimentRun) -> str | None:
 
 
 def _split_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the splits differ, since an item that only one run tried is not a new failure; None if equal."""
+    """Describe how the splits differ; None if they are equal.
+
+    An item that only one of the runs tried would not be a new failure.
+    """
     if base.config.split == version.config.split:
         return None
     return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
 def _scorer_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the required scorers differ, since their verdicts are then not comparable; None if equal."""
+    """Describe how the required scorers differ; None if they are equal.
+
+    Verdicts by different scorers cannot be compared.
+    """
     scorers, base_scorers = (
         {binding.spec.name: (binding.spec.id, binding.threshold) for binding in compared.bindings if binding.required}
         for compared in (version, base)
@@ -356,7 +366,7 @@ def _scorer_difference(version: ExperimentVersion, base: ExperimentVersion) -> s
 class ListedRun(Frozen):
     run: ExperimentRun
     worker_gone: bool = False
-    """True if the run has not ended, but its worker has."""
+    """True if the run has not ended, but its worker is gone."""
     version: int
     dataset: str
     """`name@number`, or `name@number:split`."""
@@ -398,7 +408,7 @@ class TrialPage(Frozen):
 
 
 def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tuple[Sequence[TrialDetail], int]:
-    """Return a page of trials in dataset order, then by repetition, and the number of trials on all pages."""
+    """Return a page of the trials, in the order of dataset and repetition, and the number of trials on all pages."""
     total, ids = 0, []
     for run_item in workspace.store.experiment_runs.items(run.id, page.verdicts):
         if page.item not in (None, run_item.item_key):
@@ -411,7 +421,10 @@ def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tup
 
 
 def export_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[TrialDetail]:
-    """Yield all trials in dataset order, then by repetition, including those that never ran. Holds one in memory."""
+    """Yield all trials in the order of dataset and repetition, including those that never ran.
+
+    Only one trial is in memory at a time.
+    """
     return map(_trial_detail, planned_trials(workspace, run))
 
 
@@ -442,16 +455,16 @@ class ShownScore(Frozen):
 
     score: Score
     parts: dict[str, JsonValue]
-    """Requested parts by name; a part that the score does not have is null."""
+    """The requested parts, by name. A part that the score lacks is null."""
     metadata: dict[str, JsonValue]
 
 
 def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
-    """List scores. `query.run_id` may be a name.
+    """List scores. `query.run_id` can be the name of a run.
 
     Raises:
         NotFoundError: The run or run item does not exist.
-        UsageError: A filter cannot match any score.
+        UsageError: A filter has a value that cannot match any score.
     """
     resolved = _resolve_query(workspace, query)
     scores = workspace.store.experiment_runs.scores(resolved)
@@ -500,7 +513,10 @@ def _run_item(workspace: Workspace, query: ScoreQuery) -> RunItem:
 
 
 def _require_scorer(workspace: Workspace, requested: ScoreQuery, query: ScoreQuery) -> None:
-    """Check an empty result. Raises `UsageError`, listing the scorers of the run, if the scorer is not one of them."""
+    """Explain why no score matched.
+
+    Raises `UsageError`, listing the scorers of the run, if the scorer is not one of them.
+    """
     bindings = _bindings(workspace, query.run_id)
     scope = f"run {requested.run_id or query.run_id}" if query.run_id else "any run"
     known_names = {name for binding in bindings for name in (binding.spec.name, binding.scorer_id)}
@@ -519,7 +535,7 @@ def _require_scorer(workspace: Workspace, requested: ScoreQuery, query: ScoreQue
 
 
 def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
-    """Return the bindings of the run's version, or of all runs."""
+    """Return the bindings of the run's version, or of the versions of all runs if `run_id` is None."""
     runs = workspace.store.experiment_runs.runs() if run_id is None else [run_named(workspace, run_id)]
     versions = {run.experiment_version_id: run for run in runs}
     return [binding for run in versions.values() for binding in version_of_run(workspace, run).bindings]
@@ -551,6 +567,6 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
 
 
 def _result_fields(score: Score) -> JsonValue:
-    """Return the result of a score as JSON, which replaces the raw output of scorers that store none."""
+    """Return the result of a score as JSON. It is shown for scorers that store no raw output."""
     fields = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
     return {name: value for name, value in fields.items() if value is not None}

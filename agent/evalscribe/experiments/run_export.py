@@ -35,17 +35,18 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 TEXT_LENGTH = 4_000
-"""Maximum characters of an input, an output or an expected output."""
+"""Maximum number of characters shown of an input, an output or an expected output."""
 MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
 def markdown_lines(report: RunReport, trials: Iterable[TrialDetail], max_bytes: int | None = None) -> Iterator[str]:
-    """Render the gate, the results, and a folded section per failed trial; trials with equal errors share a section.
+    """Render the gate, the results, and a folded section for each trial that did not pass.
 
-    Trials without a section are only counted, beside the command that exports them.
+    Trials with the same error share a section. Trials without a section are only counted, with the command that exports
+    them.
 
     Args:
-        max_bytes: Maximum bytes of UTF-8, including line ends.
+        max_bytes: Maximum size as UTF-8 in bytes, with line ends; None for no limit.
     """
     size = 0
     for line in _head(report):
@@ -68,7 +69,7 @@ def _size(line: str) -> int:
 
 
 def _more_line(summary: RunSummary, shown: int) -> str:
-    """Render the number of trials that did not pass and are not shown; empty if all are."""
+    """Render how many trials that did not pass are not shown; empty if all are shown."""
     number = summary.counts.failed + summary.counts.error + summary.counts.unscored - shown
     export = f"evalscribe experiments runs export {summary.run_id} --format html -o run.html"
     return f"\n{number:,} more did not pass; all are in `{export}`." if number else ""
@@ -94,7 +95,7 @@ def _head(report: RunReport) -> Iterator[str]:
 
 
 def _gate_mark(report: RunReport) -> str:
-    """Return the gate's symbol and a space; empty if the run has no gate."""
+    """Return the gate's symbol and a space; an hourglass while the run has not ended, empty if it has no gate."""
     if report.gate is None:
         return "" if report.summary.ended_at else "⏳ "
     return f"{MARKS['passed' if report.gate.passed else 'failed']} "
@@ -151,7 +152,7 @@ def _failure(summary: RunSummary, trial: TrialDetail) -> Iterator[str]:
 
 
 def trial_texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
-    """Yield input, expected output, and error or output of a trial, each with its title."""
+    """Yield the input, the expected output, and the error or output of a trial, each with its title."""
     yield "input", text_of(trial.input)
     if trial.expected_output is not None:
         yield "expected", text_of(trial.expected_output)
@@ -164,7 +165,7 @@ def trial_texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
 
 
 def _fence(title: str, text: str) -> Iterator[str]:
-    """Render a code block whose fence no line of the text can close."""
+    """Render a code block. Its fence is longer than any row of backticks in the text, so that no line closes it."""
     body = cut(visible(text), TEXT_LENGTH)
     backticks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     yield f"{title}"
@@ -178,11 +179,11 @@ def _cell(text: str) -> str:
 
 
 REASON_LENGTH = 140
-"""Maximum characters of the reason that is shown beside a trial's name."""
+"""Maximum number of characters of the reason beside a trial's name."""
 
 
 def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
-    """Render the run as one page. Holds one trial in memory at a time."""
+    """Render the run as one page. Only one trial is in memory at a time."""
     run = report.summary
     facts = "\n".join((*origin_lines(run), *item_lines(run), *detail_lines(run)))
     partial_line = ""
@@ -192,19 +193,19 @@ def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str
 
 
 TEMPLATES = Path(__file__).parent
-"""Folder of the templates of a run's page and of its tables' rows."""
+"""Folder of two templates: of a run's page, and of the rows of its tables."""
 
 
 def row_functions() -> dict[str, Callable[..., object]]:
-    """Return the functions that the templates call, by name."""
+    """Return the functions that the templates can call, by name."""
     functions = (counts_line, error_lines, pluralise, word, _decimal, _scorer_name)
     return {function.__name__.removeprefix("_"): function for function in functions}
 
 
 @cache
 def _page() -> "Template":
-    """Compile the template. All values are escaped, and invisible characters are made visible."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # lists that need no page load this module too
+    """Compile the page's template. Values are escaped, and their invisible characters are made visible."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # imported here because lists load this module, too, and need no page
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -220,7 +221,7 @@ def _page() -> "Template":
 
 
 def why_not_passed(trial: TrialDetail) -> str:
-    """Return why a trial did not pass: its error, or the first scorer's explanation."""
+    """Return why a trial did not pass: its error, or the explanation of the first required scorer that failed."""
     if trial.error is not None or trial.verdict in ("passed", "missing"):
         return cut(one_line(trial.error or ""), REASON_LENGTH)
     reasons = (
@@ -251,7 +252,10 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def csv_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
-    """Render CSV: a header and a line per trial, with five columns per scorer. Lines end with CR; callers add LF."""
+    """Render CSV: a header, then a line per trial, with five columns per scorer.
+
+    Lines end with CR; callers add LF.
+    """
     scorers = [scorer.scorer for scorer in report.summary.scorers]
     yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in SCORER_COLUMNS)])
     for trial in trials:
@@ -297,7 +301,7 @@ def _line(cells: Iterable[object]) -> str:
 
 
 def safe(cell: object) -> str:
-    """Put `'` before a cell that a spreadsheet would read as a formula, as spreadsheets do themselves."""
+    """Put `'` before a cell that a spreadsheet would read as a formula. Spreadsheets escape such cells the same way."""
     text = "" if cell is None else str(cell)
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
@@ -331,7 +335,7 @@ def junit_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[st
     """Render JUnit XML.
 
     A failed trial is a failure; a trial without output, or with a broken required scorer, is an error; a trial that
-    never ran is skipped. If the run itself failed, that is one more error.
+    never ran is skipped. A run that itself failed has one more error.
     """
     summary = report.summary
     failed = summary.state == "failed"
@@ -420,7 +424,7 @@ def _legal(text: str) -> str:
 
 
 Tries = Callable[[], Iterable[TrialDetail]]
-"""Function that returns all trials of the run, each time from the beginning."""
+"""Function that returns all trials of the run. Each call starts from the beginning."""
 WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]]] = {
     "csv": csv_lines,
     "json": json_document,
@@ -434,7 +438,7 @@ WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]
 def export_lines(form: str, report: RunReport, load_trials: Tries) -> Iterator[str]:
     """Render the run as lines without line ends. Raises `UsageError` for an unknown format.
 
-    The HTML page begins with the trials that did not pass.
+    In the HTML page, the trials that did not pass come first.
     """
     if form not in WRITERS:
         raise UsageError(
@@ -444,6 +448,9 @@ def export_lines(form: str, report: RunReport, load_trials: Tries) -> Iterator[s
 
 
 def _worst_first(load_trials: Tries) -> Iterator[TrialDetail]:
-    """Yield all trials, first those that did not pass. Reads them twice, to hold only one in memory."""
+    """Yield the trials that did not pass, then the others.
+
+    They are loaded twice, so that only one is in memory at a time.
+    """
     yield from (trial for trial in load_trials() if trial.verdict != "passed")
     yield from (trial for trial in load_trials() if trial.verdict == "passed")

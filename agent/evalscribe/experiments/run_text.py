@@ -32,7 +32,7 @@ from evalscribe.model.score import Score
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, visible
 
 VALUE_LENGTH = 200
-"""Maximum characters of an input or an output in a list of failures."""
+"""Maximum number of characters of an input or an output in a list of failures."""
 EXPLANATION_LENGTH = 300
 SHOWN_FLAKY = 10
 MOST_K = 5
@@ -53,11 +53,11 @@ def summary_lines(report: RunReport) -> Iterator[str]:
 
 FAILURES_SHOWN = 10
 LOG_SHOWN = 8
-"""Maximum lines of a traceback below a failure."""
+"""Maximum number of lines of a traceback shown below a failure."""
 
 
 def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[str]:
-    """Render the result of a run with its first failures, as `experiments run` prints it."""
+    """Render the result of a run and its first failures, as `experiments run` prints them."""
     summary = report.summary
     yield f"{summary.experiment}, version {summary.version}, on {summary.dataset}: run {summary.label}"
     if summary.state != "completed":
@@ -85,7 +85,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
 
 
 def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
-    """Yield the failures, but only one trial for each reason why a target gave no answer."""
+    """Yield the failed trials. Of those whose target gave no answer, only the first is included for each reason."""
     reasons = set()
     for trial in failed:
         reason = None if trial.error is None else error_reason(trial.error)
@@ -109,7 +109,7 @@ def _state(summary: RunSummary) -> str:
 
 
 def target_line(summary: RunSummary) -> str:
-    """Render the target of the version, and the build that the run used instead of the target's, if any."""
+    """Render the target of the version. If the run used another build, it is named as well."""
     deployment_id = (
         summary.deployment_id if summary.deployment_id and summary.deployment_id not in summary.target else None
     )
@@ -117,7 +117,7 @@ def target_line(summary: RunSummary) -> str:
 
 
 def item_lines(summary: RunSummary) -> Iterator[str]:
-    """Render how many items failed and, if items were repeated, pass@k and pass^k."""
+    """Render how many items failed. If the items were repeated, add pass@k and pass^k."""
     yield f"failed     {pluralise(summary.failed_items, 'item')} of {summary.items:,}{_flaky(summary)}"
     yield from (_at_k(summary, pass_at_k) for pass_at_k in _shown_at_k(summary))
 
@@ -132,7 +132,7 @@ def detail_lines(summary: RunSummary) -> Iterator[str]:
 
 
 def gate_lines(gate: Gate | None) -> Iterator[str]:
-    """Render one line per clause, and the criterion for passing."""
+    """Render one line for each clause, and the criterion by which a trial passes."""
     if gate is None:
         return
     reason = f": {one_line(gate.reason)}" if gate.reason else ""
@@ -162,7 +162,7 @@ def scorer_line(scorer: ScorerSummary) -> str:
 
 
 def counts_line(counts: TrialCounts) -> str:
-    """Render counts, such as `18 passed, 1 failed, 1 error, 0 unscored`, and trials that did not run, if any."""
+    """Render counts, such as `18 passed, 1 failed, 1 error, 0 unscored`. Trials that did not run are added, if any."""
     text = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
     return f"{text}, {counts.missing:,} not run" if counts.missing else text
 
@@ -173,14 +173,20 @@ def _errors(summary: RunSummary) -> Iterator[str]:
 
 
 def error_lines(summary: RunSummary, minimum: int = 1) -> Iterator[str]:
-    """Yield the reasons why `minimum` or more trials got no answer: `10 of 10 trials raised NameError (agent.py:5)`."""
+    """Yield each reason why at least `minimum` trials got no answer.
+
+    Example: `10 of 10 trials raised NameError (agent.py:5)`.
+    """
     for error in summary.errors:
         if error.trials >= minimum:
             yield f"{error.trials:,} of {pluralise(summary.tries, 'trial')} {one_line(error.reason)}"
 
 
 def failure_lines(trial: TrialDetail, *, repeated: bool) -> Iterator[str]:
-    """Render input, expected output and output, shortened, and the scorers' explanations."""
+    """Render the explanations of scorers that a trial did not pass, below its input, expected output and output.
+
+    Long values are shortened.
+    """
     repetition = f" #{trial.repetition}" if repeated else ""
     yield f"{trial.verdict.upper()}  {one_line(trial.item_key)}{repetition}  {trial.run_item_id or ''}".rstrip()
     yield f"  input     {short_value(trial.input)}"
@@ -195,7 +201,7 @@ def failure_lines(trial: TrialDetail, *, repeated: bool) -> Iterator[str]:
 
 
 def explains_failure(score: Score) -> bool:
-    """Return whether a score explains why a trial did not pass."""
+    """Return whether a score is a reason why its trial did not pass."""
     return score.status != "ok" or score.passed is False
 
 
@@ -210,7 +216,7 @@ def score_line(score: Score) -> str:
 
 
 def word(score: Score) -> str:
-    """Return the outcome of a score in one word."""
+    """Return the outcome of a score as one word."""
     if score.status != "ok":
         return "broke" if score.status == "error" else "abstained"
     return "passed" if score.passed else "failed"
@@ -221,9 +227,9 @@ def short_value(value: JsonValue, limit: int = VALUE_LENGTH) -> str:
 
 
 def text_of(value: JsonValue) -> str:
-    """Render text unchanged and other values as canonical JSON.
+    """Render text unchanged, and other values as canonical JSON.
 
-    Expected output and output are compared side by side, and exports of the same run are identical.
+    So expected output and output can be compared side by side, and exports of the same run are identical.
     """
     return value if isinstance(value, str) else canonical_json(value)
 
@@ -233,7 +239,7 @@ def _repeated(summary: RunSummary) -> str:
 
 
 def _times(summary: RunSummary) -> str:
-    """Render times, such as `created 2026-11-22 02:16:28, started 2026-11-22 02:16:31, ended not yet (UTC)`."""
+    """Render the times of a run: `created 2026-11-22 02:16:28, started 2026-11-22 02:16:31, ended not yet (UTC)`."""
     times = {"created": summary.created_at, "started": summary.started_at, "ended": summary.ended_at}
     parts = (f"{label} {moment[:19].replace('T', ' ') if moment else 'not yet'}" for label, moment in times.items())
     return f"{', '.join(parts)} (UTC)"
@@ -284,7 +290,7 @@ def _labels(summary: RunSummary) -> Iterator[str]:
 
 
 def _recall_text(row: LabelRow) -> str:
-    """Render `; recall 0.95 of 37, precision 0.83`, omitting undefined values."""
+    """Render recall and precision, such as `; recall 0.95 of 37, precision 0.83`. Undefined values are left out."""
     recall = "" if row.recall is None else f"; recall {row.recall:.2f} of {row.expected:,}"
     precision = "" if row.precision is None else f"{',' if recall else ';'} precision {row.precision:.2f}"
     return recall + precision
@@ -302,7 +308,7 @@ def _cost(summary: RunSummary) -> str:
 
 
 MOST_SHOWN = 50
-"""Maximum changed items shown per kind of change; the JSON output has all of them."""
+"""Maximum number of changed items shown for each kind of change. The JSON output has all of them."""
 HEADINGS = (
     "",
     "run",

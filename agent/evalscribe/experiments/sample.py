@@ -22,7 +22,7 @@ GATE: Final = ExperimentConfig(passed_threshold=0.9)
 
 
 async def create_sample(workspace: Workspace) -> tuple[Experiment, bool]:
-    """Create the sample experiment unless it exists. Returns it, and whether it is new."""
+    """Create the sample experiment unless it exists. Returns the experiment, and whether it is new."""
     if existing := workspace.store.experiments.experiment(NAME):
         return existing, False
     version = _publish_dataset(workspace)

@@ -1,4 +1,4 @@
-"""Create an experiment, and everything it needs, from one command or one file."""
+"""Create an experiment, and everything that it needs, from one command or one file."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -45,37 +45,40 @@ from evalscribe.workspace import Workspace
 SUFFIXES = (".yaml", ".yml")
 TARGETS = "python:module:function, http(s)://… or cmd:…"
 INTERPRETERS = frozenset({"bash", "bun", "deno", "node", "npx", "python", "python3", "ruby", "sh", "uv", "uvx"})
-"""Programs that run a script; a component that uses one is named after the script."""
+"""Programs that run a script. A component that uses one of them is named after the script."""
 
 
 class ExperimentSpec(Frozen):
-    """Description of an experiment. Fields that are None keep the values of an existing experiment of this name."""
+    """Description of an experiment. For an experiment that exists, fields that are None keep its values."""
 
     name: str | None = None
-    """Name of the experiment; None to derive it from target and data, as in `answer-items`."""
+    """Name of the experiment; None to derive one from target and data, such as `answer-items`."""
     target: str | None = None
-    """`python:module:function`, also `module.py:function`; an address; or `cmd:…`."""
+    """`python:module:function` or `module.py:function`; an HTTP address; or `cmd:` with a command line."""
     data: str | None = None
-    """File with items: JSON lines, a JSON list, or CSV."""
+    """File with the items, as JSON lines, a JSON list or CSV."""
     map: tuple[str, ...] = ()
-    """Item fields with their names in `data`, such as `input=text`."""
+    """Item fields, each with its name in `data`, such as `input=text`."""
     scorers: tuple[str, ...] = ()
-    """Each is the name of a built-in or created scorer, `python:module:function`, or JSON with `name` and `config`."""
+    """Scorers.
+
+    Each is the name of a built-in or created scorer, `python:module:function`, or JSON with `name`, `config`.
+    """
     config: str | None = None
-    """JSON of an `ExperimentConfig`."""
+    """An `ExperimentConfig` as JSON."""
     folder: str = "."
-    """Folder where Python is imported from and commands run."""
+    """Folder from which Python modules are imported and in which commands run."""
     complete: bool = False
-    """True to set omitted fields to their defaults, even if the experiment already exists."""
+    """True if omitted fields get their defaults even if the experiment already exists."""
 
 
 class EnsuredExperiment(NamedTuple):
     experiment: Experiment
     version: ExperimentVersion
     deployment_id: str | None
-    """The build to run; None for the build of the version."""
+    """The build to run; None for the build that the version names."""
     created: tuple[str, ...]
-    """Descriptions of the created objects, one line for each."""
+    """One line for each object that was created."""
 
 
 def is_spec_file(text: str) -> bool:
@@ -83,9 +86,10 @@ def is_spec_file(text: str) -> bool:
 
 
 def read_spec(path: Path) -> ExperimentSpec:
-    """Read an experiment from a YAML file with `target`, `data`, `scorers` and, optionally, `name`, `config`, `folder`.
+    """Read an experiment from a YAML file.
 
-    Paths are relative to the file. Raises `NotFoundError` or `DataError`.
+    It needs `target`, `data` and `scorers`; the other fields of `ExperimentSpec` are optional. Paths are relative to
+    the file. Raises `NotFoundError` or `DataError`.
     """
     try:
         value = parse_yaml(read_text(path).removeprefix("\ufeff"), str(path)).value
@@ -109,7 +113,7 @@ def read_spec(path: Path) -> ExperimentSpec:
 
 
 def _texts(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with nested configurations as JSON text and a single scorer as a list."""
+    """Convert nested values to JSON text, a single scorer to a list, and a `map` object to `FIELD=NAME` texts."""
     scorers = value.get("scorers", [])
     texts = {"scorers": [_text(scorer) for scorer in (scorers if isinstance(scorers, list) else [scorers])]}
     config = {"config": _text(value["config"])} if value.get("config") is not None else {}
@@ -123,10 +127,10 @@ def _text(value: object) -> object:
 
 
 async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> EnsuredExperiment:
-    """Create the dataset, build, scorers and experiment unless they exist.
+    """Create the dataset, build, scorers and experiment that do not exist yet.
 
-    Changed data makes a new version of the dataset, a changed definition a new version of the experiment. Nothing is
-    stored if the data or the target cannot be used. If the target's own code raises, the run reports the error.
+    Changed data makes a new version of the dataset; a changed definition makes a new version of the experiment. Nothing
+    is stored if the data or the target cannot be used. If the target's own code raises an error, the run reports it.
 
     Raises:
         UsageError: Something is missing or wrong.
@@ -174,7 +178,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
 
 
 def _change_text(previous: NewExperiment | None, current: NewExperiment) -> str:
-    """Describe what changed since the previous version; for the first version, name the scorers."""
+    """Describe what changed since the previous version. For the first version, name the scorers."""
     if previous is None:
         return f"scored by {', '.join(binding.spec.name for binding in current.bindings)}"
     words = {"target": "target", "dataset_version_id": "data", "bindings": "scorers", "config": "config"}
@@ -183,7 +187,7 @@ def _change_text(previous: NewExperiment | None, current: NewExperiment) -> str:
 
 
 def _require(spec: ExperimentSpec) -> None:
-    """Raise `UsageError` for a missing part of a new experiment."""
+    """Raise `UsageError` if a part is missing that a new experiment needs."""
     missing = {
         "target": (spec.target, TARGETS),
         "data": (spec.data, "a file with one JSON object per line: input and, if known, expected"),
@@ -198,15 +202,15 @@ def _require(spec: ExperimentSpec) -> None:
 
 
 def _stem(data: str) -> str:
-    """Return a file's name without suffixes: `items` for `evals/items.jsonl.gz`."""
+    """Return a file's name without its suffixes, such as `items` for `evals/items.jsonl.gz`."""
     name = PurePath(data).name
     return name.partition(".")[0] or name
 
 
 def _component(target: str, folder: Path) -> tuple[Component, Path]:
-    """Parse a target; return its component and the folder to import or run it from. Raises `UsageError`.
+    """Parse a target. Return its component, and the folder to import or run it from. Raises `UsageError`.
 
-    `src/agent.py:answer` is imported from `src`, as `python src/agent.py` would be.
+    `src/agent.py:answer` is imported from `src`, the folder that `python src/agent.py` would import from.
     """
     address = target
     if target.partition(":")[0] not in ("http", "https", "cmd"):
@@ -222,7 +226,7 @@ def _component(target: str, folder: Path) -> tuple[Component, Path]:
 
 
 def _component_name(address: str) -> str:
-    """Return a name for a component: its function, its host, or its program."""
+    """Derive a component's name from its function, its host or its program."""
     scheme, _, location = address.partition(":")
     if scheme == "python":
         name = location.rpartition(":")[2]
@@ -236,7 +240,7 @@ def _component_name(address: str) -> str:
 
 
 async def _bindings(workspace: Workspace, scorers: Sequence[str], folder: Path) -> tuple[Binding, ...]:
-    """Attach the scorers; for a Python function, create a scorer, or its next version if the source changed."""
+    """Attach the scorers. For a Python function, create a scorer, or its next version if the source has changed."""
     builtin, created_ids = [], []
     for text in scorers:
         if text.startswith(PYTHON):
@@ -261,8 +265,8 @@ def _scorer_name(text: str) -> str:
 def _target(previous: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
     """Return the earlier target if its component is unchanged, else a new one.
 
-    The target names the first build of its component. Runs of later builds belong to the same version of the
-    experiment, so that they can be compared.
+    A target keeps the first build of its component. Runs of later builds then use the same version of the experiment,
+    so that they can be compared.
     """
     if build is None:
         assert previous is not None, "a new experiment needs a target"
@@ -274,7 +278,7 @@ def _target(previous: TargetSpec | None, build: CreatedDeployment | None) -> Tar
 
 
 def _read_items(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
-    """Read all items. Raises `DataError` naming the first lines that hold none."""
+    """Read all items. Raises `DataError` naming the first lines without a valid item."""
     file = _open(path, map)
     items = list(file.read())
     if file.bad:
@@ -291,9 +295,9 @@ COLUMNS = {
     "split": ("split",),
     "cluster": ("cluster",),
 }
-"""Names of the CSV columns for each field; the remaining columns become metadata."""
+"""Column names of CSV files for each field. Columns with other names become metadata."""
 MAX_NAMED = 20
-"""Maximum columns that a message names."""
+"""Maximum number of columns named in a message."""
 
 
 def _open(path: Path, map: Mapping[str, str]) -> ItemFile:

@@ -1,4 +1,4 @@
-"""Summarise a run: pass rates, scores per scorer, labels, cost and time."""
+"""Summarise a run: pass rates, scores by scorer, labels, cost and time."""
 
 import re
 from array import array
@@ -32,7 +32,10 @@ from evalscribe.text import cut, one_line
 
 
 class PassRates:
-    """Pass rate with its interval. Trials of one item count as one observation, and so do items of one cluster."""
+    """Collects trials for a pass rate with its interval.
+
+    All trials of one item count as one observation, and so do all items of one cluster.
+    """
 
     def __init__(self) -> None:
         self._single_items: Counter[TrialCluster] = Counter()
@@ -63,20 +66,20 @@ class PassRates:
 
 
 class ScorerTallies:
-    """Tallies of the scorers of a version, and of any other scorers that scored the run."""
+    """Tallies of the scorers of a version, and of any other scorers whose scores the run has."""
 
     def __init__(self, bindings: Sequence[Binding], clusters: Mapping[str, str]) -> None:
-        """Create empty tallies. `clusters`: the cluster of each item, by item key."""
+        """Create empty tallies. `clusters` has the clusters of items by item key."""
         self._clusters = clusters
         self._tallies = {
             binding.spec.name: _ScorerTally(binding.spec.name, binding.spec.id, binding.required)
             for binding in bindings
         }
         self.broken = 0
-        """Number of trials that failed no required scorer, but on which one broke."""
+        """Number of trials on which a required scorer broke and no required scorer failed."""
 
     def read(self, scores: Iterable[Score]) -> None:
-        """Add current scores, which must be grouped by item."""
+        """Add current scores. They must be grouped by item."""
         for key, group in groupby(scores, key=lambda score: score.item_key):
             cluster = self._clusters.get(key)
             item_scores = list(group)
@@ -98,7 +101,7 @@ class ScorerTallies:
 
     @property
     def summaries(self) -> tuple[ScorerSummary, ...]:
-        """Return the summaries in the order of the bindings."""
+        """Return the summaries. Those of the version's scorers come first, in the order of the bindings."""
         return tuple(tally.summary for tally in self._tallies.values())
 
 
@@ -151,7 +154,7 @@ class _ScorerTally:
 
 
 class DatasetPlace(NamedTuple):
-    """Key, split and cluster of an item of the dataset version."""
+    """Where an item belongs in the dataset version: its key, split and cluster."""
 
     key: str
     split: str | None = None
@@ -168,10 +171,12 @@ def summarise_run(
     *,
     labels: LabelSummary | None = None,
 ) -> RunSummary:
-    """Summarise a run in a single pass. Memory grows with clusters, flaky items and the trials' durations only.
+    """Summarise a run in a single pass.
+
+    Memory grows only with the numbers of clusters, flaky items and trials (for their durations).
 
     Args:
-        places: Every item of the dataset version, in order.
+        places: Every item that the run tries, in the order of the dataset version.
         tries: Trials by item in that order.
         scores: Scores by item.
     """
@@ -189,7 +194,7 @@ def summarise_run(
 def _by_place(
     places: Iterable[DatasetPlace], run_items: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
-    """Yield every item with its trials; an item that the run did not reach has no trials."""
+    """Yield every item with its trials. An item that the run did not reach has no trials."""
     groups = groupby(run_items, key=lambda run_item: run_item.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:
@@ -201,9 +206,9 @@ def _by_place(
 
 
 MAX_REASONS = 10
-"""Maximum reasons for missing answers in a summary."""
+"""Maximum number of reasons for missing answers in a summary."""
 MAX_REASONS_COUNTED = 1_000
-"""Maximum distinct reasons counted, because a target can give a different reason in every trial."""
+"""Maximum number of distinct reasons that are counted, because a target can give another reason in each trial."""
 REASON_LENGTH = 160
 EXCEPTION_PATTERN = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 
@@ -211,7 +216,7 @@ EXCEPTION_PATTERN = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 def error_reason(error: str | None) -> str:
     """Return a phrase that says why a trial gave no answer, such as `raised NameError (agent.py:5)`.
 
-    Exceptions of one type at one line are one reason, since their messages often quote the input.
+    Exceptions of one type at one line count as one reason, because their messages often quote the input.
     """
     text = one_line(error or "")
     if raised := EXCEPTION_PATTERN.fullmatch(text):
@@ -220,7 +225,7 @@ def error_reason(error: str | None) -> str:
 
 
 class _Tally:
-    """Tallies of all trials, or of the trials of one split."""
+    """Tallies of trials: of all, or of one split."""
 
     def __init__(self) -> None:
         self.items = 0
@@ -235,7 +240,7 @@ class _Tally:
 
 
 class _TrialTallies:
-    """Tallies of the results of trials, which are added item by item."""
+    """Tallies of all trials. Trials are added item by item."""
 
     def __init__(self, repetitions: int) -> None:
         self.repetitions = repetitions
@@ -244,7 +249,7 @@ class _TrialTallies:
         self.failed_items = 0
         self.flaky: list[str] = []
         self.passes: Counter[tuple[int, int]] = Counter()
-        """Number of items by (trials, passed trials)."""
+        """Number of items by their numbers of trials and of passed trials."""
         self.errors: Counter[str] = Counter()
         self.durations = array("d")
         self.cost_usd = 0.0
@@ -333,7 +338,7 @@ def _splits(tallies: _TrialTallies) -> Iterator[SplitSummary]:
 
 
 def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
-    """Average pass@k and pass^k over items; items with fewer than `k` trials are left out."""
+    """Average pass@k and pass^k over the items that have at least `k` trials."""
     items, pass_at_sum, pass_every_sum = 0, 0.0, 0.0
     for (trials, passed), count in passes.items():
         if trials >= k:
@@ -349,21 +354,21 @@ def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the quantile by nearest rank."""
+    """Return the quantile of ordered values by the nearest-rank method; None if there are no values."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 FIELDS = ("classification", "label")
-"""Keys of an output or expected output that may hold the label."""
+"""Keys under which an output or an expected output can have the label."""
 NO_LABEL = "(none)"
-"""Label of a trial without output, or whose output has no label."""
+"""Stands for the label of a trial without output, or whose output has no label."""
 
 
 def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:
-    """Return the expected label and the label in the same field of the output; None if no label is expected.
+    """Return the expected label, and the label in the same field of the output; None if no label is expected.
 
-    A text is a label. In an object it is `classification`, else `label`, else the only member. A boolean counts as
-    `true` or `false`.
+    Text itself is a label. The label of an object is its member `classification`, else `label`, else its only member. A
+    boolean counts as `true` or `false`.
     """
     if not isinstance(expected, dict):
         truth = _label_text(expected)
@@ -386,9 +391,9 @@ def _label_text(value: JsonValue) -> str | None:
 
 
 def summarise_labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
-    """Summarise expected and given labels, trial by trial; None if no label is expected.
+    """Compare expected and given labels, trial by trial; None if no label is expected.
 
-    A trial without a label counts as disagreement, so answering only easy items is no advantage.
+    A trial without a given label counts as disagreement, so that a target gains nothing by answering only easy items.
     """
     all_pairs = tuple(pairs)
     unlabelled = {"predicted": NO_LABEL}

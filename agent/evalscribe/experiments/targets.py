@@ -1,4 +1,4 @@
-"""Command and prompt targets, and parsing of replies."""
+"""Command and prompt targets, and the parsing of replies."""
 
 import asyncio
 import json
@@ -41,11 +41,11 @@ from evalscribe.text import cut, one_line
 KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
 LONGEST_REASON = 500
 MOST_USED = 10**12
-"""Maximum of each number in a trial's `usage`, so that JSON readers and databases can represent the sums."""
+"""Maximum value of each number in a trial's `usage`. JSON readers and databases can then represent the sums."""
 
 
 def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
-    """Parse a reply from a JSON value, with secrets redacted. Return a failure if the value is no valid reply."""
+    """Parse a reply and redact secrets in it. If the value is not a valid reply, return a failure."""
     try:
         return _reply(redact_json(clean_json(value)), log, duration_ms)
     except DataError as error:
@@ -53,7 +53,7 @@ def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> Ta
 
 
 def failed_reply(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailure:
-    """Build the failure of a target, with secrets redacted."""
+    """Build the failure of a target. Secrets in it are redacted."""
     return TargetFailure(reason=_reason_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
 
 
@@ -63,7 +63,7 @@ def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
 
 
 def parse_output(text: str) -> object:
-    """Parse a text as JSON; return a text that is not JSON unchanged, but without its last line end."""
+    """Parse text as JSON. Text that is not JSON is returned unchanged, except that a final line end is removed."""
     try:
         return StrictJson().decode(text)
     except DataError:
@@ -127,14 +127,14 @@ def _reason_line(text: str) -> str:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of an output."""
+"""Maximum size of an output, in bytes."""
 
 
 class CommandTarget:
-    """`Target` of one command line. Each trial runs in a process group of its own."""
+    """`Target` that runs a command line. Each trial runs in its own process group."""
 
     def __init__(self, line: str, folder: Path) -> None:
-        """Parse the command line. Raises `UsageError` if its program does not exist."""
+        """Parse the command line. Raises `UsageError` if its program is not found."""
         words = split_command(line)
         program = find_program(words, folder)
         self._command = (program, *words[1:])
@@ -177,7 +177,7 @@ class CommandTarget:
 
 
 def split_command(line: str) -> tuple[str, ...]:
-    """Split a command line like a shell. Raises `UsageError`."""
+    """Split a command line into words as a shell does. Raises `UsageError`."""
     try:
         words = tuple(shlex.split(line))
     except ValueError as error:
@@ -209,7 +209,10 @@ def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) ->
 
 
 def _variables(call: TargetCall) -> Mapping[str, str]:
-    """Return the command's environment variables, without characters that environment variables cannot contain."""
+    """Return the variables that describe the call.
+
+    Characters that a variable cannot contain are removed or replaced.
+    """
     variables = {
         "EVALSCRIBE_IDEMPOTENCY_KEY": call.idempotency_key,
         "EVALSCRIBE_RUN_ID": call.run_id,
@@ -228,10 +231,10 @@ _NO_ANSWER = {
 
 
 class PromptModelTarget:
-    """`Target` of one version of a prompt. The caller that opened the model closes it.
+    """`Target` that asks a model with one version of a prompt. Closing it does not close the model.
 
-    The output is the answer's text, or its value if that is a JSON object or array. With an `output_schema` it is
-    always JSON.
+    The output is the answer's text. If that is a JSON object or array, the output is its value. With an
+    `output_schema`, the answer must be JSON, and the output is always its value.
     """
 
     def __init__(self, prompt: TargetPromptVersion, model: Model) -> None:
@@ -291,7 +294,7 @@ class PromptModelTarget:
 
 
 def _output(text: str, *, always: bool) -> JsonValue:
-    """Parse the output. Raises `DataError` if it must be JSON and is not."""
+    """Parse the answer's text. Raises `DataError` if it must be JSON (`always`) and is not."""
     try:
         value: Any = StrictJson().decode(text)
     except DataError:

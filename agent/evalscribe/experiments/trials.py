@@ -18,7 +18,7 @@ from evalscribe.model.transcript import AssistantMessage, ToolMessage, Transcrip
 
 
 def apply_threshold(result: ScoreResult, binding: Binding) -> ScoreResult:
-    """Apply the binding's threshold, if it has one. A value at the threshold passes."""
+    """Apply the binding's threshold, if it has one. A value equal to the threshold passes."""
     if binding.threshold is None or result.status != "ok" or result.value is None:
         return result
     return result.model_copy(update={"passed": result.value >= binding.threshold})
@@ -27,9 +27,7 @@ def apply_threshold(result: ScoreResult, binding: Binding) -> ScoreResult:
 def trial_verdict(
     status: Literal["ok"] | TargetFailureKind, results: Mapping[str, ScoreResult], bindings: Sequence[Binding]
 ) -> ItemVerdict:
-    """Decide the verdict of a trial.
-
-    A required scorer that failed takes precedence over one that broke.
+    """Decide the verdict of a trial. A required scorer that failed takes precedence over one that broke.
 
     Args:
         results: Results by binding name, with thresholds applied. A scorer without a result counts as broken.
@@ -49,7 +47,10 @@ def _result_verdict(result: ScoreResult | None) -> ItemVerdict:
 
 
 def build_trace(reply: TargetReply | TargetFailure | ItemTrial) -> Trace:
-    """Build the trace of a reply. Without messages `recorded` is false: only time, usage and state are known."""
+    """Build the trace of a reply.
+
+    If the reply has no messages, `recorded` is false; the trace then has only time, usage and state.
+    """
     if isinstance(reply, ItemTrial):
         reason, usage, duration = reply.item.error, reply.item.usage, reply.item.duration_ms
     else:
@@ -71,7 +72,7 @@ def build_trace(reply: TargetReply | TargetFailure | ItemTrial) -> Trace:
 def _tools(transcript: Transcript) -> Iterator[ToolUse]:
     """Yield every tool call of the assistant's messages, in order, with its result.
 
-    Results are matched by call id, or else by their position after the message.
+    A call gets the result with its id, else the result at its position among the tool messages that follow.
     """
     answers = {
         message.tool_call_id: message
@@ -86,7 +87,7 @@ def _tools(transcript: Transcript) -> Iterator[ToolUse]:
 
 
 def _following_results(transcript: Transcript, number: int) -> Mapping[int, ToolMessage]:
-    """Return the tool messages without a call id that directly follow a message."""
+    """Return the tool messages that directly follow a message and have no call id, by position."""
     messages = []
     for message in transcript.messages[number + 1 :]:
         if not isinstance(message, ToolMessage) or message.tool_call_id:
@@ -119,15 +120,15 @@ class TrialScore(NamedTuple):
 
     binding: Binding
     request_json: JsonValue
-    """The request as JSON; the same object if several scorers got the same request."""
+    """The request as JSON. Scorers that got the same request share one object."""
     result: ScoreResult
 
 
 class ScorerPanel:
-    """The scorers of an experiment, in topological order of their dependencies."""
+    """The scorers of an experiment, each after those that it depends on."""
 
     def __init__(self, bindings: Sequence[Binding], runners: Sequence[ScorerRunner]) -> None:
-        """Create the panel. A runner belongs to the binding with the same name."""
+        """Create the panel. Each runner belongs to the binding that has the same name."""
         by_name = {binding.spec.name: binding for binding in bindings}
         self._members = [(by_name[runner.name], runner) for runner in runners]
 
@@ -137,7 +138,7 @@ class ScorerPanel:
         """Score a trial. Raises `EvalscribeError` for errors that concern all trials.
 
         Args:
-            peers: Results of scorers that do not belong to this panel.
+            peers: Results of scorers outside this panel, on which its scorers can depend.
         """
         request = _request(item, trial)
         shared_json: JsonValue = request.model_dump(mode="json")
@@ -159,7 +160,7 @@ def to_stored_score(
 ) -> tuple[Score, ScoreEvidence]:
     """Convert a result into a stored score.
 
-    The score's id is derived from trial, scorer and superseded score, so that it is stored only once.
+    The score's id is derived from trial, scorer and superseded score. So storing the same score twice stores it once.
     """
     binding, request_json, result = trial_score
     score = Score(
@@ -182,7 +183,7 @@ def to_stored_score(
         reason=reason,
         created_at=now,
     )
-    evidence = ScoreEvidence.model_construct(  # The parts were validated before; validating all of it again is slow.
+    evidence = ScoreEvidence.model_construct(  # The parts were validated before, and validating all of it again is slow.
         scorer_input=request_json,
         scorer_output=result.output,
         evidence=result.evidence,
@@ -192,7 +193,7 @@ def to_stored_score(
 
 
 def to_score_result(score: Score) -> ScoreResult:
-    """Restore the result of a stored score, for the verdict and for dependent scorers."""
+    """Restore the result of a stored score. The verdict and dependent scorers need it."""
     return ScoreResult(
         status=score.status,
         value=score.value,
@@ -215,7 +216,7 @@ def _request(item: Item, trial: ItemTrial) -> ScorerRequest:
 
 
 class BudgetedModels:
-    """`Models` whose calls raise `UnavailableError` when the budget is spent."""
+    """`Models` whose calls raise `UnavailableError` once the budget is spent."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -253,14 +254,14 @@ class _RunModel:
 
 
 LATE_S = 2.0
-"""Seconds after a timeout in which the target can still report the timeout itself."""
+"""Seconds after a timeout during which the target can still report the timeout itself."""
 
 
 class TrialRequest(NamedTuple):
     run_id: str
     item: Item
     number: int
-    """The item's place in the dataset version, from 0."""
+    """Index of the item in the dataset version, from 0."""
     repetition: int
 
 
@@ -275,7 +276,7 @@ class CompletedTrial(NamedTuple):
 
 
 def mark_unstorable(completed: CompletedTrial, reason: str) -> CompletedTrial:
-    """Return the trial with the status `error`, without the output that cannot be stored."""
+    """Return the trial with status `error`, and without the output that cannot be stored and its scores."""
     item = completed.trial.item.model_copy(
         update={"status": "error", "verdict": "error", "error": f"its output cannot be stored: {reason}"}
     )
@@ -284,7 +285,7 @@ def mark_unstorable(completed: CompletedTrial, reason: str) -> CompletedTrial:
 
 @dataclass(frozen=True)
 class TrialRunner:
-    """Runner of the trials of one run. Targets redact their output, as sources redact what they read."""
+    """Runs the trials of one run. The target has already redacted its output."""
 
     target: Target
     panel: ScorerPanel
@@ -331,9 +332,10 @@ async def run_trials(
     concurrency: int,
     store_trial: Callable[[CompletedTrial], None],
 ) -> None:
-    """Run every trial, `concurrency` at a time. Each trial is passed to `store_trial` before its worker takes another.
+    """Run every trial, at most `concurrency` at a time.
 
-    An `EvalscribeError` that concerns all trials is raised after running trials finish, since they were paid for.
+    Each worker passes its trial to `store_trial` before it takes another. An `EvalscribeError` that concerns all trials
+    is raised only after the running trials have finished, because they are already paid for.
     """
     errors: list[EvalscribeError] = []
 

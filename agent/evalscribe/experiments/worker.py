@@ -1,4 +1,4 @@
-"""Run the trials of a run in a worker, and score a finished run again."""
+"""Run the trials of a run in a worker, and score a run again after it has ended."""
 
 import asyncio
 import os
@@ -61,26 +61,26 @@ from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
 STAGE = "target"
-"""Stage to which the model calls of a prompt target are charged."""
+"""Stage under which the cost of a prompt target's model calls is recorded."""
 
 
 class TrialTools(NamedTuple):
     target: Target
     scorers: tuple[ScorerRunner, ...]
-    """Scorers in topological order of their dependencies."""
+    """Scorers, each after those that it depends on."""
 
 
 @asynccontextmanager
 async def open_tools(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, left_usd: float | None
 ) -> AsyncIterator[TrialTools]:
-    """Open the target and the scorers of a run, and close them at the end.
+    """Open the target and the scorers of a run. They are closed at the end.
 
     Args:
         workspace: Workspace of the definitions.
         run: The run.
         version: The run's version of the experiment.
-        left_usd: Remaining budget for models in US dollars; None for the limit in the settings.
+        left_usd: Remaining budget for models in US dollars; None for the budget in the settings.
 
     Raises:
         EvalscribeError: One of them cannot be used.
@@ -95,7 +95,7 @@ async def open_tools(
 
 @asynccontextmanager
 async def open_models(workspace: Workspace, left_usd: float | None = None) -> AsyncIterator[Models]:
-    """Open models with `left_usd` as their budget; None for the limit in the settings."""
+    """Open models with `left_usd` US dollars as their budget; None for the budget in the settings."""
     settings = workspace.settings
     budget = Budget(usd=settings.budget.value if left_usd is None else left_usd, tokens=settings.max_tokens.value)
     models = BudgetedModels(workspace.open_models(budget))
@@ -108,7 +108,7 @@ async def open_models(workspace: Workspace, left_usd: float | None = None) -> As
 async def open_target(
     workspace: Workspace, version: ExperimentVersion, deployment: Deployment | None, models: Models, concurrency: int
 ) -> Target:
-    """Open the target of a version. The caller closes it, which ends its processes.
+    """Open the target of a version. The caller closes it; that also ends its processes.
 
     Args:
         workspace: Workspace whose store has cached judge results.
@@ -146,11 +146,11 @@ def _component_and_folder(target: ComponentTarget, deployment: Deployment | None
 async def open_scorers(
     workspace: Workspace, version: ExperimentVersion, models: Models, concurrency: int
 ) -> AsyncIterator[Sequence[ScorerRunner]]:
-    """Open the scorers of a version in topological order of their dependencies.
+    """Open the scorers of a version, each after those that it depends on.
 
     Raises:
         UsageError: The source of a scorer has changed since it was created.
-        AccessError: A model has no key.
+        AccessError: The key of a model is missing.
     """
     folders = {scorer.id: scorer.folder for scorer in workspace.store.experiments.scorers()}
     async with AsyncExitStack() as stack:
@@ -161,7 +161,7 @@ async def open_scorers(
 
 
 class _ScorerFactory:
-    """Creates scorer runners. Resources that several runners share are opened once, and closed at the end."""
+    """Creates runners of scorers. Resources that runners share are opened once and closed at the end."""
 
     def __init__(
         self, workspace: Workspace, models: Models, stack: AsyncExitStack, timeout_s: float, concurrency: int
@@ -175,7 +175,7 @@ class _ScorerFactory:
         self._judge_maker: tuple[JudgeMaker, RecordedResults] | None = None
 
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
-        """Check that every function exists and is unchanged."""
+        """Check that every scorer function exists and has not changed since its version was created."""
         checks = [_check(binding, _folder(binding, folders)) for binding in bindings]
         errors = [error for error in await asyncio.gather(*checks, return_exceptions=True) if error is not None]
         if errors:
@@ -226,24 +226,24 @@ async def _check(binding: Binding, folder: str) -> None:
 
 
 BEAT_S = 0.2
-"""Seconds between heartbeats, which also check for cancellation."""
+"""Seconds between heartbeats. Each heartbeat also checks for cancellation."""
 CLAIM_S = 3.0
-"""Seconds that a previous worker of the run may take to release its claim."""
+"""Maximum seconds to wait for the run's previous worker to release its claim."""
 
 
 OpenTools = Callable[
     [Workspace, ExperimentRun, ExperimentVersion, float | None], AbstractAsyncContextManager[TrialTools]
 ]
-"""Function that opens target and scorers of a run with a budget in US dollars. Raises `EvalscribeError`."""
+"""Function that opens the target and the scorers of a run, with a budget in US dollars. Raises `EvalscribeError`."""
 
 
 async def work_on_run(
     workspace: Workspace, run_id: str, *, worker: str | None = None, tools: OpenTools = open_tools
 ) -> ExperimentRun:
-    """Do the remaining work of a run in this process and return the ended run.
+    """Run the trials of a run that are not stored yet, in this process, and return the ended run.
 
-    An error that concerns all trials ends the run as failed, with the reason. After that, or if this call is cancelled
-    by a signal, the run can be resumed.
+    An error that concerns all trials ends the run as failed, and is stored as the reason. Such a run can be resumed,
+    and so can a run whose call was cancelled by a signal.
 
     Args:
         workspace: Workspace of the run; its options limit the cost of models.
@@ -252,7 +252,7 @@ async def work_on_run(
         tools: Opens the target and the scorers.
 
     Raises:
-        UnavailableError: Another process works on it.
+        UnavailableError: Another process is working on the run.
     """
     run = run_named(workspace, run_id)
     with ExitStack() as claim_stack:
@@ -287,7 +287,10 @@ class _Worker:
         self._tools = tools
         self._spent_usd = workspace.store.experiment_runs.spent(run.id)
         self._continuous_archive: ContinuousRunArchive | None = None
-        """Archives trials as they finish; None if an earlier worker ran some: then all are archived at the end."""
+        """Archives trials as they finish.
+
+        None if an earlier worker ran some of them: all are then archived at the end.
+        """
 
     async def run(self) -> ExperimentRun:
         try:
@@ -307,7 +310,7 @@ class _Worker:
             raise
 
     async def _with_heartbeats(self, main: Coroutine[Any, Any, None], *, cancellable: bool) -> bool:
-        """Run `main` with heartbeats. Returns True if it was cancelled on request before it finished."""
+        """Run `main` with heartbeats. Returns True if it was cancelled because the user requested it."""
         tasks = [asyncio.ensure_future(main), asyncio.ensure_future(self._beat(cancellable=cancellable))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -323,7 +326,7 @@ class _Worker:
         return False
 
     async def _beat(self, *, cancellable: bool) -> None:
-        """Send heartbeats until cancellation is requested."""
+        """Send heartbeats until the user requests cancellation."""
         while True:
             if self._workspace.store.experiment_runs.beat(self._run.id, self._workspace.now()) and cancellable:
                 return
@@ -341,7 +344,7 @@ class _Worker:
             await run_trials(runner, self._pending_trials(), self._run.concurrency, self._store)
 
     def _pending_trials(self) -> Iterator[TrialRequest]:
-        """Yield trials that are not stored yet, until the budget is spent."""
+        """Yield the trials that are not stored yet. Stop when the budget is spent."""
         finished = self._workspace.store.experiment_runs.done(self._run.id)
         if not finished:
             self._continuous_archive = ContinuousRunArchive(RunArchive(self._workspace, self._run, self._version))
@@ -372,13 +375,13 @@ class _Worker:
 
     @property
     def _remaining_usd(self) -> float | None:
-        """Return the remaining budget in US dollars."""
+        """Return the remaining budget in US dollars; None for no limit of the run."""
         budget = self._run.budget_usd
         return None if budget is None else max(0.0, budget - self._spent_usd)
 
     @property
     def _budget_spent(self) -> bool:
-        """True if the budget is spent. A run that costs nothing continues even with a budget of 0."""
+        """True if the budget is spent. A run that has cost nothing continues even with a budget of 0."""
         return self._remaining_usd == 0 and self._spent_usd > 0
 
     @property
@@ -392,7 +395,7 @@ class _Worker:
         )
 
     async def _end_and_archive(self, state: RunState, reason: str | None) -> ExperimentRun:
-        """End the run, and archive its trials, so that it can be analysed."""
+        """End the run and archive its trials, so that they can be analysed."""
         run = self._end(state, reason)
         if self._workspace.store.experiment_runs.tally(run.id):
             await self._archive_run(state, reason)
@@ -409,7 +412,7 @@ class _Worker:
 
 
 AT_ONCE = 50
-"""Number of trials whose new scores are stored in one write."""
+"""Number of trials whose new scores are stored together."""
 
 
 class RescoreResult(Frozen):
@@ -419,7 +422,7 @@ class RescoreResult(Frozen):
     tries: int
     scores: int
     changed: int
-    """Number of verdicts that changed."""
+    """Number of trials whose verdict changed."""
 
 
 OpenScorers = Callable[
@@ -439,7 +442,7 @@ class _RescoredTrial(NamedTuple):
 async def _with_own_models(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion
 ) -> AsyncIterator[Sequence[ScorerRunner]]:
-    """Open the scorers of a version within the cost limit in the settings."""
+    """Open the scorers of a version. The settings limit the cost of their models."""
     async with open_models(workspace) as models, open_scorers(workspace, version, models, run.concurrency) as runners:
         yield runners
 
@@ -454,7 +457,9 @@ async def rescore_run(
     version: str | None = None,
     runners: OpenScorers = _with_own_models,
 ) -> RescoreResult:
-    """Score a run again. New scores are stored in batches and survive an error; another call starts over.
+    """Score a run again.
+
+    New scores are stored in batches and kept if a later batch fails. Another call scores all trials again.
 
     Args:
         workspace: Workspace of the run; its settings limit the cost of models.
@@ -490,7 +495,7 @@ def _version(workspace: Workspace, run: ExperimentRun, number_or_id: str | None)
 
 
 def _select_scorers(version: ExperimentVersion, names: Sequence[str]) -> frozenset[str]:
-    """Return the names of the scorers to run again."""
+    """Return the names of the scorers to run again, by default all. Raises `UsageError` for an unknown name."""
     available = [binding.spec.name for binding in version.bindings]
     if unknown := [name for name in names if name not in available]:
         raise UsageError(
@@ -535,7 +540,7 @@ class _Job:
         return list(await asyncio.gather(*map(score_trial, batch)))
 
     async def _score_again(self, stored: StoredTrial) -> _RescoredTrial:
-        """Score a trial again, unless it has no output."""
+        """Score a trial again. A trial without output only keeps its verdict."""
         item = stored.trial.item
         if item.status != "ok":
             return _RescoredTrial((), item.id, item.verdict, "error")

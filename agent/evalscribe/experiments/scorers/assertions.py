@@ -1,4 +1,4 @@
-"""structured_assertions: conditions on input, output and expected output in a small expression language."""
+"""structured_assertions: conditions on input, output and expected output, in a small expression language."""
 
 import json
 import operator
@@ -50,9 +50,9 @@ class Token(NamedTuple):
     kind: TokenKind
     text: str
     position: int
-    """Position of the token's first character, from 1."""
+    """Position of the token's first character in the expression, from 1."""
     value: JsonValue = None
-    """Value of a literal."""
+    """Value of the token if it is a literal."""
 
 
 def tokenize(expression: str) -> Iterator[Token]:
@@ -87,7 +87,7 @@ def _token(match: re.Match[str]) -> Token:
 
 
 Values = Callable[[str], JsonValue]
-"""Function that resolves a path such as `output.items`. Raises `CannotScore` if the path does not exist."""
+"""Function that returns the value at a path such as `output.items`. Raises `CannotScore` if the path does not exist."""
 Expression = Callable[[Values], JsonValue]
 
 PREDICATES: Mapping[str, Callable[[JsonValue], bool]] = {
@@ -108,7 +108,7 @@ COMPARISONS = ("==", "!=", *_ORDERS)
 
 
 def compare_values(sign: str, left: JsonValue, right: JsonValue) -> bool:
-    """Compare two values. All values can be equal, but only numbers and texts have an order."""
+    """Compare two values. Values of any types can be equal, but only two numbers or two texts have an order."""
     if sign in ("==", "!="):
         return equal_values(left, right) == (sign == "==")
     if not any(has_type(left) and has_type(right) for has_type in (PREDICATES["is_number"], PREDICATES["is_string"])):
@@ -127,7 +127,7 @@ def require_boolean(value: JsonValue) -> bool:
 
 
 def size(value: JsonValue) -> int:
-    """Return the number of characters of a text, items of a list, or members of an object."""
+    """Return the length of a text in characters, of a list in items, or of an object in members."""
     if not isinstance(value, str | list | dict):
         raise CannotScore("input_error", f"{type_name(value)} has no size: {render_value(value)}")
     return len(value)
@@ -149,7 +149,7 @@ QUANTIFIERS: Mapping[str, Callable[[list[bool]], bool]] = {"all": all, "any": an
 
 
 def _hashable(value: JsonValue) -> object:
-    """Return a hashable key that is equal for equal JSON values: 1 equals 1.0, but not true."""
+    """Return a hashable key that equal JSON values share. The values 1 and 1.0 are equal; 1 and true are not."""
     if isinstance(value, dict):
         return "object", frozenset((name, _hashable(item)) for name, item in value.items())
     if isinstance(value, list):
@@ -168,14 +168,14 @@ def _hashable(value: JsonValue) -> object:
 
 
 LONGEST = 4096
-"""Bytes."""
+"""Maximum size of an expression, in bytes."""
 MOST_OPERATORS = 64
 DEEPEST_NESTING = 32
 _OPERATORS = ("&&", "||", "!", *COMPARISONS)
 
 
 def parse(expression: str) -> Expression:
-    """Parse an assertion. Raises `ValueError` with the position if it is invalid."""
+    """Parse an assertion. If it is invalid, raises `ValueError` with the position."""
     if len(expression.encode("utf-8", "surrogatepass")) > LONGEST:
         raise ValueError(f"is longer than {LONGEST} bytes")
     parser = _Parser([*tokenize(expression)])
@@ -271,7 +271,7 @@ class _Parser:
         return lambda values: _path_exists(values, path)
 
     def _parenthesised(self, parse_content: Callable[[], Expression]) -> Expression:
-        """Parse the content of parentheses; the opening one is already consumed."""
+        """Parse the content of parentheses. The opening parenthesis has already been consumed."""
         self._increase_depth()
         content = parse_content()
         self._expect(")")
@@ -288,7 +288,7 @@ class _Parser:
         return self._tokens[self._position - 1]
 
     def _accept(self, symbol: str) -> bool:
-        """Consume the given token if it is next; return whether it was consumed."""
+        """Consume the next token if it is the given one. Returns whether it was consumed."""
         if self.next.kind != "operator" or self.next.text != symbol:
             return False
         self._position += 1
@@ -318,7 +318,7 @@ def _path_exists(values: Values, path: str) -> bool:
 MOST_ASSERTIONS = 64
 LONGEST_EXPLANATION = 1000
 LARGEST_VALUE = 2**20
-"""Maximum bytes of JSON that assertions may read."""
+"""Maximum size of an input, output or expected output that assertions can read, in bytes of JSON."""
 
 
 def _validate_expression(expression: str) -> str:
@@ -328,7 +328,7 @@ def _validate_expression(expression: str) -> str:
 
 class Assertion(ScorerConfig):
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    """Its name in scores."""
+    """Name of the assertion in scores."""
     expr: Annotated[str, AfterValidator(_validate_expression)]
     """A condition such as `size(output.items) > 0 && output.status == "done"`."""
 
@@ -357,7 +357,7 @@ class AssertionOutcome(NamedTuple):
     assertion: Assertion
     holds: bool
     read_values: Mapping[str, JsonValue]
-    """Values that the assertion read, by path."""
+    """The values that the assertion read, by path."""
 
     def __str__(self) -> str:
         values = ", ".join(f"{path} is {render_value(value)}" for path, value in self.read_values.items())
@@ -389,7 +389,7 @@ def _score(config: StructuredAssertions, parsed: Sequence[Expression], request: 
 
 
 def _outcome(assertion: Assertion, expression: Expression, values: Values) -> AssertionOutcome:
-    """Evaluate an assertion. Raises `CannotScore`, naming the assertion, if it cannot be decided."""
+    """Evaluate an assertion. If it cannot be decided, raises `CannotScore` naming the assertion."""
     read_values: dict[str, JsonValue] = {}
 
     def read_value(path: str) -> JsonValue:
@@ -403,7 +403,7 @@ def _outcome(assertion: Assertion, expression: Expression, values: Values) -> As
 
 
 def _values(config: StructuredAssertions, request: ScorerRequest) -> Values:
-    """Return a function that resolves paths; it looks up each root (`output` …) once, on first use."""
+    """Return a function that looks up paths. Each root (such as `output`) is prepared once, on first use."""
     root_values: dict[str, JsonValue] = {}
     readers = {"output": config.output_of, "expected": config.expected_of, "input": config.input_of}
 

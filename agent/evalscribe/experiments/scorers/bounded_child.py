@@ -1,4 +1,4 @@
-"""Child process of `json_scorers.Bounded`: answer lines of JSON, and exit when an answer exceeds the time limit."""
+"""Child process of `json_scorers.Bounded`. It answers lines of JSON, and ends if an answer exceeds the time limit."""
 
 import json
 import signal
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 Reply = dict[str, Any]
-"""Return an object with `answer`, or with `error` and `type` after a `CannotScore`."""
+"""An object with `answer`; after a `CannotScore`, an object with `error` and `type`."""
 Job = Callable[[Any], Reply]
 
 
@@ -34,9 +34,10 @@ def _answer(job: Job, value: Any) -> Reply:
 
 
 def serve() -> None:
-    """Answer lines of standard input until it ends.
+    """Answer the lines of standard input until the input ends.
 
-    The first line holds the schema and the seconds for each answer, after which the timer's signal ends the process.
+    The first line has the schema, and the maximum seconds for each answer. After that time, a timer's signal ends the
+    process.
     """
     schema, timeout_s = json.loads(sys.stdin.buffer.readline())
     job = _validator_job(schema)

@@ -1,4 +1,4 @@
-"""Built-in scorers by name: list them, validate a configuration, attach them, and order them by dependency."""
+"""Built-in scorers by name: list them, validate their configuration, attach them, and order them by dependency."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,9 +41,9 @@ class Trajectory(ScorerConfig):
     tools: tuple[ToolName, ...]
     """Names of the tools, in order."""
     mode: Literal["exact", "in_order", "any_order"] | None = None
-    """Mode of matching the calls; `exact` by default."""
+    """How calls are matched; `exact` by default."""
     pattern: Literal["exact", "in_order", "any_order"] | None = None
-    """The same as `mode`."""
+    """Another name of `mode`."""
 
     @model_validator(mode="after")
     def _require_one_mode(self) -> "Trajectory":
@@ -56,12 +56,12 @@ class ToolParams(ScorerConfig):
     tool: ToolName
     """Name of the tool."""
     params: dict[str, JsonValue]
-    """Arguments that one call must have; the call may have other arguments too."""
+    """Arguments that one call must have. The call can have other arguments, too."""
 
 
 class Most(ScorerConfig):
     max: int = Field(ge=0)
-    """The maximum that passes."""
+    """Maximum that passes."""
 
 
 class MostTime(ScorerConfig):
@@ -139,7 +139,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("helpfulness", "coherence", "conciseness", "response_relevance"), _CRITERIA),
     **dict.fromkeys(("instruction_following", "refusal", "harmfulness", "stereotyping"), _CRITERIA),
 }
-"""Scorers of other products, each with what to use instead."""
+"""Scorers of other products, each with what to use in its place."""
 
 
 _WITHOUT_MODEL: tuple[AnyKind, ...] = (
@@ -154,11 +154,11 @@ _WITHOUT_MODEL: tuple[AnyKind, ...] = (
 
 
 class ScorerInfo(Frozen):
-    """Description of a built-in scorer, for people who choose one."""
+    """Description of a built-in scorer, for users who choose one."""
 
     name: str
     line: str
-    """Description of the check."""
+    """What the scorer checks."""
     of: str | None = None
     """Name of the scorer that this preset configures; None if this is not a preset."""
     aliases: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class ScorerInfo(Frozen):
 
 @cache
 def scorer_kinds() -> Mapping[str, AnyKind]:
-    """Return descriptions by name, with scorers that need a model last."""
+    """Return the kinds of scorers by name. Those that need a model come last."""
     from evalscribe.experiments.scorers.model_specs import CONFIGS, NAMES
 
     model_kinds = [ScorerKind(name, line, CONFIGS[name], None) for name, line in NAMES.items()]
@@ -179,7 +179,7 @@ def scorer_kinds() -> Mapping[str, AnyKind]:
 
 
 def list_scorers() -> tuple[ScorerInfo, ...]:
-    """Return the scorers, then their presets."""
+    """Return the scorers, followed by their presets."""
     return (
         *(_scorer_info(kind) for kind in scorer_kinds().values()),
         *(_scorer_info(alias) for alias in ALIASES.values()),
@@ -187,12 +187,15 @@ def list_scorers() -> tuple[ScorerInfo, ...]:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether the name is reserved, so that a user's scorer cannot have it."""
+    """Return whether the name is reserved. A user's scorer cannot have a reserved name."""
     return name in scorer_kinds() or name in ALIASES or name in REFUSED
 
 
 def find_scorer(name: str) -> AnyKind | AnyAlias:
-    """Return the scorer or preset of a name. Raises `UsageError`, with what to use instead, for an unknown one."""
+    """Return the scorer or preset with this name.
+
+    For an unknown name, raises `UsageError` that says what to use instead.
+    """
     if name in REFUSED:
         raise UsageError(f"scorer {name} does not exist: {REFUSED[name]}")
     kind = scorer_kinds().get(name) or ALIASES.get(name)
@@ -217,7 +220,7 @@ def _scorer_info(kind: AnyKind | AnyAlias) -> ScorerInfo:
 
 
 def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
-    """Build the spec of a scorer without a model from its name or a preset, and complete its config.
+    """Build the spec of a scorer without a model, from the name of a scorer or preset. Its config gets all defaults.
 
     Raises `UsageError` naming the key and its rule.
     """
@@ -234,7 +237,7 @@ def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
 
 
 def scorer_runner(spec: ScorerSpec) -> ScorerRunner:
-    """Return the scorer, ready to run. Raises `UsageError` for a spec that `scorer_spec` would not build."""
+    """Return a runner for the scorer of a spec. Raises `UsageError` for a spec that `scorer_spec` would not build."""
     kind = scorer_kinds().get(spec.scorer)
     if kind is None or kind.check is None:
         raise UsageError(f"scorer {spec.name} ({spec.scorer}) is not a scorer without a model")
@@ -248,7 +251,7 @@ class _Runner:
     depends_on: tuple[str, ...] = ()
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Run the check. Only this method converts errors about one item into results."""
+        """Run the check. This is the only method that converts errors about one item into results."""
         try:
             return await self.check(request)
         except CannotScore as error:
@@ -274,15 +277,15 @@ class AttachedScorer(ScorerConfig):
     """Name of the scorer."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     as_: str | None = Field(default=None, alias="as", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")
-    """Name of the scorer in this experiment, needed if one scorer is attached twice."""
+    """Name of the scorer in this experiment. It is needed if a scorer is attached twice."""
     required: bool = True
     """Whether an item must pass this scorer."""
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Minimum value that passes, instead of the scorer's own rule."""
+    """Minimum value that passes. It replaces the scorer's own rule."""
 
 
 def parse_binding(text: str, specify: Specify = scorer_spec) -> Binding:
-    """Parse `NAME`, or `{"name", "config", "as", "required", "threshold"}`; `specify` builds the spec.
+    """Parse `NAME`, or JSON with `name`, `config`, `as`, `required` and `threshold`. `specify` builds the spec.
 
     Raises `UsageError` naming the problem.
     """
@@ -307,7 +310,7 @@ def _parse_attached(text: str) -> AttachedScorer:
 
 
 def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
-    """Return the bindings in the given order, but each after its dependencies.
+    """Return the bindings in the given order, except that each is moved after its dependencies.
 
     Raises `UsageError` for duplicate names, missing dependencies and cycles.
     """

@@ -1,4 +1,4 @@
-"""The `@scorer` decorator: a user's own functions as scorers."""
+"""The `@scorer` decorator, with which users make scorers of their own functions."""
 
 import inspect
 import json
@@ -14,28 +14,31 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 
 F = TypeVar("F", bound=Callable[..., object])
 THRESHOLD = 0.7
-"""Default threshold: the minimum returned number that passes."""
+"""Default minimum of a returned number that passes."""
 MAX_MESSAGE = 200
 ABOUT = "__evalscribe_scorer__"
-"""Attribute of a decorated function: its `ScorerDeclaration` as JSON."""
+"""Name of a decorated function's attribute with its `ScorerDeclaration` as JSON."""
 CALL = "__evalscribe_call__"
-"""Attribute of a decorated function: its entry point, from a `BoundRequest` to a `ScoreResult`, both as JSON."""
+"""Name of a decorated function's attribute with its entry point.
+
+That converts a `BoundRequest` to a `ScoreResult`, both as JSON.
+"""
 _FIELDS = ("status", "value", "score", "passed", "label", "explanation", "error_type", "metadata", "evidence")
-"""Keys of a dictionary that a function may return; `score` is an alias of `value`."""
+"""Keys that a returned dictionary can have. `score` is an alias of `value`."""
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 class ScorerDeclaration(Frozen):
-    """Declaration of a decorated function."""
+    """What the decorator of a scorer function declares."""
 
     name: str
     description: str = ""
     depends_on: tuple[str, ...] = ()
     """Names of the scorers whose results the function receives in `peer_scores`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """The scorer's settings with their defaults. Other keys are refused, unless there are no settings."""
+    """The scorer's settings with their defaults. If it has any, other keys are refused."""
     threshold: float = Field(default=THRESHOLD, ge=0, le=1)
-    """Minimum returned number that passes."""
+    """Minimum of a returned number that passes."""
 
 
 class BoundRequest(ScorerRequest):
@@ -45,7 +48,7 @@ class BoundRequest(ScorerRequest):
 
 
 class ScorerContext(Frozen):
-    """First argument of a scorer function with two parameters."""
+    """First argument of a scorer function that has two parameters."""
 
     scorer: str
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -76,8 +79,8 @@ def scorer(
 ) -> F | Callable[[F], F]:
     """Make a scorer of `function(request)` or `function(ctx, request)`, sync or async.
 
-    It returns a `ScoreResult`, a bool, a number from 0 to 1, a dictionary of a result's fields, or None, which
-    abstains. Raises `UsageError` for a function with other parameters, and for every scope but `item`.
+    The function returns a `ScoreResult`, a bool, a number from 0 to 1, a dictionary with fields of a result, or None to
+    abstain. Raises `UsageError` for a function with other parameters, and for any scope but `item`.
     """
     if scope != "item":
         raise UsageError(f"scope {scope!r} is not supported: a scorer sees one item of a run (scope 'item')")
@@ -99,7 +102,7 @@ def scorer(
 
 
 def _entry_point(function: Callable[..., object], declaration: ScorerDeclaration) -> Callable[[object], object]:
-    """Return the function to store as `CALL`; it is async if `function` is async."""
+    """Return the function to store as `CALL`. It is async if `function` is."""
 
     async def call_async(payload: object) -> object:
         return_value = _call(function, declaration, payload)
@@ -125,7 +128,7 @@ def _result_json(return_value: object, declaration: ScorerDeclaration) -> object
 
 
 def _call(function: Callable[..., object], declaration: ScorerDeclaration, payload: object) -> object:
-    """Call the function and return its result or awaitable. Exceptions of the function are passed on."""
+    """Call the function and return its result or awaitable. Exceptions that the function raises are not caught."""
     request = BoundRequest.model_validate(payload)
     if _argument_count(function) == 1:
         return function(request)
@@ -133,10 +136,10 @@ def _call(function: Callable[..., object], declaration: ScorerDeclaration, paylo
 
 
 def parse_result(return_value: object, threshold: float = THRESHOLD) -> ScoreResult:
-    """Convert a function's return value into a checked result; an invalid one is an error, never a score."""
+    """Convert a function's return value into a checked result. An invalid value becomes an error, never a score."""
     try:
         return _storable(_to_result(return_value, threshold))
-    except (ValueError, RecursionError) as error:  # a ValidationError is a ValueError
+    except (ValueError, RecursionError) as error:  # ValidationError is a subclass of ValueError
         return _broken_result(_error_text(error))
 
 
@@ -168,7 +171,7 @@ def _result_fields(return_value: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _complete_result(fields: dict[str, Any], threshold: float) -> ScoreResult:
-    """Fill in missing fields: value from passed, passed from value, explanation from both."""
+    """Fill in missing fields: the value from `passed`, `passed` from the value, the explanation from both."""
     value, passed = fields.get("value"), fields.get("passed")
     if fields.get("status", "ok") != "ok":
         return ScoreResult(**{"explanation": "", **fields, "value": None, "passed": None})
@@ -193,7 +196,10 @@ def _default_explanation(value: float | None, passed: bool | None, threshold: fl
 
 
 def _storable(result: ScoreResult) -> ScoreResult:
-    """Return a result that can be stored: JSON without NaN, an explanation, and a type for every error."""
+    """Return a result that can be stored.
+
+    It is JSON without NaN, has an explanation, and has a type if it is an error.
+    """
     json.dumps(result.model_dump(mode="json"), allow_nan=False)
     changes: dict[str, object] = {}
     if not result.explanation.strip():
@@ -216,7 +222,7 @@ def _error_text(error: ValueError | RecursionError) -> str:
 
 
 def _argument_count(function: Callable[..., object]) -> int:
-    """Return 1 for `(request)` and 2 for `(ctx, request)`. Raises `UsageError` for any other signature."""
+    """Return the number of arguments: 1 for `(request)`, 2 for `(ctx, request)`. Raises `UsageError` for others."""
     name = getattr(function, "__name__", repr(function))
     for count in (1, 2):
         try:

@@ -1,4 +1,4 @@
-"""Definition of a built-in scorer: name, configuration, check and result."""
+"""Definition of a built-in scorer: its name, configuration, check and result."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from evalscribe.model.score import ScoreErrorType, ScoreResult, ScorerRequest
 
 
 class CannotScore(Exception):
-    """A check lacks something that it needs, so the item neither passed nor failed."""
+    """A check lacks something that it needs. The item has then neither passed nor failed."""
 
     def __init__(self, error_type: ScoreErrorType, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ def score_result(
     evidence: JsonValue = None,
     metadata: Mapping[str, JsonValue] | None = None,
 ) -> ScoreResult:
-    """Build a result. If `value` is None, the value is 1 if `passed`, else 0."""
+    """Build a result. If `value` is None, it is 1 if `passed` is true, else 0."""
     return ScoreResult(
         value=float(passed) if value is None else value,
         passed=passed,
@@ -48,7 +48,7 @@ def error_result(error: CannotScore) -> ScoreResult:
 
 
 class ScorerConfig(Frozen):
-    """Base of every scorer's configuration: JSON without unknown keys and without type conversion."""
+    """Base class of the configurations of scorers. Unknown keys are refused, and types are not converted."""
 
     model_config = ConfigDict(
         strict=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_by_alias=True, serialize_by_alias=True
@@ -59,14 +59,14 @@ C = TypeVar("C", bound=Frozen)
 
 
 class ScorerCheck:
-    """Base class of configured scorers."""
+    """Base class of checks. A check is a scorer with its configuration."""
 
     async def __call__(self, request: ScorerRequest) -> ScoreResult:
-        """Score one item. Raises `CannotScore` if the problem affects only this item."""
+        """Score one item. Raises `CannotScore` for a problem that affects only this item."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """End processes that the scorer started. Does nothing by default."""
+        """End the processes that the check has started. By default, there are none."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +75,17 @@ class ScorerKind(Generic[C]):
 
     name: str
     line: str
-    """Description of the check, in one line."""
+    """What the scorer checks, in one line."""
     config: type[C]
     check: Callable[[C], ScorerCheck] | None
-    """Builds the check from a config; None for scorers with a model, which `model_specs` builds."""
+    """Builds the check from a config. None for scorers with a model, whose specs `model_specs` builds."""
     version: int = 1
-    """Version of the check; raise it when the rule changes, so that older scores are not reused."""
+    """Version of the check. Raise it when the rule changes, so that older scores are not reused."""
 
 
 @dataclass(frozen=True)
 class ScorerAlias(Generic[C]):
-    """A preset: another name for a scorer with certain settings."""
+    """A preset: another name for a scorer with fixed settings."""
 
     name: str
     of: str
@@ -95,7 +95,7 @@ class ScorerAlias(Generic[C]):
 
 
 def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable[[C], ScorerCheck]:
-    """Return a factory for checks that depend only on their configuration and the request."""
+    """Return a factory of checks that call this function with their configuration and the request."""
     return lambda config: FunctionCheck(lambda request: check(config, request))
 
 
@@ -127,7 +127,7 @@ def validate_config(model: type[F], name: str, config: Mapping[str, JsonValue], 
 
 
 def _describe(error: ValidationError, model: type[Frozen], name: str) -> str:
-    """Describe the first problem."""
+    """Describe the first problem of a config that is invalid."""
     details = error.errors()[0]
     path = ".".join(str(part) for part in details["loc"])
     keys = [field.alias or key for key, field in model.model_fields.items()]
@@ -147,7 +147,7 @@ def _rule(message: str) -> str:
 
 
 def _example(model: type[Frozen], name: str) -> str:
-    """Return an example of the required keys, ready to copy."""
+    """Return an example with the required keys that the user can copy."""
     properties: dict[str, Any] = model.model_json_schema(by_alias=True)
     placeholders = {
         key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]

@@ -40,18 +40,18 @@ from typing import cast
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 LONGEST_NUMBER = 400
 EXCERPT_MARGIN = 40
-"""Characters of invalid JSON shown on either side of the error."""
+"""Number of characters of invalid JSON shown before and after the error."""
 
 
 class JsonValid(ReadsOutput):
-    """Config with only `output_field`."""
+    """A config that has only `output_field`."""
 
 
 class NumericRange(ReadsOutput):
     min: float | None = None
-    """The minimum that passes."""
+    """Minimum that passes."""
     max: float | None = None
-    """The maximum that passes."""
+    """Maximum that passes."""
     inclusive: bool = True
     """Whether a number that equals a bound passes."""
 
@@ -90,7 +90,7 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
 
 
 def invalid_json_result(text: str, error: ValueError, *, label: str) -> ScoreResult:
-    """Return a failed result that describes the problem, with its position if the parser gives one."""
+    """Return a failed result that describes the problem, and where it is if the parser says so."""
     explanation = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
     evidence: JsonValue = {"output": as_evidence(text)}
     if isinstance(error, json.JSONDecodeError):
@@ -115,7 +115,7 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
 
 
 def _number(value: JsonValue) -> float | None:
-    """Return a number, or the number that a text spells; None for anything else, including true and NaN."""
+    """Return a number, or the number that a text spells. None for anything else, including true and NaN."""
     if isinstance(value, str) and len(value) <= LONGEST_NUMBER and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -133,14 +133,17 @@ JSON_KINDS: tuple[AnyKind, ...] = (
 
 MOST_PROBLEMS = 100
 QUICK_LENGTH = 64_000
-"""Maximum characters of JSON checked in this process, unless the schema has keywords that may be slow."""
+"""Maximum length of JSON checked in this process, in characters. Schemas with slow keywords are never checked here."""
 SLOW_KEYWORDS = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
 _UNKNOWN: Any = None
 _PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
 
 
 def build_validator(schema: Any) -> "Validator":
-    """Return a validator for a schema of any published draft; fetches nothing. Raises `ValueError` if it is invalid."""
+    """Return a validator for a schema of any published draft. Nothing is fetched.
+
+    Raises `ValueError` if the schema is invalid.
+    """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
@@ -228,7 +231,7 @@ class _SchemaCheck(ScorerCheck):
 
 
 def problems(validator: "Validator", value: Any) -> list[JsonValue]:
-    """Return up to a hundred violations of the schema, each with `path`, `keyword` and `said`.
+    """Return the violations of the schema, at most `MOST_PROBLEMS`, each with `path`, `keyword` and `said`.
 
     Raises `CannotScore` if the schema cannot be applied.
     """
@@ -261,7 +264,7 @@ def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, Jso
 
 
 def _message(error: "ValidationError | SchemaError") -> str:
-    """Describe a violation briefly, because the library's message repeats the whole value."""
+    """Describe a violation briefly. The library's own message repeats the whole value."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:
@@ -289,17 +292,17 @@ JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
 
 
 LONGEST_S = 2.0
-"""Seconds of CPU time for one answer."""
+"""Maximum seconds of CPU time for one answer."""
 _CHILD = Path(__file__).with_name("bounded_child.py")
-"""Program of the child process, run as a file, because importing its package would take longer than most checks."""
+"""Program of the child process. It is run as a file, because importing its package takes longer than most checks."""
 _LONGEST_LINE = 2**26
 
 
 class Bounded:
-    """Child process of one schema, started on first use and again after it had to be killed.
+    """Child process that checks values against one schema. It is started on first use, and again after it was killed.
 
     A separate process is needed because `re` cannot be interrupted. The process limits its own time, so that it ends
-    even if the parent is gone.
+    even if its parent is gone.
     """
 
     def __init__(self, schema: JsonValue) -> None:
@@ -308,12 +311,12 @@ class Bounded:
         self._lock = asyncio.Lock()
 
     async def ask(self, value: JsonValue) -> JsonValue:
-        """Return the problems of `value`. Raises `CannotScore` after the time limit."""
+        """Return the violations in `value`. Raises `CannotScore` if the time limit is exceeded."""
         async with self._lock:
             try:
                 reply = await self._exchange(await self._started_child(), value)
             except BaseException:
-                await self._end_child()  # A late answer must not be taken for the answer to the next value.
+                await self._end_child()  # A late answer must not be read as the answer to the next value.
                 raise
         if "error" in reply:
             raise CannotScore(reply["type"], reply["error"])

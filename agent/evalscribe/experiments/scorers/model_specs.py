@@ -1,4 +1,4 @@
-"""Scorers that ask a model: their configuration, their rubric and labels, and the subject that the judge sees."""
+"""Scorers that ask a model: their configuration, their rubric and its labels, and what the judge sees."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _SELECTOR: TypeAdapter[str] = TypeAdapter(Selector)
 
 
 def check_name(name: str) -> None:
-    """Check the name of a part of an item, such as `output`. Raises `ValueError` if it is invalid."""
+    """Check the name of a part of an item, such as `output.answer`. Raises `ValueError` if it is invalid."""
     try:
         _SELECTOR.validate_python("output" if name == TRANSCRIPT else name)
     except ValidationError as error:
@@ -39,7 +39,7 @@ def root_of(name: str) -> str:
 
 
 def role_of(name: str) -> Role:
-    """Return the role of the document that shows this part of an item."""
+    """Return the role of the document in which the judge sees this part of an item."""
     return "transcript" if name == TRANSCRIPT else ROLES[root_of(name)]
 
 
@@ -57,12 +57,15 @@ def select_part(name: str, request: ScorerRequest) -> JsonValue:
 
 PREFERRED_KEY = "label"
 LABEL_SCORES = {"pass": 1.0, "partial": 0.5, "fail": 0.0, "yes": 1.0, "no": 0.0, "match": 1.0, "no match": 0.0}
-"""Default scores by label; every other label needs `choice_scores`."""
+"""Default scores by label. Any other label needs `choice_scores`."""
 BOOLEAN_SCORES = {"true": 1.0, "false": 0.0}
 
 
 def label_key(schema: Mapping[str, Any], owner: str) -> str:
-    """Return the field with the label: `label`, else the first boolean or enum field. Else raises `UsageError`."""
+    """Return the field with the label: `label`, else the first field with a boolean or an enum.
+
+    Raises `UsageError` if there is no such field.
+    """
     keys = agreement_keys(dict(schema))
     if not keys:
         raise UsageError(f"{owner} cannot score: its output_schema has no field with an enum and no boolean")
@@ -70,14 +73,14 @@ def label_key(schema: Mapping[str, Any], owner: str) -> str:
 
 
 def label_text(value: object) -> str:
-    """Spell a label as in `choice_scores`, where true is `true`."""
+    """Spell a label as `choice_scores` does. The boolean True becomes `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def scores_of(schema: Mapping[str, Any], choice_scores: Mapping[str, float] | None, owner: str) -> dict[str, float]:
     """Return the score of each label, in the schema's order.
 
-    Raises `UsageError` naming a label without a score, or an unknown one.
+    Raises `UsageError` naming a label that has no score, or a score's label that is unknown.
     """
     field = schema["properties"][label_key(schema, owner)]
     labels = [*map(label_text, field["enum"])] if "enum" in field else ["true", "false"]
@@ -98,22 +101,22 @@ UnitScore = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class ModelConfig(ScorerConfig):
-    """Configuration shared by all scorers with a model."""
+    """Configuration that all scorers with a model have."""
 
     model: str | None = None
     """`provider/name`; by default the rubric's own model."""
     provider: str | None = None
-    """Provider, if `model` is a name alone."""
+    """Provider, if `model` is a name without one."""
     choice_scores: dict[str, UnitScore] | None = Field(default=None, min_length=2, max_length=64)
     """Score of each label."""
     threshold: UnitScore = 0.7
     """Minimum value that passes."""
     samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
-    """Number of samples, whose majority decides. None for the number in the rubric, which is one by default."""
+    """Number of samples, of which the majority decides. None for the rubric's number, which is one by default."""
 
     @property
     def optional_parts(self) -> tuple[str, ...]:
-        """Names of the parts that the judge sees if the target recorded them."""
+        """Names of the parts that the judge sees only if the target recorded them."""
         return ()
 
     @property
@@ -133,9 +136,9 @@ class LlmJudgeConfig(ModelConfig):
     include_input: bool = True
     include_expected: bool = False
     include_transcript: bool | None = None
-    """Whether the judge sees the transcript. None: only with a stored rubric, and if a transcript was recorded."""
+    """Whether the judge sees the transcript. None: it sees a recorded transcript if a stored rubric is used."""
     citations: bool = True
-    """Whether the explanation must cite its evidence; not allowed with a stored rubric, whose schema defines it."""
+    """Whether the explanation must cite its evidence. Not allowed with a stored rubric: its schema defines this."""
 
     @model_validator(mode="after")
     def _require_one_question(self) -> "LlmJudgeConfig":
@@ -190,7 +193,7 @@ class CorrectnessConfig(ModelConfig):
 
 class FaithfulnessConfig(ModelConfig):
     context_fields: tuple[Selector, ...]
-    """Parts that must support the answer: `input.context`, `metadata.docs` …"""
+    """Parts that must support the answer, such as `input.context` or `metadata.docs`."""
     answer_field: Selector = "output"
 
     @model_validator(mode="after")
@@ -226,14 +229,14 @@ def config_of(scorer: str, raw_config: Mapping[str, JsonValue]) -> Config:
 def item_subject(names: Sequence[str], request: ScorerRequest, optional_parts: Sequence[str] = ()) -> Subject:
     """Return the named parts as documents, such as `task input`, `output output` and `task input.context`.
 
-    Parts in `optional_parts` are left out if missing. Raises `CannotScore` if any other part is missing.
+    A part in `optional_parts` is left out if it is missing. Raises `CannotScore` if another part is missing.
     """
     names = [*names, *(name for name in optional_parts if getattr(request, name) is not None)]
     return Subject.of("run item", [_item(name, select_part(name, request)) for name in dict.fromkeys(names)])
 
 
 def mark(name: str) -> str:
-    """Return the mark that cites this part."""
+    """Return the mark with which answers cite this part."""
     return document_mark(Document(role=role_of(name), path=name, text=""))
 
 
@@ -254,15 +257,15 @@ PASS_FAIL = {"pass": 1.0, "fail": 0.0}
 
 @dataclass(frozen=True)
 class RubricSources:
-    """The prompts and the stored rubrics that scorers use."""
+    """The prompts and stored rubrics that scorers can use."""
 
     prompts: Prompts
     load: Callable[[str], Rubric]
-    """Function that returns a stored rubric: `NAME@2`, or the latest version for `NAME`. Raises `NotFoundError`."""
+    """Returns a stored rubric by `NAME@2`, or its latest version by `NAME`. Raises `NotFoundError`."""
 
 
 def model_spec(scorer: str, raw_config: Mapping[str, JsonValue], sources: RubricSources) -> ScorerSpec:
-    """Build the spec of a scorer with a model: complete its config and include its rubric.
+    """Build the spec of a scorer with a model. It has the config with all defaults, and the rubric.
 
     Raises `UsageError` naming the key and its rule, `NotFoundError` for an unknown rubric.
     """
@@ -309,7 +312,7 @@ def _schema(labels: list[str], *, citations: bool) -> dict[str, Any]:
 
 
 def _with_model(rubric: Rubric, config: Config) -> Rubric:
-    """Return the rubric with the config's model and number of samples, validated again."""
+    """Return the rubric with the model and number of samples of the config. The result is validated again."""
     changes: dict[str, Any] = {}
     model = config.model_id
     if model is not None and model != rubric.judge_model.id:

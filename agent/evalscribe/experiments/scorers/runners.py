@@ -1,4 +1,4 @@
-"""Run scorers that ask a model, and scorers that call the user's function in another process."""
+"""Runners of two kinds of scorers: those that ask a model, and users' functions that run in another process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -19,15 +19,15 @@ from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
 from evalscribe.redaction.redact import redact, redact_json
 
 EXPLAINING = ("explanation", "reasoning", "why")
-"""Fields of an answer that give the reason, best first."""
+"""Fields of an answer that can give the reason. The first that the answer has is used."""
 LONGEST_REASON = 300
 
 
 class ModelScorer:
-    """`ScorerRunner` for a scorer that asks a model by a rubric."""
+    """`ScorerRunner` of a scorer that asks a model by a rubric."""
 
     def __init__(self, spec: ScorerSpec, judge: RubricJudge, is_cached: Callable[[JudgeResult], bool]) -> None:
-        """Create the runner. `is_cached` returns whether a result came from the cache, so that it cost nothing."""
+        """Create the runner. `is_cached` returns whether a result came from the cache and therefore cost nothing."""
         self.name = spec.name
         self.depends_on = spec.depends_on
         self._judge = judge
@@ -38,7 +38,7 @@ class ModelScorer:
         self._threshold = _number(spec.config["threshold"])
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Score one trial. Only this method converts errors about one item into results."""
+        """Score one trial. This is the only method that converts errors about one item into results."""
         try:
             subject = item_subject(self._config.parts, request, self._config.optional_parts)
             return self._result(await self._judge.judge(subject), subject)
@@ -52,7 +52,7 @@ class ModelScorer:
             return error_result(CannotScore("scorer_error", reason))
 
     async def close(self) -> None:
-        """Do nothing: the models are closed by their owner."""
+        """Do nothing. The models are closed by their owner."""
 
     def _result(self, result: JudgeResult, subject: Subject) -> ScoreResult:
         fields = {
@@ -76,7 +76,7 @@ class ModelScorer:
         )
 
     def _raw_output(self, result: JudgeResult, subject: Subject) -> JsonValue:
-        """Return the question's content id, the answers as the model wrote them, and the output."""
+        """Return the question's content id, the model's unparsed answers, and the parsed output."""
         rollouts = (result.result_metadata or {}).get("rollouts", [])
         return {
             "question": self._judge.key(subject),
@@ -107,7 +107,7 @@ class ModelScorer:
 
 
 def _config(spec: ScorerSpec) -> Config:
-    """Return the config, which was validated when the spec was built."""
+    """Return the config. It is not validated again; that was done when the spec was built."""
     config: dict[str, Any] = spec.config
     return CONFIGS[spec.scorer].model_construct(**config)
 
@@ -119,7 +119,7 @@ def _value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def _explanation(output: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return the reason: a field named as in `EXPLAINING`, else the first text with citations, else any other text."""
+    """Return the reason in an answer: a field in `EXPLAINING`, else the first text with citations, else any text."""
     cited_texts = [text for _, text in cited_strings(output, schema)]
     fields = schema["properties"]
     texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
@@ -138,7 +138,7 @@ def _numbers(value: JsonValue) -> dict[str, float]:
 
 
 class CustomScorer:
-    """`ScorerRunner` for a function with the decorator `@scorer`."""
+    """`ScorerRunner` of a function with the decorator `@scorer`."""
 
     def __init__(self, spec: ScorerSpec, host: PythonHost, timeout_s: float) -> None:
         self.name = spec.name
@@ -156,7 +156,7 @@ class CustomScorer:
         return result.model_copy(update={"metadata": {**result.metadata, **log}})
 
     async def close(self) -> None:
-        """Do nothing: the process is ended by its owner."""
+        """Do nothing. The process is ended by its owner."""
 
 
 def _parse_reply(reply: HostReply) -> ScoreResult:

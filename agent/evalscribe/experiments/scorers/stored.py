@@ -31,7 +31,7 @@ PYTHON = "python:"
 
 
 class AttachedScorers(ScorerConfig):
-    """Keys of the JSON that attaches a created scorer to an experiment."""
+    """Keys of the JSON with which a created scorer is attached to an experiment."""
 
     name: str
     required: bool = True
@@ -41,22 +41,22 @@ class AttachedScorers(ScorerConfig):
 class CreatedScorer(Frozen):
     scorer: Scorer
     new: bool
-    """False if the scorer's latest version has the same content."""
+    """False if the scorer's latest version has the same content and was returned instead."""
 
 
 def rubric_sources(store: "CollectionStore", prompts: Prompts) -> RubricSources:
-    """Return the same stored rubrics and prompts that `evalscribe judge` uses."""
+    """Return the stored rubrics and prompts that `evalscribe judge` would use."""
     return RubricSources(prompts, lambda name: store_rubric(store, prompts, name))
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
-    """Return the workspace's prompts that replace built-in ones, if any of these scorers asks a model."""
+    """Return the workspace's prompts that replace built-in ones; empty if none of these scorers asks a model."""
     uses_model = any(binding.spec.rubric is not None for binding in bindings)
     return (*prompts.overrides("judging"), *prompts.overrides("rubrics")) if uses_model else ()
 
 
 def specify(sources: RubricSources) -> Specify:
-    """Return a function that builds specs of all built-in scorers, including those with a model."""
+    """Return a function that builds the spec of any built-in scorer, with or without a model."""
     return lambda name, config: model_spec(name, config, sources) if name in NAMES else scorer_spec(name, config)
 
 
@@ -64,7 +64,7 @@ def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Seq
     """Return the bindings of an experiment, each after its dependencies.
 
     Args:
-        workspace: Workspace with the rubrics and prompts of scorers with a model.
+        workspace: Workspace whose rubrics and prompts are used by scorers with a model.
         builtin: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`.
         scorer_ids: An id or a name, or JSON with `name`, `required`, `threshold`.
 
@@ -84,9 +84,9 @@ def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Seq
 async def function_spec(
     name: str | None, function: str, folder: Path, config: Mapping[str, JsonValue]
 ) -> tuple[ScorerSpec, str]:
-    """Return the spec of `python:package.module:function` in a folder, and its declaration.
+    """Return the spec of `python:package.module:function` in a folder, and its description.
 
-    Imports the function once. Raises `UsageError` if it cannot be used.
+    The function is imported once. Raises `UsageError` if it cannot be used.
     """
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
@@ -116,7 +116,7 @@ def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, J
 
 
 def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], sources: RubricSources) -> ScorerSpec:
-    """Build a scorer with a new name from a built-in scorer and a config. Raises `UsageError`."""
+    """Build the spec of a scorer with a name of its own from a built-in scorer and a config. Raises `UsageError`."""
     return specify(sources)(builtin, config).model_copy(update={"name": name})
 
 
@@ -131,7 +131,7 @@ def check_name(name: str) -> None:
 def create_scorer(
     definitions: "ExperimentStore", spec: ScorerSpec, now: str, description: str = "", folder: str = ""
 ) -> CreatedScorer:
-    """Store the spec as the newest version of the scorer with this name. Raises `UsageError` for an invalid name."""
+    """Store the spec as the newest version of the scorer with its name. Raises `UsageError` for an invalid name."""
     check_name(spec.name)
     require_no_secret([spec.name, description, spec.config], f"the config of scorer {spec.name[:20]}")
     previous = _find_by_name(definitions, spec.name)
@@ -148,7 +148,7 @@ def create_scorer(
 
 
 def find_scorer(definitions: "ExperimentStore", name_or_id: str) -> Scorer:
-    """Find a scorer as in `find_stored`."""
+    """Find a scorer like `find_stored`."""
     scorer = definitions.scorer(name_or_id)
     if scorer is None and is_reserved(name_or_id):
         raise NotFoundError(
@@ -160,7 +160,7 @@ def find_scorer(definitions: "ExperimentStore", name_or_id: str) -> Scorer:
 
 
 def parse_config(text: str | None) -> dict[str, JsonValue]:
-    """Parse `config`, a JSON object. Raises `UsageError`."""
+    """Parse `config`, the text of a JSON object. Raises `UsageError`."""
     try:
         config = StrictJson().decode(text or "{}")
     except DataError as error:

@@ -34,26 +34,26 @@ from evalscribe.text import pluralise
 
 LONGEST = 100_000
 LARGEST = 400_000_000
-"""Maximum product of the lengths of two texts without their common prefix and suffix; more would take over 0.1 s."""
+"""Maximum product of the lengths of two texts without their common prefix and suffix. More takes over 0.1 s."""
 MOST_PLACES = 20
-"""Maximum differences stored as evidence."""
+"""Maximum number of differences stored as evidence."""
 
 
 class ExactMatch(ReadsOutput, ReadsExpected):
     case_sensitive: bool = True
-    """Whether case matters."""
+    """Whether upper and lower case differ."""
 
 
 class Contains(ReadsOutput):
     pattern: Annotated[str, Field(min_length=1)]
-    """The text to look for."""
+    """The text that must occur in the output."""
     case_sensitive: bool = True
-    """Whether case matters."""
+    """Whether upper and lower case differ."""
 
 
 class Levenshtein(ReadsOutput, ReadsExpected):
     threshold: float = Field(default=1.0, gt=0, le=1)
-    """Minimum similarity that passes; 1, the default, requires equal texts."""
+    """Minimum similarity that passes. The default, 1, requires equal texts."""
 
 
 def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
@@ -72,7 +72,7 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
 
 
 def _hint(output: object, expected: object) -> str:
-    """Return a hint if the target made the most common mistake, returning JSON as text; else an empty text."""
+    """Return a hint if the target made the most common mistake: returning JSON as text. Else return an empty text."""
     if not isinstance(output, str) or isinstance(expected, str):
         return ""
     try:
@@ -99,7 +99,7 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
 
 
 def edit_distance(left: str, right: str) -> int:
-    """Return the Levenshtein distance in characters. Raises `CannotScore` if that would take too long."""
+    """Return the Levenshtein distance in characters. Raises `CannotScore` if computing it would take too long."""
     prefix = Prefix.similarity(left, right)
     left, right = left[prefix:], right[prefix:]
     suffix = Postfix.similarity(left, right)
@@ -150,7 +150,7 @@ TEXT_KINDS: tuple[AnyKind, ...] = (
 
 LONGEST_PATTERN = 4096
 QUICK_S = 0.02
-"""CPU seconds for which a search may block the event loop; a longer search is repeated in a thread."""
+"""Maximum seconds of CPU time for a search in the event loop. A search that takes longer is repeated in a thread."""
 
 
 def _validate_pattern(pattern: str) -> str:
@@ -160,7 +160,7 @@ def _validate_pattern(pattern: str) -> str:
 
 class RegexMatch(ReadsOutput):
     pattern: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN), AfterValidator(_validate_pattern)]
-    """A regular expression of Python's `re`, searched for anywhere in the output unless anchored."""
+    """A regular expression of Python's `re`. It can match anywhere in the output unless it is anchored."""
 
 
 class _RegexCheck(ScorerCheck):
@@ -186,7 +186,7 @@ class _RegexCheck(ScorerCheck):
         )
 
     async def close(self) -> None:
-        """Do nothing: a thread ends with its search."""
+        """Do nothing. A thread ends when its search does."""
 
     async def _span(self, text: str) -> tuple[int, int] | None:
         try:

@@ -30,9 +30,9 @@ from evalscribe.text import cut, pluralise, printable
 ToolName = Annotated[str, Field(min_length=1)]
 Tools = Annotated[tuple[ToolName, ...], Field(min_length=1)]
 MOST_LISTED = 12
-"""Maximum tool names of one sequence that a message lists."""
+"""Maximum number of tool names in a message's list."""
 MOST_KEPT = 100
-"""Maximum calls stored as evidence."""
+"""Maximum number of calls stored as evidence."""
 
 
 class WantedCall(ScorerConfig):
@@ -40,7 +40,7 @@ class WantedCall(ScorerConfig):
     arguments: dict[str, JsonValue]
     """Arguments that one call must have."""
     mode: Literal["subset", "exact"] = "subset"
-    """`subset` allows additional arguments in the call, and additional members in objects; `exact` does not."""
+    """`subset` allows further arguments in the call, and further members in objects; `exact` allows neither."""
 
 
 class SomeConditions(ScorerConfig):
@@ -57,11 +57,11 @@ class ToolCalls(SomeConditions):
     not_called: Tools | None = None
     """None of these tools was called."""
     in_order: Tools | None = None
-    """These tools were called in this order, with other calls allowed between them."""
+    """These tools were called in this order. Other calls between them are allowed."""
     exact: tuple[ToolName, ...] | None = None
-    """Exactly these calls were made, in this order; an empty list means no calls at all."""
+    """Exactly these calls were made, in this order. An empty list means that no tool was called."""
     any_order: Tools | None = None
-    """Each of these tools was called at least as often as it is listed, in any order; other calls are allowed."""
+    """Each of these tools was called at least as often as the list names it, in any order. Other calls are allowed."""
     params: Annotated[tuple[WantedCall, ...], Field(min_length=1)] | None = None
     """For each entry, at least one call of the tool had these arguments."""
 
@@ -69,11 +69,11 @@ class ToolCalls(SomeConditions):
 class Condition(NamedTuple):
     name: str
     problem: str | None
-    """None if it holds."""
+    """Why the condition does not hold; None if it holds."""
 
 
 def tool_calls(config: ToolCalls, request: ScorerRequest) -> ScoreResult:
-    """Check a tool's calls, whether or not they succeeded."""
+    """Check the tool calls of a trial. Calls that failed count, too."""
     uses = recorded_calls(request)
     conditions = list(_conditions(config, uses))
     problems = [condition.problem for condition in conditions if condition.problem is not None]
@@ -89,7 +89,7 @@ def tool_calls(config: ToolCalls, request: ScorerRequest) -> ScoreResult:
 
 
 def recorded_calls(request: ScorerRequest) -> Sequence[ToolUse]:
-    """Return the calls of a trace. Raises `CannotScore` if nothing was recorded."""
+    """Return the tool calls of a trace. Raises `CannotScore` if the target recorded no messages."""
     if request.trace is None or not request.trace.recorded:
         reason = "there is no trace: the target returned no messages, so its tool calls are unknown"
         raise CannotScore("artifact_error", reason)
@@ -146,7 +146,7 @@ def _any_order(expected: Sequence[str], tools: Sequence[str]) -> str | None:
 
 
 def _params(expected_call: WantedCall, uses: Sequence[ToolUse]) -> str | None:
-    """Return the first difference between the wanted call and the most similar call; None if a call matches."""
+    """Return how the most similar call differs first from the wanted call; None if a call matches."""
     nearest: list[ValueDifference] | None = None
     for use in uses:
         if use.tool == expected_call.tool:
@@ -192,21 +192,21 @@ class Limits(SomeConditions):
     max_tool_calls: Bound | None = None
     max_model_calls: Bound | None = None
     max_tokens: Bound | None = None
-    """Input and output tokens of all model calls."""
+    """Maximum number of input and output tokens of all model calls together."""
     max_duration_ms: Annotated[float, Field(ge=0)] | None = None
 
 
 class NoErrors(ScorerConfig):
-    """A config without keys."""
+    """A config that has no keys."""
 
 
 class StateEquals(ReadsExpected):
     name: Annotated[str, Field(min_length=1)]
-    """Name of a state snapshot that the target returns."""
+    """Name of a state snapshot. The target returns snapshots by name."""
     expected: JsonValue = None
-    """Expected state; null for the item's expected output."""
+    """Expected state; null to use the item's expected output."""
     threshold: float = Field(default=1.0, gt=0, le=1)
-    """Minimum share of the state's values that must be equal."""
+    """Minimum share of the state's values that must be as expected."""
 
     @model_validator(mode="after")
     def _require_one_expected(self) -> "StateEquals":
@@ -285,7 +285,7 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
 
 
 def _share(expected: JsonValue, mismatches: Sequence[ValueDifference]) -> float:
-    """Return the number of equal values divided by the number of all expected and unexpected values."""
+    """Return the share of values that are equal, among all expected values and all unexpected ones."""
     expected_count = count_leaves(expected)
     missing_count = sum(count_leaves(mismatch.expected) for mismatch in mismatches if mismatch.expected is not NOTHING)
     extra_count = sum(count_leaves(mismatch.output) for mismatch in mismatches if mismatch.expected is NOTHING)

@@ -14,13 +14,13 @@ from evalscribe.model.score import ScorerRequest
 from evalscribe.text import printable
 
 NOTHING = object()
-"""Represents a value that only one side of a comparison has, on the side where it is missing."""
+"""Stands for the missing value if only one side of a comparison has a value."""
 LARGEST_EVIDENCE = 500
-"""Maximum characters of a value's JSON in evidence; longer values are cut."""
+"""Maximum number of characters of a value's JSON in evidence. Longer JSON is cut."""
 DEEPEST_EVIDENCE = 64
-"""Maximum nesting of a value in evidence; deeper values become text."""
+"""Maximum number of nested lists and objects in evidence. A value with more becomes text."""
 CONTEXT_CHARACTERS = 24
-"""Characters of a long text that are shown before its first difference."""
+"""Number of characters of a long text that are shown before its first difference."""
 _KINDS: dict[type, str] = {
     str: "text",
     bool: "a boolean",
@@ -50,9 +50,10 @@ class ValueDifference(NamedTuple):
 
 
 def equal_values(output: object, expected: object, *, ignore_case: bool = False, subset: bool = False) -> bool:
-    """Compare as JSON: 1 equals 1.0 but neither "1" nor true.
+    """Compare two values as JSON: 1 equals 1.0, but neither "1" nor true.
 
-    `ignore_case`: ignore case; `subset`: objects of the output may have more members.
+    With `ignore_case`, the case of texts does not matter. With `subset`, objects of the output can have further
+    members.
     """
     return next(differences(output, expected, ignore_case=ignore_case, subset=subset), None) is None
 
@@ -60,7 +61,7 @@ def equal_values(output: object, expected: object, *, ignore_case: bool = False,
 def differences(
     output: object, expected: object, path: str = "output", *, ignore_case: bool = False, subset: bool = False
 ) -> Iterator[ValueDifference]:
-    """Return the differences in the order of the expected value, unexpected members last.
+    """Yield the differences in the order of the expected value. Unexpected members of an object come last.
 
     Raises `RecursionError` if a value is nested too deeply.
     """
@@ -88,7 +89,7 @@ def _member_differences(
 
 
 def count_leaves(value: object) -> int:
-    """Count the plain values in a JSON value; an empty list or object counts as one."""
+    """Count the plain values inside a JSON value. An empty list or object counts as one."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return sum(map(count_leaves, parts)) or 1
 
@@ -98,14 +99,14 @@ def type_name(value: object) -> str:
 
 
 def render_value(value: object) -> str:
-    """Render a value on one safe line of bounded length."""
+    """Render a value on one line of limited length, without unsafe characters."""
     return printable(preview(value[:LARGEST_EVIDENCE] if isinstance(value, str) else value))
 
 
 def text_of(value: JsonValue) -> str | None:
-    """Render text as it is, other values as compact JSON, and null as None.
+    """Render text unchanged, other values as compact JSON, and null as None.
 
-    Stored scores depend on this format: edit distances and patterns apply to it.
+    Stored scores depend on this format, because edit distances and patterns are applied to it.
     """
     if value is None or isinstance(value, str):
         return value
@@ -113,7 +114,7 @@ def text_of(value: JsonValue) -> str | None:
 
 
 def as_evidence(value: object) -> JsonValue:
-    """Prepare a value for evidence: cut large values; convert values that are no JSON or nested too deeply to text."""
+    """Prepare a value for evidence. Large values are cut; values that are no JSON or nested too deeply become text."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -124,7 +125,7 @@ def as_evidence(value: object) -> JsonValue:
 
 
 def difference_evidence(difference: ValueDifference) -> JsonValue:
-    """Return a difference as evidence; a side without a value is left out."""
+    """Return a difference as evidence. A side that has no value is left out."""
     sides = {"expected": difference.expected, "output": difference.output}
     return {
         "path": difference.path,
@@ -151,7 +152,7 @@ def _comparison_text(output: object, expected: object) -> str:
 
 
 def _text_comparison(output: str, expected: str) -> str:
-    """Render two different texts, each starting shortly before the first difference."""
+    """Render two different texts. If they differ late, each starts shortly before the first difference."""
     index = next(
         (
             index
@@ -185,13 +186,13 @@ def _validate_selector(selector: str) -> str:
 
 
 Selector = Annotated[str, AfterValidator(_validate_selector)]
-"""Path of a value: a root, then object keys and list positions (from 0), separated by dots: `output.items.0.id`."""
+"""Path of a value: a root, then keys and list positions (from 0), separated by dots, such as `output.items.0.id`."""
 
 
 def select_value(request: ScorerRequest, selector: str) -> JsonValue:
-    """Return the value that a selector names.
+    """Return the value that a selector names. Raises `CannotScore` if it does not exist.
 
-    To select a field of a text, the text is parsed as JSON. Raises `CannotScore` if the value does not exist.
+    To select a part of a text, the text is parsed as JSON.
     """
     root, *steps = selector.split(".")
     value: JsonValue = getattr(request, root)
@@ -201,7 +202,7 @@ def select_value(request: ScorerRequest, selector: str) -> JsonValue:
 
 
 def select_member(source: str, value: JsonValue, steps: list[str]) -> JsonValue:
-    """Follow the path. Raises `CannotScore` if it does not exist."""
+    """Follow a path to a member of a value. Raises `CannotScore` if it does not exist."""
     if steps and isinstance(value, str):
         value = _parse_text(source, value)
     for depth, step in enumerate(steps):
@@ -213,7 +214,10 @@ def select_member(source: str, value: JsonValue, steps: list[str]) -> JsonValue:
 
 
 def parse_json(text: str) -> JsonValue:
-    """Parse strict JSON: no NaN, no Infinity. Raises `ValueError`, also for excessive numbers and nesting."""
+    """Parse strict JSON, without NaN and Infinity.
+
+    Raises `ValueError`, also if a number is too large or the nesting too deep.
+    """
     try:
         value: JsonValue = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
         return cast(JsonValue, clean_json(value)) if "\\u" in text else value
@@ -249,29 +253,29 @@ def _missing_message(source: str, parents: list[str], step: str, value: JsonValu
 
 class ReadsOutput(ScorerConfig):
     output_field: Selector = "output"
-    """Selects what is scored: `output`, or a part of it such as `output.answer`."""
+    """The value that is scored: `output`, or a part of it such as `output.answer`."""
 
     def output_of(self, request: ScorerRequest) -> JsonValue:
-        """Return the selected value. Raises `CannotScore` if it is missing."""
+        """Return the value that is scored. Raises `CannotScore` if it is missing."""
         return select_value(request, self.output_field)
 
 
 class ReadsExpected(ScorerConfig):
     expected_field: Selector = "expected"
-    """Selects the reference: `expected`, a part of it such as `expected.answer`, or `metadata.gold`."""
+    """The reference: `expected`, a part of it such as `expected.answer`, or a value such as `metadata.gold`."""
 
     def expected_of(self, request: ScorerRequest) -> JsonValue:
-        """Return the reference.
+        """Return the reference. Raises `CannotScore` if there is none.
 
-        Raises `CannotScore` if there is none: null means no reference unless it is in a field.
+        An expected output that is null means that there is none. A null inside of it is a value.
         """
         return select_value(request, self.expected_field)
 
 
 class ReadsInput(ScorerConfig):
     input_field: Selector = "input"
-    """Selects the input: `input`, or a part of it."""
+    """The input: `input`, or a part of it."""
 
     def input_of(self, request: ScorerRequest) -> JsonValue:
-        """Return the value. Raises `CannotScore` if it is missing."""
+        """Return the input. Raises `CannotScore` if it is missing."""
         return select_value(request, self.input_field)
