@@ -1,1 +1,1 @@
-"""The SDK: a client for workspaces, and a service that calls models for judges built in code."""
+"""The SDK: a client for workspaces, and a service that calls models for judges that are built in code."""

@@ -44,7 +44,7 @@ ABOUT = ("model", "input_tokens", "output_tokens", "cost_usd", "created_at")
 
 
 def submission_dict(submitted: SubmittedRequests) -> dict[str, Any]:
-    """Return the result of `submit_llm_requests`."""
+    """Convert the outcome to the dictionary that `submit_llm_requests` returns."""
     return {
         "result_set_id": submitted.result_set.id,
         "name": submitted.result_set.name,
@@ -60,7 +60,7 @@ def result_set_dict(result_set: ResultSet, counts: ResultCounts) -> dict[str, An
 
 
 def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "DataFrame":
-    """Return a data frame with one row per result. Raises `UsageError` if pandas is not installed."""
+    """Return a data frame with one row for each result. Raises `UsageError` if pandas is not installed."""
     try:
         from pandas import DataFrame
     except ImportError as error:
@@ -77,7 +77,11 @@ _ORDER = ("id", "user_metadata", "output", "error", *ABOUT)
 
 
 def _place(column: str) -> int:
-    """Return the sort key of a column; columns such as `output.a` and `output.b` stay in their original order."""
+    """Return the sort key of a column.
+
+    Columns of one field, such as `output.a` and `output.b`, have the same key, so that they stay in their original
+    order.
+    """
     return _ORDER.index(column.partition(".")[0])
 
 
@@ -117,7 +121,7 @@ class RequestProgress:
             self._bar.stop()
 
     def begin(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
-        """Show how many requests are already answered; return a callback for each answer."""
+        """Show how many requests already have an answer. Returns a callback for each further answer."""
         if self._bar and self._task is not None:
             self._bar.update(self._task, description=one_line(name), completed=done, total=total)
         return self.count_answer
@@ -130,7 +134,7 @@ class RequestProgress:
             self._bar.update(self._task, advance=1, summary=self._summary())
 
     def finish(self, submitted: SubmittedRequests) -> None:
-        """Print a summary, which stays on the screen."""
+        """Print a summary. It stays on the screen."""
         if self._bar:
             self._bar.console.print(_summary_line(submitted, self._last_error), markup=False, highlight=False)
 
@@ -140,7 +144,7 @@ class RequestProgress:
 
 
 def _open_bar() -> "Progress | None":
-    """Return a bar; None if it would not be visible. A notebook needs ipywidgets for it."""
+    """Return a bar; None if it would not be visible. In a notebook, only ipywidgets make it visible."""
     in_notebook = "ipykernel" in sys.modules
     if not (sys.stderr.isatty() or (in_notebook and find_spec("ipywidgets"))):
         return None
@@ -163,7 +167,7 @@ def _summary_line(submitted: SubmittedRequests, last_error: str) -> str:
 
 
 def _price(usage: Usage) -> str:
-    """Format the cost, in tokens if the model has no price."""
+    """Format the cost in dollars, or in tokens if the model has no price."""
     return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
 
 
@@ -178,7 +182,10 @@ def submit_requests(
     fields: dict[str, Any],
     concurrency: int | None,
 ) -> dict[str, Any]:
-    """Submit requests; `fields` are the fields of `RequestOptions`, `concurrency` is the number of concurrent calls."""
+    """Submit requests to a model and wait for the results. Returns the result of `submit_llm_requests`.
+
+    `fields` are the fields of `RequestOptions`. `concurrency` is the maximum number of concurrent calls.
+    """
     if fields["model"] is None:
         raise UsageError(f"model_string is missing: give provider/model, such as {EXAMPLE}")
     if concurrency is not None and concurrency < 1:
@@ -212,7 +219,7 @@ def import_dict(result: CollectionImport) -> dict[str, Any]:
 
 
 class Client:
-    """Access to a workspace's store. Usable from any thread, also while an event loop is running."""
+    """Access to a workspace's store. It can be used from any thread, even while an event loop is running."""
 
     def __init__(
         self, folder: Path | None = None, *, budget_usd: float | None = None, max_tokens: int | None = None
@@ -220,7 +227,7 @@ class Client:
         """Open a workspace.
 
         Args:
-            folder: A folder in the workspace; the working folder by default.
+            folder: The workspace's folder, or a folder inside it; the working folder by default.
             budget_usd: Budget in US dollars; by default the workspace's budget.
             max_tokens: Maximum tokens of all calls; by default the workspace's limit.
 
@@ -243,8 +250,8 @@ class Client:
     def create_collection(self, name: str, id: str | None = None) -> str:
         """Create a collection and return its id.
 
-        The id is new unless you give one. If a collection with this id and name exists, its id is returned. Raises
-        `UsageError` if the id belongs to a collection with another name.
+        A new id is made unless you give one. If a collection with the given id and name exists, the id is returned.
+        Raises `UsageError` if the id belongs to a collection with another name.
         """
         collection = Collection(id=id or str(uuid4()), name=name)
         self._collections.add_collection(collection)
@@ -257,8 +264,8 @@ class Client:
     def create_rubric(self, collection_id: str, rubric: Rubric) -> str:
         """Store a rubric and return its id.
 
-        If the id exists, the rubric becomes its next version, unless the content is the same. Raises `NotFoundError`
-        for an unknown collection.
+        If a rubric with this id exists, the new rubric becomes its next version, unless the content is the same. Raises
+        `NotFoundError` for an unknown collection.
         """
         return self._collections.add_rubric(collection_id, rubric).id
 
@@ -267,14 +274,17 @@ class Client:
         return self._collections.rubric(collection_id, rubric_id, version)
 
     def list_rubrics(self, collection_id: str) -> list[dict[str, Any]]:
-        """Return the latest version of each rubric with all its fields, by id. Raises `NotFoundError`."""
+        """Return the latest version of each rubric, with all its fields, in order of id.
+
+        Raises `NotFoundError` for an unknown collection.
+        """
         return [rubric.model_dump(mode="json") for rubric in self._collections.rubrics(collection_id)]
 
     def get_judge(self, collection_id: str, rubric_id: str, version: int | None = None) -> "RubricJudge":
         """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
 
-        The judge uses the workspace's keys and budget, and reuses stored results. Raises `NotFoundError`, or
-        `AccessError` for a missing key.
+        The judge uses the workspace's keys and budget, and reuses stored results. Raises `NotFoundError` for an unknown
+        rubric, `AccessError` if the model's key is missing.
         """
         rubric = self.get_rubric(collection_id, rubric_id, version)
         return JudgeMaker(self._service, self._service.prompts, self._collections).by_model(rubric)
@@ -284,7 +294,7 @@ class Client:
     ) -> str:
         """Create a label set and return its id.
 
-        Raises `RubricError` for an invalid schema, or `NotFoundError`.
+        Raises `RubricError` for an invalid schema, `NotFoundError` for an unknown collection.
         """
         labels = LabelSet(name=name, description=description, label_schema=label_schema)
         self._collections.add_label_set(collection_id, labels)
@@ -295,7 +305,10 @@ class Client:
         return self._collections.label_set(collection_id, label_set_id).model_dump(mode="json")
 
     def list_label_sets(self, collection_id: str) -> list[dict[str, Any]]:
-        """Return all label sets of a collection, in order of creation. Raises `NotFoundError`."""
+        """Return all label sets of a collection, in order of creation.
+
+        Raises `NotFoundError` for an unknown collection.
+        """
         return [labels.model_dump(mode="json") for labels in self._collections.label_sets(collection_id)]
 
     def import_file(
@@ -314,9 +327,9 @@ class Client:
     ) -> dict[str, Any]:
         """Import the runs of a file or folder into a collection, which is created if missing.
 
-        `collection` is its name, by default the file's; `collection_id` is its id, by default derived from the name.
-        For CSV and other tables of results, `map` names columns (`{"input": "question"}`), and `threshold` is the
-        lowest score that passes. For agent benchmarks, `tasks` is the folder of the tasks that were run, and
+        `collection` is the collection's name, by default the file's. `collection_id` is its id, by default derived from
+        the name. For CSV and other tables of results, `map` names columns (`{"input": "question"}`), and `threshold` is
+        the minimum score that passes. For agent benchmarks, `tasks` is the folder of the tasks that were run, and
         `reference_run` a run of their reference answers. Importing twice adds nothing.
 
         Returns:
@@ -345,7 +358,7 @@ class Client:
         return import_dict(result)
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
-        """Return the ids of all agent runs of a collection, run by run, in the order of the files."""
+        """Return the ids of all agent runs of a collection. They are grouped by run and keep the order of the files."""
         run_store, collection = self._workspace.store.runs, self._collection(collection_id)
         return [graded.eval.id for run in run_store.runs(collection.id) for graded in run_store.graded(run.id)]
 
@@ -370,9 +383,9 @@ class Client:
     ) -> dict[str, Any]:
         """Send every request to a model (`provider/name`), and return when the results are stored.
 
-        Each result is stored at once: after an interruption, the same call continues without sending answered requests
-        again. An error of one request is stored in its result, and the same call retries the request. If a result set
-        with this name and other requests exists, the call is refused; with `exists_ok`, it adds its requests to the
+        Each result is stored at once. If the call is interrupted, call it again: requests that have an answer are not
+        sent again. An error of one request is stored in its result, and the same call retries the request. If a result
+        set with this name and other requests exists, the call is refused; with `exists_ok`, it adds its requests to the
         set. Answers are free text with citations, or match `output_schema`.
 
         Returns:
@@ -388,9 +401,10 @@ class Client:
         return submit_requests(self._service, self._workspace, collection_id, fields, max_concurrency)
 
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
-        """Return result sets by name.
+        """List the result sets of a collection, or only those whose name begins with a prefix.
 
-        Names are paths: the prefix `failures` also matches `failures/causes/v1`. Each set has counts of its requests.
+        Names are paths: the prefix `failures` matches `failures/causes/v1`, but not `failures-2`. Each set has counts
+        of its requests.
         """
         sets = list_result_sets(self._workspace.store.results, self._collection(collection_id), prefix)
         return [result_set_dict(result_set, counts) for result_set, counts in sets]
@@ -411,9 +425,10 @@ class Client:
     def get_results(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> list[dict[str, Any]]:
-        """Return the results of a set with `user_metadata` and `output`, in the order of the requests.
+        """Return the results of a set in the order of the requests, with `user_metadata` and `output`.
 
-        `include_incomplete` adds requests without an answer, with their `error`. Raises `NotFoundError`.
+        With `include_incomplete`, requests without an answer are included, with their `error`. Raises `NotFoundError`
+        for an unknown set.
         """
         result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return [
@@ -426,8 +441,9 @@ class Client:
     def get_result_set_dataframe(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> "DataFrame":
-        """Return the same as `get_results` as a data frame with the columns `id`, `user_metadata.<name>` and
-        `output.<name>`. Needs pandas.
+        """Return the results of `get_results` as a data frame. Needs pandas.
+
+        Its columns are `id`, `user_metadata.<name>` and `output.<name>`, then the model, tokens, cost and time.
         """
         result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         results = complete_results(self._workspace.store.results, result_set, include_incomplete=include_incomplete)
@@ -448,7 +464,10 @@ class Client:
 
     @staticmethod
     def dql_result_to_dicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Convert each row to a dict by column name; if several columns share a name, the last value wins."""
+        """Convert each row to a dictionary by column name.
+
+        If several columns have the same name, the last value is kept.
+        """
         return [dict(zip(result["columns"], row, strict=True)) for row in result["rows"]]
 
     def close(self) -> None:

@@ -26,11 +26,11 @@ LastCall = Callable[[], Awaitable[None]]
 
 CLOSED = "this service is closed: make a new one"
 LAST_S = 10.0
-"""Seconds to wait until the thread has ended."""
+"""Maximum seconds to wait for the thread to end."""
 
 
 class Background:
-    """An event loop in a daemon thread, started with its first work; a program may exit without stopping it."""
+    """An event loop in a daemon thread. The first work starts it; a program can exit without stopping it."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -39,7 +39,10 @@ class Background:
         self._last: Future[LastCall] = Future()
 
     async def run(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
-        """Run `work` in the thread; cancelling the call cancels `work`. Raises `UsageError` after `stop`."""
+        """Run `work` in the thread.
+
+        If the caller is cancelled, `work` is cancelled, too. Raises `UsageError` after `stop`.
+        """
         try:
             loop = self._start_loop()
         except UsageError:
@@ -54,9 +57,9 @@ class Background:
             raise
 
     def wait(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
-        """Run `work` like `run`, but blocking; an event loop in the calling thread is blocked meanwhile.
+        """Run `work` like `run`, but block the calling thread and any event loop in it until the work ends.
 
-        An interruption, such as by Ctrl-C, first cancels the work and is then raised.
+        If the wait is interrupted, such as by Ctrl-C, the work is cancelled first; the interruption is then raised.
         """
         try:
             loop = self._start_loop()
@@ -75,7 +78,10 @@ class Background:
             raise
 
     def stop(self, last: LastCall) -> None:
-        """Cancel running work, run `last` if the thread was ever started, and end the thread. Idempotent."""
+        """Cancel running work, run `last` if the thread was ever started, and end the thread.
+
+        Further calls do nothing.
+        """
         with self._changing:
             if self._last.done():
                 return
@@ -114,7 +120,7 @@ async def _serve(started: Future[asyncio.AbstractEventLoop], last: Future[LastCa
 
 
 def _cancelled() -> bool:
-    """Return True if the current task itself is being cancelled."""
+    """Return True if the current task was cancelled itself, rather than the work that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -124,10 +130,10 @@ MAX_TOKENS = 2_000_000
 
 
 class BaseLLMService:
-    """Opens models of all providers whose keys are in the environment, `.env.local` or `.env` (a `Models`).
+    """Opens models of all providers whose keys are in the environment, `.env.local` or `.env`. Implements `Models`.
 
-    All calls together stay within `max_tokens`, and within `budget_usd` if given. Any threads and event loops may use
-    the service. A program need not close it.
+    All calls together stay within `max_tokens`, and within `budget_usd` if it is given. The service can be used from
+    any thread and any event loop. A program need not close it.
     """
 
     def __init__(
@@ -141,8 +147,8 @@ class BaseLLMService:
         """Read the settings.
 
         Args:
-            max_concurrency: Maximum concurrent calls.
-            folder: Folder to look up settings in; the working folder by default.
+            max_concurrency: Maximum number of concurrent calls.
+            folder: Folder in which settings are looked up; the working folder by default.
 
         Raises:
             UsageError: The settings cannot be read. A missing key is reported when a model is opened.
@@ -151,7 +157,7 @@ class BaseLLMService:
             raise UsageError("max_concurrency and max_tokens must be at least 1")
         workspace = Workspace(folder=folder)
         self.prompts = workspace.prompts
-        """Prompt templates; the workspace's own templates take precedence over built-in ones."""
+        """Prompt templates. The workspace's own templates take precedence over built-in ones."""
         self._models = workspace.open_models(Budget(usd=budget_usd, tokens=max_tokens))
         self._background = Background()
         self._semaphore = asyncio.Semaphore(max_concurrency)
@@ -167,11 +173,14 @@ class BaseLLMService:
             return _ServiceModel(self, self._models.open(name, stage))
 
     async def answer(self, model: Model, request: Request, on_text: OnText | None = None) -> Reply:
-        """Call a model of this service and return the answer; `on_text` is called in the service's thread."""
+        """Call a model of this service and return its reply. `on_text` is called in the service's thread."""
         return await self._background.run(self._call(model, request, on_text))
 
     def wait(self, work: Callable[[Models], Coroutine[Any, Any, T]]) -> T:
-        """Run work that calls these models in the service's own loop; the work must limit its own concurrency."""
+        """Run work in the service's own loop and wait for it.
+
+        The work can call the models, but must limit its concurrency.
+        """
         return self._background.wait(work(self._models))
 
     def spent(self) -> Mapping[str, Usage]:
@@ -179,11 +188,11 @@ class BaseLLMService:
         return self._models.spent()
 
     async def close(self) -> None:
-        """Close the service and cancel calls in progress."""
+        """Close the service. Calls in progress are cancelled."""
         await asyncio.to_thread(self.stop)
 
     def stop(self) -> None:
-        """Close the service as `close` does, for callers outside an event loop."""
+        """Close the service like `close`, from code outside an event loop."""
         self._end()
 
     async def __aenter__(self) -> Self:
@@ -200,7 +209,7 @@ class BaseLLMService:
 
 
 class _ServiceModel:
-    """A model whose calls run in the service's own loop. The model keeps the service alive."""
+    """A model whose calls run in the service's own loop. It keeps the service from being garbage collected."""
 
     def __init__(self, service: BaseLLMService, model: Model) -> None:
         self.id = model.id
@@ -215,13 +224,13 @@ class _ServiceModel:
         self._model.forget(request)
 
     async def close(self) -> None:
-        """Do nothing: the service owns the connections."""
+        """Do nothing. The service owns the connections."""
 
 
 def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
-    """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
+    """Return a judge that can be called on any `AgentRun`: `result = await judge(agent_run)`.
 
-    The judge stores nothing. Raises the errors of `BaseLLMService.open`, so that errors that concern all agent runs
-    appear before the first call.
+    The judge stores nothing. Raises the errors of `BaseLLMService.open` at once, because they would concern every agent
+    run.
     """
     return JudgeMaker(llm_svc, llm_svc.prompts).by_model(rubric)

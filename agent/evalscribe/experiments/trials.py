@@ -183,7 +183,7 @@ def to_stored_score(
         reason=reason,
         created_at=now,
     )
-    evidence = ScoreEvidence.model_construct(  # The parts were validated before, and validating all of it again is slow.
+    evidence = ScoreEvidence.model_construct(  # The parts were validated before; validating all of it again is slow.
         scorer_input=request_json,
         scorer_output=result.output,
         evidence=result.evidence,

@@ -36,7 +36,7 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Maximum characters of findings in one answer."""
+"""Maximum number of characters of findings in one answer."""
 Rubric = Annotated[
     str | None,
     Field(description="Rubric to judge failures by, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
@@ -44,7 +44,7 @@ Rubric = Annotated[
 
 
 class FindingLine(Frozen):
-    """One failed eval; explain has the details."""
+    """One failed eval. The tool `explain` gives the details."""
 
     eval: str
     eval_id: str | None
@@ -56,9 +56,9 @@ class FindingLine(Frozen):
     confidence: float | None
     uncertain: bool | None
     basis: str
-    """judged, corrected (people's label of the same failure), reproduced or proved (by replay)."""
+    """`judged`, `corrected` (a person labelled the same failure), `reproduced` or `proved` (both by replay)."""
     message: int | None
-    """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
+    """Number of the message, from 1, in which an agent run went wrong. Null if that is unknown, and for other evals."""
     error: str | None
     reasoning: str | None
     unclassified: str | None
@@ -67,19 +67,19 @@ class FindingLine(Frozen):
 class AnalysisAnswer(Frozen):
     outcome: Literal["analysed", "plan", "nothing-failed"]
     message: str
-    """Outcome, and what to do next."""
+    """The outcome, and what to do next."""
     run: AnalyzedRun
     labels: dict[str, int] = Field(default_factory=dict)
     findings: tuple[FindingLine, ...] = ()
     findings_left_out: int = 0
-    """Number of findings left out for size; see list_evals, get_report and explain."""
+    """Number of findings that did not fit into the answer; see list_evals, get_report and explain."""
     patterns: tuple[PatternSummary, ...] = ()
     recommendations: tuple[RecommendationSummary, ...] = ()
     net_impact: NetImpactSummary | None = None
     estimate: Estimate | None = None
-    """Estimated cost of a model: for all failures, or for those that the rules are uncertain about."""
+    """Estimated cost of asking a model: about all failures, or about those of which the rules are uncertain."""
     report: str | None = None
-    """Name of the report below the reports folder, if it was written or is unchanged."""
+    """Name of the report, for get_report. Null if it was neither written nor already up to date."""
     spent: CostSummary | None = None
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What findings quote")
@@ -88,10 +88,10 @@ class AnalysisAnswer(Frozen):
 class ExplainAnswer(Frozen):
     eval: str
     finding: FindingSummary
-    """Includes every quotation and whether it was verified."""
+    """The finding with every quotation and whether it was verified."""
     recommendations: tuple[RecommendationSummary, ...]
     text: str
-    """The finding in full, with history and the evidence that the judge read."""
+    """The finding as text, with the failure's history and the evidence that the judge read."""
     spent: CostSummary | None
     notes: tuple[str, ...]
     notice: str = NOTICE
@@ -101,7 +101,7 @@ class ExplainAnswer(Frozen):
 class AnalysisTools:
     server_workspace: ServerWorkspace
     turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Locks by run: at most one call at a time analyses a run."""
+    """Locks by run. At most one call at a time analyses a run."""
 
     async def analyze(
         self,
@@ -173,9 +173,11 @@ async def _analyze(
 
 @asynccontextmanager
 async def _workspace(options: Options) -> AsyncIterator[Workspace]:
-    """Open a workspace with its own checkpoints: concurrent or just cancelled calls must not wait for each other.
+    """Open a workspace with its own checkpoints.
 
-    The store records the remaining work, so the checkpoints are not needed afterwards.
+    Otherwise concurrent or just cancelled calls would wait for each other.
+
+    The checkpoints are not needed afterwards, because the store records the remaining work.
     """
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
         async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:

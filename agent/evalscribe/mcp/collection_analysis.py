@@ -40,14 +40,17 @@ class JudgedSubject(Frozen):
     """Id of an agent run, or `run id/eval name` of a failed eval."""
     judge: str
     label: dict[str, JsonValue]
-    """The output fields by which judges are compared."""
+    """The output fields in which judges are compared."""
     output: dict[str, JsonValue]
-    """In the rubric's own schema; a text with citations is `{"text", "citations"}`, each with its status."""
+    """The output in the rubric's own schema.
+
+    A text with citations is `{"text", "citations"}`; each citation has its status.
+    """
     problem: str | None
-    """Why the subject could not be judged; null if it was."""
+    """Why the subject could not be judged; null if it was judged."""
     citations: CitationCounts
     cached: bool
-    """Whether the result was cached, so that no model was asked."""
+    """True if the result was cached, so that no model was asked."""
 
 
 class JudgeAnswer(Frozen):
@@ -55,10 +58,10 @@ class JudgeAnswer(Frozen):
     message: str
     results: tuple[JudgedSubject, ...] = ()
     results_left_out: int = 0
-    """Number of results left out for size: table `judge_results` has all."""
+    """Number of results that did not fit into the answer. Table `judge_results` has all of them."""
     could_not_be_judged: int = 0
     estimate: Estimate | None = None
-    """If no model was asked: the maximum cost of asking the model."""
+    """Maximum cost of asking the model; null if it was asked."""
     spent_usd: float = 0.0
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What `results` quote")
@@ -183,26 +186,26 @@ COMPARED_NAMES = 300
 class ComparedRuns(Frozen):
     kind: Literal["two", "within", "many"]
     sides: tuple[ComparisonSide | MatrixColumn, ...]
-    """Base first."""
+    """The sides, with the base first."""
     passes: MeanDifference | None = None
-    """With two sides: the difference of the candidate from the base, and whether it is noise."""
+    """For two sides: how far the candidate's pass rate is from the base's, and whether that is noise."""
     regressed: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-    """Names of evals."""
+    """Names of the evals that got better."""
     apart: tuple[ExcludedEval, ...] = ()
-    """Evals left out of the figures, with the reason."""
+    """Evals left out of the figures, each with the reason."""
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
-    """What regressed evals have in common."""
+    """Behaviours that several regressed evals have in common."""
     notes: tuple[str, ...] = ()
     text: str
-    """The page as markdown; if it is cut, get_report reads the whole written page."""
+    """The page as markdown. If it is cut and was written as a report, get_report returns the whole page."""
     text_left_out: int = 0
-    """Characters."""
+    """Number of characters that were cut from the page."""
     estimate: Estimate | None = None
-    """Estimated cost of asking a model why; null if no model would be asked."""
+    """Estimated cost of asking a model why evals regressed; null if no model would be asked."""
     report: str | None = None
-    """Name of the page below the reports folder; null if it was not written."""
+    """Name of the page, for get_report; null if it was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 
@@ -307,29 +310,29 @@ class ClusterLine(Frozen):
     text: str
     agent_runs: int
     examples: tuple[str, ...]
-    """Ids of evals, for get_eval."""
+    """Ids of some of the evals, for get_eval."""
 
 
 class ExploredCollection(Frozen):
     message: str
     explored: int = 0
-    """Agent runs."""
+    """Number of agent runs that were explored."""
     answer: str | None = None
     clusters: tuple[ClusterLine, ...] = ()
-    """Clusters with the most agent runs first."""
+    """The clusters. Those with the most agent runs come first."""
     nothing_seen_in: int = 0
-    """Agent runs without any observation on the question."""
+    """Number of agent runs in which nothing was observed that concerns the question."""
     unverified: int = 0
-    """Observations without a verified citation; they are not counted."""
+    """Number of observations without a verified citation. Figures do not count them."""
     notes: tuple[str, ...] = ()
     text: str = ""
-    """The page as markdown; if it is cut, get_report reads the whole written page."""
+    """The page as markdown. If it is cut and was written as a report, get_report returns the whole page."""
     text_left_out: int = 0
-    """Characters."""
+    """Number of characters that were cut from the page."""
     estimate: Estimate | None = None
     """Estimated cost of asking a model; null if no model would be asked."""
     report: str | None = None
-    """Name of the page below the reports folder; null if it was not written."""
+    """Name of the page, for get_report; null if it was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 

@@ -53,18 +53,18 @@ class ImportedFile(Frozen):
     new: int | None
     changed: int | None
     same: int | None
-    """Number of unchanged evals; `new`, `changed` and `same` are null if nothing was stored."""
+    """Number of unchanged evals. `new`, `changed` and `same` are null if nothing was stored."""
     left_out: dict[str, int]
-    """Fields of the file that are not stored, with counts."""
+    """Fields of the file that are not stored, each with a count."""
     table: TableReading | None
-    """Interpretation of the columns of a table of results; pass `map` to change it."""
+    """How the columns of a table of results were interpreted. Pass `map` to change it."""
     stopped: str | None
-    """Why reading stopped before the end of the file; earlier evals are kept."""
+    """Why reading stopped before the end of the file. The evals before that are kept."""
 
 
 class ImportResult(Frozen):
     collection: str
-    """Its id."""
+    """Id of the collection."""
     written: bool
     message: str
     files: tuple[ImportedFile, ...]
@@ -165,7 +165,7 @@ def _answer(result: CollectionImport, *, written: bool) -> ImportResult:
 
 
 MOST_ITEMS = 400
-"""Maximum items in an eval's table of contents."""
+"""Maximum number of items in an eval's table of contents."""
 
 
 class CollectionLine(Frozen):
@@ -178,7 +178,7 @@ class CollectionLine(Frozen):
 class CollectionList(Frozen):
     collections: tuple[CollectionLine, ...]
     next: str | None = None
-    """What to do if there is no collection."""
+    """What to do next if there is no collection; else null."""
 
 
 class RunLine(Frozen):
@@ -189,16 +189,16 @@ class RunLine(Frozen):
     status: str
     passed: int
     failed: int
-    """Includes evals that ended in an error: their own `status` is `error`."""
+    """Number of evals that failed or ended in an error. The latter have `status` `error`."""
     incomplete: int
     total: int
     report: str | None = None
-    """Name of the run's latest report, for get_report; null if it was not analysed."""
+    """Name of the run's latest report, for get_report; null if the run was not analysed."""
 
 
 class RunList(Frozen):
     collection: str
-    """Its id."""
+    """Id of the collection."""
     total: int
     runs: tuple[RunLine, ...]
     next_offset: int | None
@@ -216,7 +216,10 @@ class EvalLine(Frozen):
     status: str
     failed_step: str | None
     reason: str | None
-    """Recorded metadata, cut; written by whoever ran the eval, or by the model under test."""
+    """The reason in the recorded metadata, cut if long.
+
+    It was written by the owner of the eval or the model under test.
+    """
     classification: str | None
     """Label in the latest report of its run: MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP."""
     cause: str | None
@@ -232,22 +235,22 @@ class EvalPage(Frozen):
 
 class EvalItemLine(Frozen):
     mark: str
-    """Mark in citations: `R0`, `T0B3`, `output src/main.py`."""
+    """Mark with which citations name the item, such as `R0`, `T0B3` or `output src/main.py`."""
     about: str
     offset: int
     characters: int
 
 
 class EvalText(TextPage):
-    """An eval as judges see it: items between delimiters that do not occur in them."""
+    """An eval as judges see it: items between delimiters that do not occur in the items."""
 
     eval_id: str
     notice: str = NOTICE
     items: tuple[EvalItemLine, ...]
-    """Table of contents with the offset of each item; only with offset 0."""
+    """Table of contents, with the offset of each item. Only at offset 0."""
     items_left_out: int = 0
     how_to_cite: str | None = None
-    """Only with offset 0."""
+    """How to cite items. Only at offset 0."""
 
 
 @dataclass(frozen=True)
@@ -372,7 +375,7 @@ def _line(collection: Collection, runs: Sequence[Run]) -> CollectionLine:
 TIMEOUT_S = 20.0
 LONGEST_CELL = 2_000
 MOST_CHARACTERS = 40_000
-"""Maximum characters of all rows together."""
+"""Maximum number of characters in all rows together."""
 MARK = "… [cut: {left:,} more characters]"
 
 
@@ -399,7 +402,7 @@ class MetadataField(Frozen):
     """Path in a query: `metadata_json->'scores'->'reward'`."""
     type: str
     agent_runs: int
-    """Number of evals with the field among the first thousand."""
+    """Number of evals that have the field, among the first thousand."""
     sample: str
 
 
@@ -410,7 +413,7 @@ class MetadataFields(Frozen):
 
 class ValueCount(Frozen):
     value: str
-    """JSON value, cut if long."""
+    """The value as JSON, cut if it is long."""
     agent_runs: int
 
 
@@ -418,20 +421,23 @@ class MetadataSamples(Frozen):
     collection: str
     field: str
     values: tuple[ValueCount, ...]
-    """The most frequent values, in order."""
+    """The values, most frequent first."""
     more: bool
-    """Whether there are more values."""
+    """True if there are values that are not listed."""
 
 
 class QueryAnswer(QueryRows):
-    """A `QueryResult` cut to fit one answer. Its schema has no computed fields, so `row_count` is a plain field."""
+    """A `QueryResult`, cut so that it fits into one answer.
+
+    A tool's output schema lacks computed fields, so `row_count` is a plain field here.
+    """
 
     collection: str
     row_count: int
     applied_limit: int
     execution_time_ms: float
     note: str | None = None
-    """Note on cut values, and on how to get the full ones."""
+    """Says which values were cut, and how to get them in full."""
 
 
 RULES = (
@@ -509,7 +515,7 @@ class QueryTools:
 
 
 def _bounded(rows: Sequence[tuple[JsonValue, ...]]) -> tuple[tuple[tuple[JsonValue, ...], ...], int]:
-    """Return as many rows as fit, and the number of cut cells."""
+    """Return the rows that fit into one answer, and the number of cells that were cut."""
     fitting_rows = list[tuple[JsonValue, ...]]()
     size = cells = 0
     for row in rows:
@@ -523,7 +529,7 @@ def _bounded(rows: Sequence[tuple[JsonValue, ...]]) -> tuple[tuple[tuple[JsonVal
 
 
 def _cell(value: JsonValue) -> JsonValue:
-    """Return the cell; a structure that is too long becomes text."""
+    """Return a cell for the answer. A list or object that is too long becomes text."""
     text = value if isinstance(value, str) else _json_text(value)
     if len(text) <= LONGEST_CELL:
         return value

@@ -1,4 +1,4 @@
-"""Open the server's workspace, limited to what an agent may read."""
+"""Open the server's workspace. Only its own files can be read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,10 +31,10 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True)
 class ServerWorkspace:
-    """The server's workspace. Settings are read again for every call."""
+    """The server's workspace. Each call reads the settings again."""
 
     collection: str | None = None
-    """Collection for calls that do not name one."""
+    """Name or id of the collection for calls that name none."""
 
     def settings(self, options: Options | None = None) -> Settings:
         return Workspace(options).settings
@@ -47,7 +47,10 @@ class ServerWorkspace:
 
     @contextmanager
     def stored(self) -> Iterator[Workspace]:
-        """Open the workspace for reading. Raises `NotFoundError` if there is no store: reading creates none."""
+        """Open the workspace for reading.
+
+        Raises `NotFoundError` if there is no store, because reading must not create one.
+        """
         with Workspace() as workspace:
             if not workspace.has_store:
                 raise NotFoundError(NOTHING_YET)
@@ -62,23 +65,29 @@ class ServerWorkspace:
             yield workspace
 
     def require_sample(self) -> None:
-        """Raise `NotFoundError` if the sample does not exist."""
+        """Raise `NotFoundError` if the sample experiment does not exist."""
         with self.experiments() as workspace:
             if workspace.store.experiments.experiment(SAMPLE) is None:
                 raise NotFoundError(NO_SAMPLE)
 
     @contextmanager
     def collection_of(self, name: str | None) -> Iterator[tuple[Workspace, Collection]]:
-        """Open the collection with this id or name, or else the server's, the configured or the only collection."""
+        """Open the collection with this id or name.
+
+        Without a name, open the server's, the configured or the only collection.
+        """
         with self.stored() as workspace:
             yield workspace, choose_collection(workspace, name or self.collection)
 
     def run(self, name: str) -> str:
-        """Return a run's name, or the path of a file inside the workspace. Raises `UsageError` for a file outside."""
+        """Return the name of a run, or of a file inside the workspace. Raises `UsageError` for a file outside of it."""
         return name if self._path(name) is None else self.inside(name)
 
     def inside(self, name: str) -> str:
-        """Return a path inside the workspace. Raises `NotFoundError` or `UsageError`."""
+        """Return the path if it is inside the workspace.
+
+        Raises `UsageError` if it is not, `NotFoundError` if it does not exist.
+        """
         path = self._path(name)
         if path is None:
             raise NotFoundError(f"file {name!r} not found in {self.settings().root}")
@@ -89,7 +98,7 @@ class ServerWorkspace:
 
     @staticmethod
     def _path(name: str) -> Path | None:
-        """Return the path; None if it does not exist or is not a path."""
+        """Return the name as a path; None if it is no path, or nothing exists there."""
         try:
             return Path(name) if name != SAMPLE and Path(name).exists() else None
         except (OSError, ValueError):

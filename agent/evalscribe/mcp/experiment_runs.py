@@ -51,9 +51,9 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Maximum characters of the trials in one answer."""
+"""Maximum number of characters of trials in one answer."""
 MOST_OF_CHANGES = {"regressed": 16_000, "fixed": 8_000, "flaky": 6_000}
-"""Maximum characters for each kind of change."""
+"""Maximum number of characters for each kind of change."""
 MOST_NAMED = 50
 Wanted = Literal["not passed", "failed", "error", "unscored", "all"]
 
@@ -68,16 +68,16 @@ class ScoreLine(Frozen):
     label: str | None
     explanation: str
     rests_on: str | None = None
-    """Evidence for the explanation of a score that did not pass; cut."""
+    """Evidence for the explanation, cut if long. Only for a score that did not pass."""
 
 
 class TryLine(Frozen):
-    """One trial of an item; long texts are cut, get_eval has them in full."""
+    """One trial of an item. Long texts are cut; get_eval has them in full."""
 
     item: str
     repetition: int
     eval_id: str | None
-    """Id for get_eval, which has the log and every message."""
+    """Id for get_eval, which returns the log and every message."""
     split: str | None
     verdict: str
     error: str | None
@@ -90,14 +90,14 @@ class TryLine(Frozen):
 
 class ExperimentRunDetails(Frozen):
     summary: RunSummary | None
-    """Null on later pages, and for a call with `item`."""
+    """Summary of the run; null on later pages, and for a call with `item`."""
     gate: Gate | None
-    """Null on later pages, for a call with `item`, and before the run has ended."""
+    """The gate; null on later pages, for a call with `item`, and before the run has ended."""
     message: str
-    """Status, and what to do next."""
+    """The run's status, and what to do next."""
     tries: tuple[TryLine, ...]
     tries_total: int
-    """Number of trials on all pages."""
+    """Number of trials on all pages together."""
     next_offset: int | None
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What `tries` quote")
@@ -105,7 +105,7 @@ class ExperimentRunDetails(Frozen):
 
 class ComparedExperimentRuns(RunComparison):
     left_out: dict[str, int] = Field(default_factory=dict)
-    """Number of changed items left out, by kind."""
+    """Number of changed items that did not fit into the answer, by kind of change."""
     notice: str = NOTICE.replace("`text`", "What changed items quote")
 
 
@@ -192,7 +192,7 @@ VERDICTS: dict[Wanted, tuple[ItemVerdict, ...]] = {
 
 
 async def _wait_for(server_workspace: ServerWorkspace, run_name: str, seconds: int, progress: ProgressReporter) -> None:
-    """Wait for the run. Raises `UnavailableError` if its worker is gone."""
+    """Wait for the run to end. Raises `UnavailableError` if its worker is gone."""
     with server_workspace.experiments() as workspace:
         await wait_for_run(workspace.store.experiment_runs, run_named(workspace, run_name).id, seconds, progress.tried)
 
@@ -215,7 +215,7 @@ def _report_fields(run: ExperimentRun, report: RunReport) -> dict[str, object]:
 
 
 def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
-    """Shorten the report's lists, and name the omitted parts."""
+    """Shorten the lists of a report, and name the parts that were left out."""
     summary, notes = report.summary, []
     updates: dict[str, object] = {"reason": summary.reason and replace_commands(summary.reason)}
     for name, items in (("flaky", summary.flaky), ("splits", summary.splits)):
@@ -275,24 +275,24 @@ def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
 class RunStarted(Frozen):
     started: bool
     message: str
-    """Outcome, and what to do next."""
+    """The outcome, and what to do next."""
     run_id: str | None = None
-    """Id for get_experiment_run; null if nothing was started."""
+    """Id of the run, for get_experiment_run; null if no run was started."""
     state: str | None = None
     experiment: str
     version: int
     target: str
     dataset: str
     deployment_id: str | None
-    """The tested build."""
+    """Id of the build that is tested."""
     tries: int
-    """Number of trials: items times repetitions."""
+    """Number of trials: the number of items times the number of repetitions."""
     asks_models: tuple[str, ...] = ()
-    """Models that the target and the scorers call, which costs money."""
+    """Models that the target and the scorers call. These calls cost money."""
     counts: TrialCounts | None = None
-    """Summary of the finished trials, if the run was waited for or resumed."""
+    """Numbers of trials by verdict; null if nothing was started."""
     gate: Gate | None = None
-    """The gate, if the run was waited for and has ended."""
+    """The gate; null unless the run was started and has ended."""
     notes: tuple[str, ...] = ()
 
 
@@ -301,12 +301,12 @@ class RunCancelled(Frozen):
     state: str
     tries: int
     done: int
-    """Tasks that start runs, kept so that they are not garbage collected."""
+    """Number of trials that were finished before the run ended."""
     message: str
 
 
 class _RunRequest(Frozen):
-    """Shared parts of starting and resuming a run."""
+    """What starting and resuming a run have in common."""
 
     budget_usd: float
     max_tokens: int | None
@@ -403,7 +403,7 @@ async def _run(
     with Workspace(request.options) as workspace:
         require_within(request.budget_usd, workspace.settings)
         if experiment_name == SAMPLE and request.start:
-            await create_sample(workspace)  # an existing experiment of that name is left unchanged
+            await create_sample(workspace)  # if an experiment with that name exists, it is not changed
         elif experiment_name == SAMPLE:
             server_workspace.require_sample()
         elif not workspace.has_store:
@@ -437,7 +437,7 @@ async def _resume(
 
 
 def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, request: _RunRequest) -> RunStarted:
-    """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
+    """Return the plan of a run. Raises `UsageError` if the run is to be started and calls models, but has no budget."""
     models = called_models(version)
     if models and request.start and not request.budget_usd:
         raise UsageError(f"the run calls {', '.join(models)} in {pluralise(run.tries, 'trial')}: set budget_usd")
@@ -467,7 +467,7 @@ async def _started_run(
     request: _RunRequest,
     progress: ProgressReporter,
 ) -> RunStarted:
-    """Wait for the run, if requested."""
+    """Complete the answer for a run that was started. If `wait_seconds` is given, wait for the run first."""
     if request.wait_seconds:
         await _wait_for(server_workspace, run.id, request.wait_seconds, progress)
     with server_workspace.experiments() as workspace:

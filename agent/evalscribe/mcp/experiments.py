@@ -49,19 +49,19 @@ class ExperimentRunLine(Frozen):
     name: str | None
     state: str
     worker_gone: bool
-    """True if the run has not ended and has no worker: resume_experiment_run continues it."""
+    """True if the run has not ended but has no worker. resume_experiment_run continues it."""
     version: int
     """Number of the experiment's version."""
     dataset: str
     """`name@number`, or `name@number:split`."""
     deployment_id: str | None
-    """The build that ran."""
+    """Id of the build that ran."""
     tries: int
     counts: TrialCounts
     pass_rate: float
-    """Pass rate over all trials."""
+    """Share of all trials that passed."""
     gate: Literal["passed", "failed"] | None
-    """Null before the run has ended."""
+    """Whether the gate passed; null before the run has ended."""
     created_at: str
 
 
@@ -71,27 +71,27 @@ class ExperimentLine(Frozen):
     type: str
     status: str
     version: int
-    """The latest."""
+    """Number of the latest version."""
     target: str
     dataset: str
     scorers: tuple[str, ...]
     runs: int
     latest_runs: tuple[ExperimentRunLine, ...]
-    """Newest first."""
+    """The latest runs, newest first."""
 
 
 class ExperimentList(Frozen):
     experiments: tuple[ExperimentLine, ...]
     next_offset: int | None
     next: str | None = None
-    """What to do if there is no experiment."""
+    """What to do next if there is no experiment; else null."""
 
 
 class BuildLine(Frozen):
     id: str
     name: str
     source: str
-    """The commit, or a note that it is not in git; `(dirty)` means uncommitted changes."""
+    """The commit, or a note that the source is not in git. `(dirty)` means that there are uncommitted changes."""
     created_at: str
 
 
@@ -101,23 +101,26 @@ class ExperimentDetails(Frozen):
     type: str
     status: str
     collection: str
-    """Collection with its runs, for list_evals, get_eval and execute_sql."""
+    """Collection of the experiment's runs, for list_evals, get_eval and execute_sql."""
     version: int
     version_id: str
     versions: int
-    """Number of runs."""
+    """Number of the experiment's versions."""
     target: str
     asks_models: tuple[str, ...]
-    """Models that the target and scorers call, except models of a component; if there are any, set `budget_usd`."""
+    """Models that the target and scorers call, without those that a component calls.
+
+    If there are any, set `budget_usd`.
+    """
     dataset: str
     dataset_version_id: str
     scorers: tuple[str, ...]
     config: dict[str, JsonValue]
-    """Configuration of runs and of the gate; without a gate, every item must pass."""
+    """Configuration of runs and of the gate. If it has no gate, every item must pass."""
     builds: tuple[BuildLine, ...]
-    """Deployments that have the component, newest first: candidates for run_experiment."""
+    """Deployments that have the component, newest first. run_experiment can test any of them."""
     runs: tuple[ExperimentRunLine, ...]
-    """Newest first."""
+    """The runs, newest first."""
     runs_total: int
     next_offset: int | None
 
@@ -199,7 +202,7 @@ def _run_line(listed: ListedRun) -> ExperimentRunLine:
 
 
 def _details(workspace: Workspace, experiment: Experiment, version: ExperimentVersion) -> ExperimentDetails:
-    """Return the details of an experiment, without its runs."""
+    """Return the details of an experiment. Its runs are added later."""
     return ExperimentDetails(
         id=experiment.id,
         name=experiment.name,
@@ -240,12 +243,12 @@ class RecordedDeployment(Frozen):
     written: bool
     message: str
     id: str | None
-    """Id for run_experiment; null if nothing was recorded."""
+    """Id of the build, for run_experiment; null if nothing was recorded."""
     name: str
     components: tuple[str, ...]
     folder: str
     source: str | None = None
-    """The commit, or a note that it is not in git; `(dirty)` means uncommitted changes."""
+    """The commit, or a note that the source is not in git. `(dirty)` means that there are uncommitted changes."""
 
 
 @dataclass(frozen=True)
@@ -313,11 +316,11 @@ class DatasetList(Frozen):
     total: int
     next_offset: int | None
     next: str | None = None
-    """What to do if there is no dataset."""
+    """What to do next if there is no dataset; else null."""
 
 
 class DatasetItemLine(Frozen):
-    """An item; long values are cut."""
+    """An item of a dataset. Long values are cut."""
 
     key: str
     split: str | None
@@ -326,9 +329,9 @@ class DatasetItemLine(Frozen):
     expected_output: str | None
     metadata: str | None
     source: str | None
-    """Origin of the item."""
+    """Where the item comes from."""
     events: int
-    """Messages of a recorded trace."""
+    """Number of messages of the recorded trace."""
 
 
 class DatasetDetails(Frozen):
@@ -336,17 +339,17 @@ class DatasetDetails(Frozen):
     name: str
     description: str
     versions: tuple[DatasetVersion, ...]
-    """Newest first."""
+    """The versions, newest first."""
     versions_total: int
     draft_items: int
     draft_is: int | None
-    """Number of the version with the same content as the draft."""
+    """Number of the version that has the same content as the draft; null if there is none."""
     draft_splits: dict[str, int]
     shown: str
-    """The version that contains `items`: its number, or `draft`."""
+    """The version whose items are listed: its number, or `draft`."""
     items: tuple[DatasetItemLine, ...]
     total: int
-    """Number of items in the requested split."""
+    """Number of items in the requested split, or in the version if no split was requested."""
     next_offset: int | None
     notice: str = NOTICE.replace("`text`", "What `items` hold")
 
@@ -354,16 +357,16 @@ class DatasetDetails(Frozen):
 class RegressionDataset(Frozen):
     written: bool
     message: str
-    """Outcome, and what to do next."""
+    """The outcome, and what to do next."""
     parent_run_id: str
     dataset_id: str | None
     dataset_version_id: str | None
     items: int
-    """Number of items added, or that would be added."""
+    """Number of items that were added or, in a dry run, would be added."""
     experiment_id: str | None
-    """Experiment in which every item must pass, for run_experiment; null if the run belongs to no experiment."""
+    """Experiment that requires every item to pass, for run_experiment. Null if the run belongs to no experiment."""
     left_out: dict[str, int]
-    """Number of failures left out, by reason."""
+    """Number of failures that were left out, by reason."""
     notes: tuple[str, ...]
 
 
@@ -469,7 +472,10 @@ class DatasetTools:
 
 
 def _version_items(datasets: "DatasetStore", dataset: Dataset, version: str | None) -> tuple[str, Iterator[Item]]:
-    """Return the latest version, or the draft if none is published."""
+    """Return the name and the items of a version.
+
+    By default, this is the latest version, or the draft if none is published.
+    """
     if version == DRAFT or (version is None and not datasets.versions(dataset.id)):
         return DRAFT, datasets.draft(dataset.id)
     chosen_version = find_dataset_version(datasets, dataset, version or LATEST)

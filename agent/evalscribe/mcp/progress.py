@@ -1,4 +1,4 @@
-"""Run a call in a thread and report its progress to the client."""
+"""Run a call in a thread and send its progress to the client."""
 
 import asyncio
 import threading
@@ -20,14 +20,18 @@ ThreadResult = TypeVar("ThreadResult")
 
 
 async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
-    """Run a blocking function in a thread. If cancelled, the function continues and its result is ignored."""
+    """Run a blocking function in a thread.
+
+    If the caller is cancelled, the function goes on and its result is ignored.
+    """
     return await asyncio.wrap_future(_start_thread(work))
 
 
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]]) -> ThreadResult:
     """Run a coroutine in its own event loop and thread.
 
-    Cancelling the caller cancels the coroutine and waits until it has stopped, or until a second cancellation.
+    If the caller is cancelled, the coroutine is cancelled, too. The caller then waits for it to stop, unless it is
+    cancelled again.
     """
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
@@ -43,20 +47,23 @@ async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]])
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         loop, task = await asyncio.wrap_future(running)
-        with suppress(RuntimeError):  # it has just ended
+        with suppress(RuntimeError):  # the work has ended, and its loop is closed
             loop.call_soon_threadsafe(task.cancel)
         await asyncio.wait([future])
         raise
 
 
 def ignore_outcome(future: asyncio.Future[Any]) -> None:
-    """Retrieve the outcome of abandoned work, so that it is not reported as an error."""
+    """Retrieve the outcome of abandoned work. Otherwise asyncio would report it as an error."""
     if not future.cancelled():
         future.exception()
 
 
 def _start_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
-    """Start a daemon thread: the program may exit without it, and finished work is stored."""
+    """Start a daemon thread.
+
+    The program can exit without waiting for it; results that are finished by then are stored.
+    """
     future: Future[ThreadResult] = Future()
     future.set_running_or_notify_cancel()
     threading.Thread(target=_settle, args=(future, work), name="evalscribe", daemon=True).start()
@@ -66,19 +73,19 @@ def _start_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
 def _settle(future: Future[ThreadResult], work: Callable[[], ThreadResult]) -> None:
     try:
         future.set_result(work())
-    except BaseException as error:  # passed on to the waiting caller, whatever it is
+    except BaseException as error:  # any error is passed on to the caller that waits
         future.set_exception(error)
 
 
 T = TypeVar("T")
 PAUSE_S = 0.1
-"""Seconds between two messages."""
+"""Seconds between two progress messages."""
 MOST_LINES = 20
 LONGEST = 300
 
 
 class ProgressReporter:
-    """Receives progress in the worker's thread and passes it to the client; notes go into the answer."""
+    """Receives progress in the worker's thread and sends it to the client. Notes are collected for the answer."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -87,7 +94,7 @@ class ProgressReporter:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user."""
+        """The first notes for the user, without repeats."""
         return tuple(dict.fromkeys(self._lines))[:MOST_LINES]
 
     def say(self, line: str, fields: Sequence[str] = ()) -> None:  # noqa: ARG002 - arguments have their names
@@ -98,7 +105,7 @@ class ProgressReporter:
         self._send(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Report that a file is being read; return a callback for its progress."""
+        """Report that a file is being read. Returns a callback for its progress."""
         self._send(f"Reading {name}")
         return self.imported
 
@@ -118,7 +125,7 @@ class ProgressReporter:
         self._send(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} trials done")
 
     async def pass_on(self, ctx: Context) -> None:
-        """Send the latest progress repeatedly, forever. The total number of steps is unknown."""
+        """Send the latest progress to the client until cancelled. The total number of steps is unknown."""
         step = 0
         while True:
             line = await self._queue.get()
@@ -130,7 +137,7 @@ class ProgressReporter:
             await asyncio.sleep(PAUSE_S)
 
     def _send(self, line: str) -> None:
-        with suppress(RuntimeError):  # the client and its event loop are gone
+        with suppress(RuntimeError):  # the event loop is closed because the client is gone
             self._loop.call_soon_threadsafe(self._queue.put_nowait, _shorten(line))
 
 
@@ -139,9 +146,10 @@ async def with_progress(
     work: Callable[[ProgressReporter], Coroutine[Any, Any, T]],
     turn: AbstractAsyncContextManager[object] | None = None,
 ) -> T:
-    """Run a use case, reporting progress to the client, which may cancel it.
+    """Run a use case and report its progress to the client. The client can cancel it.
 
-    A lock passed as `turn` is released when the work has stopped; a client that cancels does not wait for that.
+    While the work runs, it holds the lock `turn`, if one is passed. A client that cancels does not wait for the work to
+    stop.
     """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)

@@ -29,21 +29,21 @@ Models = Annotated[
     list[str] | None, Field(description=("Only reports on these models, as `provider/model`. Default: all."))
 ]
 MOST_CHARACTERS = 60_000
-"""Maximum characters of the answers in one call."""
+"""Maximum number of characters of the lines in one answer."""
 
 
 class ReportLine(Frozen):
     name: str
-    """Name for get_report, and for the resource `report://<name>`."""
+    """Name of the report, for get_report and for the resource `report://<name>`."""
     provider: str | None = None
     model: str | None = None
     run_id: str | None = None
     revision: int | None = None
-    """Null for a free-form page written by people."""
+    """Revision of the report; null for a page that people wrote in free form."""
     labels: dict[str, int] = Field(default_factory=dict)
     """Number of failures by label."""
     problem: str | None = None
-    """Why the page cannot be parsed as a report; null if it can."""
+    """Why the page cannot be parsed as a report; null if it can be."""
 
 
 class ReportList(Frozen):
@@ -59,7 +59,7 @@ class ReportText(TextPage):
 
 class RecurringFailures(Frozen):
     rows: tuple[RecurringRow | SharedFailure, ...]
-    """Evals that one model fails repeatedly, or with `across_models` those that several fail in the same way."""
+    """Evals that one model fails repeatedly. With `across_models`, evals that several models fail in the same way."""
     total: int
     next_offset: int | None
     notes: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ class ReportTools:
 
 
 def _fitting_lines(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
-    """Return as many lines as fit into one answer, but at least one line."""
+    """Return the first lines that fit into one answer, but at least one line."""
     sizes = [len(line.model_dump_json()) for line in lines]
     counts = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
     return tuple(lines[: next(counts, 1)])

@@ -35,9 +35,9 @@ PAGES = {
     "review": "correcting reports",
     "sdk": "asking questions about a collection from a script",
 }
-"""Documentation pages for users of these tools."""
+"""Pages of the documentation that help users of these tools."""
 MOST_LISTED = 1000
-"""Maximum reports listed."""
+"""Maximum number of reports listed as resources."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class WorkspaceResources:
         try:
             names = sorted(file.name for file in self.server_workspace.reports().all())
         except EvalscribeError:
-            return []  # the reason is shown when the report is read
+            return []  # reading the report shows the reason
         return [Listed(uri=f"report://{name}", name=name, mime_type=MARKDOWN) for name in names[:MOST_LISTED]]
 
     def _sql(self) -> str:

@@ -1,4 +1,4 @@
-"""The server, with the lists of all tools, resources and prompts, and its connection over standard input and output."""
+"""The MCP server: its tools, resources and prompts, and its connection over standard input and output."""
 
 import asyncio
 import json
@@ -33,16 +33,16 @@ from evalscribe.mcp.resources import MARKDOWN, REPORTS, WorkflowPrompts, Workspa
 from evalscribe.mcp.tool import READS, STARTS, STORES, WORKS, tool
 
 LONGEST_NUMBER = 300
-"""Maximum digits of an integer. Python parses at most 4,300, and no argument here needs more than 19."""
+"""Maximum number of digits of an integer. Python parses at most 4,300, and no argument here needs more than 19."""
 LONGEST_ID = 200
-"""Maximum characters of a request id that is searched for in an unreadable message."""
+"""Maximum length in characters of a request id that is looked up in an unreadable message."""
 UNREADABLE = "the message cannot be read: it is not JSON, or it is nested too deeply"
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
 log = logging.getLogger("evalscribe.mcp")
 
 
 async def _serve(server: Any) -> None:
-    """Serve a low-level server of the SDK on standard input and output until the input ends."""
+    """Serve a low-level server of the SDK on standard input and output until standard input ends."""
     lines = _Lines(_standard_input())
     async with stdio_server(stdin=cast(Any, lines)) as (read, write):
         lines.replies = write
@@ -50,9 +50,9 @@ async def _serve(server: Any) -> None:
 
 
 class _Lines:
-    """The incoming lines. A line that cannot be read is answered with an error and left out.
+    """The incoming lines. A line that cannot be read is skipped and answered with an error.
 
-    The SDK drops a line that it cannot read, and the client would wait forever. Clients do send such lines: Python's
+    The SDK drops such a line without an answer, so that the client would wait forever. Clients do send them: Python's
     `json` writes lone surrogates, integers of any length and nesting of any depth.
     """
 
@@ -75,7 +75,10 @@ class _Lines:
 
 
 def as_readable(line: str) -> str | None:
-    """Repair a message for the SDK: lone surrogates become U+FFFD, huge integers infinity. None if impossible."""
+    """Repair a message so that the SDK can read it; None if that is impossible.
+
+    Lone surrogates become U+FFFD, and huge integers become infinity.
+    """
     if _is_readable(line):
         return line
     try:
@@ -86,7 +89,10 @@ def as_readable(line: str) -> str | None:
 
 
 def id_of(line: str) -> int | str | None:
-    """Find the id of a request that cannot be parsed, without recursion; None if the request has no id."""
+    """Find the id of a request that cannot be parsed; None if it has none.
+
+    The search does not recurse, because the request can be nested too deeply.
+    """
     depth, before = 0, ("", "")
     for match in _PART.finditer(line):
         part = match[0]
@@ -104,7 +110,7 @@ def id_of(line: str) -> int | str | None:
 def _is_readable(line: str) -> bool:
     try:
         jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except Exception:  # validators of the SDK may raise anything, and the SDK catches `Exception` too
+    except Exception:  # validators of the SDK can raise anything; the SDK catches `Exception`, too
         return False
     return True
 
@@ -114,7 +120,7 @@ def _number(digits: str) -> int | float:
 
 
 def _standard_input() -> BinaryIO:
-    """Return a copy of standard input, and let tools and their child processes read from /dev/null instead."""
+    """Return a copy of standard input. Tools and their child processes then read from /dev/null instead."""
     try:
         wire = os.dup(sys.stdin.fileno())
     except (OSError, ValueError):
@@ -122,7 +128,7 @@ def _standard_input() -> BinaryIO:
     null_device = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null_device, sys.stdin.fileno())
     os.close(null_device)
-    # Not closed: a thread may still wait for a line when the server ends.
+    # The copy is not closed, because a thread can still be waiting for a line when the server ends.
     return os.fdopen(wire, "rb", closefd=False)
 
 
@@ -141,7 +147,7 @@ Cite evals by id and items by their mark, and tell your user what is uncertain o
 
 
 class Server(MCPServer[None]):
-    """The MCP server; it lists the current reports."""
+    """The MCP server. Its list of resources has the reports that exist when it is requested."""
 
     def __init__(self, server_workspace: ServerWorkspace) -> None:
         self._resources = WorkspaceResources(server_workspace)
@@ -167,7 +173,7 @@ class Server(MCPServer[None]):
         await _serve(self._lowlevel_server)
 
     async def get_prompt(self, *arguments: Any, **more: Any) -> Any:
-        """Refuse a wrong name or argument without the traceback that the SDK would log."""
+        """Return a prompt. A wrong name or argument is refused here, because the SDK would log a traceback."""
         try:
             return await super().get_prompt(*arguments, **more)
         except ValueError as error:

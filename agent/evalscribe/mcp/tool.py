@@ -1,4 +1,4 @@
-"""Turn functions into tools: shared arguments, spending limits, pages of long results, errors."""
+"""Turn functions into tools. Arguments that tools share, spending limits, pages of long results, errors."""
 
 import inspect
 import json
@@ -106,7 +106,7 @@ class JudgeOptions(Frozen):
 
     @property
     def only_plans(self) -> bool:
-        """Return True if a model is named without a budget: only the estimate is returned."""
+        """Return True if a model is named without a budget. Tools then return only the estimate."""
         return not self.by_rules and not self.budget_usd
 
     def options(self, reports: Path | None = None) -> Options:
@@ -115,7 +115,10 @@ class JudgeOptions(Frozen):
 
 
 def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, settings: Settings) -> JudgeOptions:
-    """Return the judge's options. Raises `UsageError` for a budget without a judge, or above the workspace's budget."""
+    """Return the options of the judge.
+
+    Raises `UsageError` for a budget without a model, or above the workspace's budget.
+    """
     options = JudgeOptions(judge=judge or RULES, budget_usd=budget_usd, max_tokens=max_tokens)
     if options.by_rules and budget_usd:
         raise UsageError("budget_usd needs a model: set `judge`, such as anthropic/claude-opus-5-5")
@@ -124,7 +127,7 @@ def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, 
 
 
 def require_within(budget_usd: float, settings: Settings) -> None:
-    """Check the budget. Raises `UsageError` if it exceeds the workspace's."""
+    """Raise `UsageError` if the budget exceeds the workspace's budget."""
     budget = settings.budget.value
     if budget_usd > budget:
         raise UsageError(
@@ -145,11 +148,11 @@ class TextPage(Frozen):
     offset: int
     total_characters: int
     next_offset: int | None
-    """Offset of the next page; null at the end."""
+    """Offset of the next page; null on the last page."""
 
 
 def text_page(text: str, offset: int, characters: int) -> TextPage:
-    """Return a page of the text, ending at a line's end if one is in the last tenth."""
+    """Return a page of the text. If there is a line end in its last tenth, the page ends there."""
     end = min(len(text), offset + characters)
     if end < len(text):
         line = text.rfind("\n", offset + characters * 9 // 10, end)
@@ -159,7 +162,7 @@ def text_page(text: str, offset: int, characters: int) -> TextPage:
 
 
 def page_of(rows: Sequence[T], offset: int, limit: int) -> tuple[tuple[T, ...], int | None]:
-    """Return one page of a list, and the offset of the next page."""
+    """Return one page of a list, and the offset of the next page; None on the last page."""
     end = offset + limit
     return tuple(rows[offset:end]), end if end < len(rows) else None
 
@@ -176,20 +179,23 @@ def first_fitting(lines: Iterable[M], most_characters: int) -> tuple[M, ...]:
 
 
 def excerpt(value: JsonValue, most_characters: int) -> str:
-    """Return text unchanged and other values as JSON, cut with a note on the omitted length."""
+    """Return text unchanged and other values as JSON.
+
+    If it is too long, it is cut with a note on how much is missing.
+    """
     text = visible(value if isinstance(value, str) else canonical_json(value))
     omitted = len(text) - most_characters
     return text if omitted <= 0 else f"{text[:most_characters]}… [cut: {omitted:,} more characters]"
 
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-"""Changes nothing, costs nothing, calls no service."""
+"""For tools that change nothing, cost nothing and call no service."""
 WORKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
-"""May write reports or the store and call a model or a deployment; never deletes anything."""
+"""For tools that can write reports or the store, and call a model or a deployment, but never delete anything."""
 STORES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-"""May write the store."""
+"""For tools that can write the store."""
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
-"""May run the user's own code; repeated calls run it again."""
+"""For tools that can run the user's own code. Each call runs it again."""
 BUG = "this is a bug in evalscribe and was logged on the server's standard error. Another call may work."
 TOOL_BY_COMMAND = {
     r"import FILE": "import_file with write=true",
@@ -203,20 +209,20 @@ TOOL_BY_COMMAND = {
     r"experiments runs resume( [^`]+)?": "resume_experiment_run",
     r"datasets versions list NAME": "get_dataset",
 }
-"""Tools that replace the commands that messages recommend after `evalscribe`."""
+"""Tools by the command that they replace. Messages recommend these commands, with or without `evalscribe` in front."""
 PARAMETERS = {"budget": "budget_usd"}
-"""Tool arguments whose names differ from the field names in error messages."""
+"""Names of tool arguments, by the field name in error messages that differs."""
 ARGUMENTS = {
     r"--budget(?: USD)?(?![\w-])": "`budget_usd`",
     r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`",
     r"--run-item-id(?![\w-])": "`run_item_id`",
 }
-"""Tool arguments that replace command-line options in stored reasons and notes."""
+"""Tool arguments by the command-line option that they replace in stored reasons and notes."""
 log = logging.getLogger("evalscribe.mcp")
 
 
 class _Tool(Tool):
-    """A tool that reports wrong arguments in one line."""
+    """A tool that reports wrong arguments in a short message instead of pydantic's."""
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
         try:
@@ -231,9 +237,7 @@ class _Tool(Tool):
 
 
 def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
-    """Create a tool named, described and typed like the function; a function that is not a coroutine runs in a
-    thread.
-    """
+    """Create a tool with the function's name, docstring and types. A function that is not async runs in a thread."""
     returns = get_type_hints(function, include_extras=True)["return"]
 
     @wraps(function)
@@ -264,7 +268,7 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
 def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> str:
     """Describe an error and the next step, without secrets and invisible characters.
 
-    Fields are written as this tool's arguments, or as options of the command line if it has none for them; commands
+    Fields are written as this tool's arguments, or as command-line options if the tool lacks them. Recommended commands
     are replaced by tools.
     """
     argument_names = {field: name for field in error.fields if (name := PARAMETERS.get(field, field)) in arguments}
@@ -278,7 +282,7 @@ def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> st
 
 
 def replace_commands(text: str) -> str:
-    """Replace recommended commands by tools."""
+    """Replace recommended commands and options by the tools and arguments that correspond to them."""
     for command, tool_text in TOOL_BY_COMMAND.items():
         text = re.sub(f"`(evalscribe )?{command}`", tool_text, text)
     for option, argument in ARGUMENTS.items():
@@ -287,16 +291,17 @@ def replace_commands(text: str) -> str:
 
 
 def _result(answer: BaseModel) -> CallToolResult:
-    """Return the result twice, as the protocol requires: structured, and as compact JSON for clients that read only
-    text.
+    """Return the answer twice, as the protocol requires.
+
+    It is returned as structured content, and as compact JSON for clients that read only text.
     """
     text = answer.model_dump_json()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
 
 
 def _without_extra_arguments(new_tool: Tool) -> Tool:
-    """Refuse undeclared arguments instead of ignoring them."""
-    arguments = new_tool.fn_metadata.arg_model  # created for this tool alone
+    """Make the tool refuse undeclared arguments. By default, they are ignored."""
+    arguments = new_tool.fn_metadata.arg_model  # this model was created for this tool alone
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
     new_tool.parameters = arguments.model_json_schema(by_alias=True)
