@@ -47,7 +47,7 @@ class OpenedFile(NamedTuple):
     name: str
     records: Records
     why: str
-    """What the format was recognised by."""
+    """The feature by which the format was recognised."""
     overrides: RunOverrides
     """The user's overrides. Columns and threshold that the user did not give are those of the table's last import."""
 
@@ -90,7 +90,7 @@ class FileImport(Frozen):
     """Collection of the runs; None if the file was imported only to analyse or compare its runs."""
     format: str
     recognised_by: str | None = None
-    """What the format was recognised by; None for a run of a deployment."""
+    """The feature by which the format was recognised; None for a run of a deployment."""
     runs: tuple[Run, ...]
     """The runs, each with its number of evals by outcome."""
     statuses: dict[EvalStatus, int] = Field(default_factory=dict)

@@ -64,7 +64,7 @@ class Judgements(Frozen):
 
     @property
     def error(self) -> EvalscribeError | None:
-        """The error to raise if every subject failed to be judged; None otherwise."""
+        """The error to raise if no subject could be judged; None otherwise."""
         if not self.results or len(self.failures) < len(self.results):
             return None
         cause = main_cause(judgement.failure_cause for judgement in self.failures)

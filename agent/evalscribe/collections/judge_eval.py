@@ -167,7 +167,7 @@ class SubjectLine(Frozen):
     file: str | None = None
     """A file with one agent run. Its path is relative to the folder of the dataset."""
     evidence: dict[str, Any] | None = None
-    """Snapshot of a failed eval's evidence, as written by `datasets from-reviews`, with the origin of the item."""
+    """Snapshot of a failed eval's evidence, as written by `datasets from-reviews`. The fields below belong to it."""
     provider: str | None = None
     model: str | None = None
     experiment: str | None = None
@@ -412,8 +412,8 @@ class LabelField:
     def parse(self, label: JsonValue) -> JsonValue:
         """Convert a label to a value of this field. Raises `DataError` if it is invalid.
 
-        The value of a field that is no object can also be inside an object, at the field's path. The label of an object
-        can lack fields; these are then not compared.
+        The value of a field that is not an object can also be inside an object, at the field's path. The label of an
+        object can lack fields; these are then not compared.
         """
         if isinstance(label, dict) and self.kind != "object":
             value = self.of(label)

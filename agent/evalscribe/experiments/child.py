@@ -188,7 +188,7 @@ def _value_fields(value: Any) -> str:
 
 
 def _error_fields(error: BaseException, folder: Path) -> str:
-    """Return the error as JSON. An error of the user's code has its place, and a traceback without our own frames."""
+    """Return the error as JSON. An error in the user's code has its place and a traceback without our frames."""
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
     tb = error.__traceback__
@@ -196,7 +196,7 @@ def _error_fields(error: BaseException, folder: Path) -> str:
         tb = tb.tb_next
     lines = traceback.format_exception(type(error), error, tb)
     place = _place(error, folder)
-    # The text of a syntax error ends with its place, so the text is replaced: `place` has it.
+    # The text of a syntax error ends with its place, which `place` already has.
     reason = f"{type(error).__name__}: {error.msg}" if place and isinstance(error, SyntaxError) else _reason(error)
     return json.dumps({"error": reason, "traceback": "".join(lines)[-LONGEST:], "place": place})
 

@@ -118,7 +118,7 @@ def _require_json(field: str, text: str) -> JsonValue:
 
 
 def _parse_json(field: str, text: str) -> JsonValue:
-    """Parse JSON. Raises `UsageError` for ambiguous JSON, `InvalidJson` for text that is no JSON."""
+    """Parse JSON. Raises `UsageError` for ambiguous JSON, `InvalidJson` for text that is not JSON."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
     except InvalidJson:
@@ -261,7 +261,7 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
 def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
     """Remove the chosen duplicates, or all if none is chosen. The first item of each group always stays.
 
-    Raises `UsageError` if a chosen item is no duplicate, or is the first of its group.
+    Raises `UsageError` if a chosen item is not a duplicate, or is the first of its group.
     """
     removable = [duplicate.key for group in find_duplicates(datasets.draft(dataset.id)) for duplicate in group.others]
     invalid = sorted(set(keys).difference(removable))
@@ -405,7 +405,7 @@ class SplitCounts(Frozen):
 
 
 def checked_shares(options: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the shares of the splits that have any; the default shares if no share is given.
+    """Return the shares that are above 0, by split; the default shares if no share is given.
 
     Raises `UsageError` unless the shares sum to 1.
     """

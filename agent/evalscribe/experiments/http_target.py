@@ -29,7 +29,7 @@ BUSY_STATUSES = (429, 503)
 UNESCAPED = "/:@!$&'()*+,;=~#[]{}|<>? "
 """Characters that stay unescaped in an idempotency key, besides letters and digits."""
 SHORTEST_SECRET = 6
-"""Minimum length of a header value. Longer values are redacted from responses, because they can be secrets."""
+"""Minimum length of a header value that is redacted from responses, because it can be a secret."""
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.RemoteProtocolError)
 
 

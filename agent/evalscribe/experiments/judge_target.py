@@ -122,10 +122,7 @@ def output_of(verdict: Verdict) -> dict[str, JsonValue]:
 
 
 def parse_subject(value: JsonValue) -> LoadedSubject:
-    """Parse a subject. Raises `DataError` if the value is none.
-
-    A subject is frozen evidence, an agent run, or `{"agent_run": …}`.
-    """
+    """Parse a subject: frozen evidence, an agent run, or `{"agent_run": …}`. Raises `DataError` for anything else."""
     if isinstance(value, Mapping) and "evidence" in value:
         return load_snapshot(value)
     run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value

@@ -209,7 +209,7 @@ def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[Planned
 
 
 DEAD_S = 15.0
-"""Maximum seconds without a heartbeat. After that, it is checked whether the worker still holds its claim."""
+"""Seconds without a heartbeat after which the worker's claim is checked."""
 STARTING = "a starting worker"
 STARTING_S = 180.0
 """Like `DEAD_S`, but before the first heartbeat. On a busy machine, a process took over 15 seconds to start."""

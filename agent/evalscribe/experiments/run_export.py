@@ -205,7 +205,7 @@ def row_functions() -> dict[str, Callable[..., object]]:
 @cache
 def _page() -> "Template":
     """Compile the page's template. Values are escaped, and their invisible characters are made visible."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # lists need no page
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # lists load this module but need no page
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

@@ -175,9 +175,8 @@ async def _analyze(
 async def _workspace(options: Options) -> AsyncIterator[Workspace]:
     """Open a workspace with its own checkpoints.
 
-    Otherwise concurrent or just cancelled calls would wait for each other.
-
-    The checkpoints are not needed afterwards, because the store records the remaining work.
+    Otherwise concurrent or just cancelled calls would wait for each other. The checkpoints are not needed afterwards,
+    because the store records the remaining work.
     """
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
         async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:

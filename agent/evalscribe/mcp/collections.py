@@ -178,7 +178,7 @@ class CollectionLine(Frozen):
 class CollectionList(Frozen):
     collections: tuple[CollectionLine, ...]
     next: str | None = None
-    """What to do next if there is no collection; else null."""
+    """The next step if there is no collection; else null."""
 
 
 class RunLine(Frozen):

@@ -1,4 +1,4 @@
-"""Open the server's workspace. Only its own files can be read."""
+"""Open the server's workspace. Agents can read only files inside it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,7 +98,7 @@ class ServerWorkspace:
 
     @staticmethod
     def _path(name: str) -> Path | None:
-        """Return the name as a path; None if it is no path, or nothing exists there."""
+        """Return the name as a path; None if it is not a path, or nothing exists there."""
         try:
             return Path(name) if name != SAMPLE and Path(name).exists() else None
         except (OSError, ValueError):

@@ -306,7 +306,7 @@ class RunCancelled(Frozen):
 
 
 class _RunRequest(Frozen):
-    """What starting and resuming a run have in common."""
+    """Common parts of the requests to start and to resume a run."""
 
     budget_usd: float
     max_tokens: int | None

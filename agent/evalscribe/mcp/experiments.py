@@ -84,7 +84,7 @@ class ExperimentList(Frozen):
     experiments: tuple[ExperimentLine, ...]
     next_offset: int | None
     next: str | None = None
-    """What to do next if there is no experiment; else null."""
+    """The next step if there is no experiment; else null."""
 
 
 class BuildLine(Frozen):
@@ -316,7 +316,7 @@ class DatasetList(Frozen):
     total: int
     next_offset: int | None
     next: str | None = None
-    """What to do next if there is no dataset; else null."""
+    """The next step if there is no dataset; else null."""
 
 
 class DatasetItemLine(Frozen):

@@ -1,4 +1,4 @@
-"""Turn functions into tools. Arguments that tools share, spending limits, pages of long results, errors."""
+"""Turn functions into tools. Also: shared arguments, spending limits, pages of long results, and errors."""
 
 import inspect
 import json
@@ -211,7 +211,7 @@ TOOL_BY_COMMAND = {
 }
 """Tools by the command that they replace. Messages recommend these commands, with or without `evalscribe` in front."""
 PARAMETERS = {"budget": "budget_usd"}
-"""Names of tool arguments, by the field name in error messages that differs."""
+"""Names of tool arguments that differ from the field names in error messages, by field name."""
 ARGUMENTS = {
     r"--budget(?: USD)?(?![\w-])": "`budget_usd`",
     r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`",

@@ -158,7 +158,7 @@ class ScorerInfo(Frozen):
 
     name: str
     line: str
-    """What the scorer checks."""
+    """Description of the check."""
     of: str | None = None
     """Name of the scorer that this preset configures; None if this is not a preset."""
     aliases: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 class ScorerDeclaration(Frozen):
-    """What the decorator of a scorer function declares."""
+    """The declaration in a scorer function's decorator."""
 
     name: str
     description: str = ""

@@ -75,7 +75,7 @@ class ScorerKind(Generic[C]):
 
     name: str
     line: str
-    """What the scorer checks, in one line."""
+    """Description of the check, in one line."""
     config: type[C]
     check: Callable[[C], ScorerCheck] | None
     """Builds the check from a config. None for scorers with a model, whose specs `model_specs` builds."""

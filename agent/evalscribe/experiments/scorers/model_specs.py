@@ -80,7 +80,7 @@ def label_text(value: object) -> str:
 def scores_of(schema: Mapping[str, Any], choice_scores: Mapping[str, float] | None, owner: str) -> dict[str, float]:
     """Return the score of each label, in the schema's order.
 
-    Raises `UsageError` naming a label that has no score, or a score's label that is unknown.
+    Raises `UsageError` naming a label that has no score, or an unknown label that has one.
     """
     field = schema["properties"][label_key(schema, owner)]
     labels = [*map(label_text, field["enum"])] if "enum" in field else ["true", "false"]

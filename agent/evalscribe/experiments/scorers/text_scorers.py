@@ -41,14 +41,14 @@ MOST_PLACES = 20
 
 class ExactMatch(ReadsOutput, ReadsExpected):
     case_sensitive: bool = True
-    """Whether upper and lower case differ."""
+    """Whether case matters."""
 
 
 class Contains(ReadsOutput):
     pattern: Annotated[str, Field(min_length=1)]
     """The text that must occur in the output."""
     case_sensitive: bool = True
-    """Whether upper and lower case differ."""
+    """Whether case matters."""
 
 
 class Levenshtein(ReadsOutput, ReadsExpected):

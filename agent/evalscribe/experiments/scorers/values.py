@@ -114,7 +114,7 @@ def text_of(value: JsonValue) -> str | None:
 
 
 def as_evidence(value: object) -> JsonValue:
-    """Prepare a value for evidence. Large values are cut; values that are no JSON or nested too deeply become text."""
+    """Prepare a value for evidence. Large values are cut; values that are not JSON or nested too deeply become text."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
