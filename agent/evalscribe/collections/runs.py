@@ -362,7 +362,7 @@ def run_overrides(
 
 
 def _absolute_folder(folder: Path | None) -> Path | None:
-    """Return a folder's absolute path, because a process in another folder can read it. Raises `NotFoundError`."""
+    """Return a folder's absolute path, because a process in another folder might read it. Raises `NotFoundError`."""
     if folder is not None and not folder.exists():
         raise NotFoundError(f"{folder} not found")
     return folder and folder.resolve()

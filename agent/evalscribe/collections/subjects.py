@@ -89,7 +89,7 @@ class PendingSubject:
     """Load the subject, or return the reason why it cannot be read."""
     is_eval: bool = False
     task: str | None = None
-    """Name of the subject's eval without run and trial; None if the subject is not an eval."""
+    """Name of the subject's eval without run and trial, if it is known."""
     _cached: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
 
     def keep(self, loaded: LoadedSubject) -> None:

@@ -21,7 +21,7 @@ ABOUT = "__evalscribe_scorer__"
 CALL = "__evalscribe_call__"
 """Name of a decorated function's attribute with its entry point.
 
-That converts a `BoundRequest` to a `ScoreResult`, both as JSON.
+The entry point converts a `BoundRequest` to a `ScoreResult`, both as JSON.
 """
 _FIELDS = ("status", "value", "score", "passed", "label", "explanation", "error_type", "metadata", "evidence")
 """Keys that a returned dictionary can have. `score` is an alias of `value`."""
