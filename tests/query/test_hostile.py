@@ -362,11 +362,11 @@ def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
     [
         ("SHOW TABLES", "only SELECT is allowed, not SHOW"),
         ("SELECT current_date", "current_date is not available"),
-        ("SELECT interval '1 day'", "an interval cannot stand alone"),
+        ("SELECT interval '1 day'", "an interval can only be added to or subtracted from a time"),
         ("SELECT '2026-01-01'::date + interval '1 day 2 hours'", "one whole number and one unit"),
         ("SELECT '2026-01-01'::timestamp - '2026-01-01'::date", r"write extract\(epoch from a - b\)"),
         ("SELECT '2026-01-01'::timestamp + 1", "timestamp and bigint cannot be combined here"),
-        ("SELECT metadata_json[0] FROM agent_runs", r"subscripts support only JSON\['key'\]"),
+        ("SELECT metadata_json[0] FROM agent_runs", r"the only subscript allowed is JSON\['key'\]"),
     ],
 )
 def test_what_is_not_offered_is_said_once_and_with_a_way_out(

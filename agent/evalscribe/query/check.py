@@ -403,8 +403,8 @@ def _interval(node: exp.Interval) -> None:
     if not (isinstance(node.parent, exp.Add | exp.Sub) and node.parent.expression is node):
         raise query_error(
             node,
-            "an interval cannot stand alone: add it to a time: created_at::timestamp + interval '7 days', of years,"
-            " months, weeks, days, hours …",
+            "an interval can only be added to or subtracted from a time: created_at::timestamp + interval '7 days';"
+            " its unit can be years, months, weeks, days, hours, minutes or seconds",
         )
     unit = str(node.args.get("unit") or "").lower().removesuffix("s")
     number = node.this.name.lstrip("+-") if isinstance(node.this, exp.Literal) else ""
@@ -417,7 +417,11 @@ def _interval(node: exp.Interval) -> None:
 def _bracket(node: exp.Bracket) -> None:
     key = node.expressions[0] if len(node.expressions) == 1 else None
     if key is None or not key.is_string:
-        raise query_error(node, "subscripts support only JSON['key']: write -> with an index, or jsonb_array_elements")
+        raise query_error(
+            node,
+            "the only subscript allowed is JSON['key']; for an array element write JSON -> 0, or use"
+            " jsonb_array_elements",
+        )
 
 
 def _array(node: exp.Array) -> None:

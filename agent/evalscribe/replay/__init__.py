@@ -1,1 +1,4 @@
-"""Grade references and stored outputs again in a sandbox, and conclude what caused a failure."""
+"""Replay failures.
+
+References and stored outputs are graded again in a sandbox, and the results show what caused a failure.
+"""

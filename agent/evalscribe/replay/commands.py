@@ -1,4 +1,5 @@
-"""Extract the shell commands of a stored trajectory, if running them again repeats the agent's work."""
+"""Extract the shell commands of a stored trajectory, provided that running them again repeats all of the agent's work.
+"""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ SHELLS = frozenset(
         *("run_shell", "run_shell_command", "run_terminal_cmd", "run_in_terminal", "shell_command", "container.exec"),
     )
 )
-"""Names of tools that run a command, in lower case."""
+"""Lower-case names of tools that run a command."""
 READERS = frozenset(
     (
         *("read", "read_file", "view", "view_file", "open_file", "ls", "list_dir", "list_directory", "list_files"),
@@ -24,27 +25,27 @@ READERS = frozenset(
         *("mark_task_complete", "todowrite", "todo_write", "update_plan", "web_search", "websearch", "webfetch"),
     )
 )
-"""Names of tools that change no file."""
+"""Lower-case names of tools that change no file."""
 ARGUMENTS = ("command", "cmd", "script", "commands", "code")
-"""Names of the argument that holds the command."""
+"""Possible names of the argument that holds the command, in order of preference."""
 FOLDERS = ("workdir", "cwd", "working_directory", "working_dir")
 INTERACTIVE = ("input", "keystroke", "session", "terminal", "background", "tty", "detach")
-"""Parts of argument names; a call with such an argument does more than run a command."""
+"""Parts of argument names. If an argument with such a name has a value, the call does more than run a command."""
 
 
 MAX_COMMAND = 100_000
-"""Maximum bytes of a command; Linux passes 128 KiB in one argument."""
+"""Maximum bytes of a command. Linux limits a single argument to 128 KiB."""
 
 
 class CommandSequence(NamedTuple):
     """Commands in the order in which they ran."""
 
     texts: tuple[tuple[str, str], ...] = ()
-    """Each command with its working directory; empty for the agent's working directory."""
+    """Each command with its working directory. An empty text means the agent's own working directory."""
     cut_off: bool = False
     """True if a limit or an exception ended the agent's work."""
     unfinished: bool = False
-    """True if the last command is left out because it had not ended."""
+    """True if the last command was still running when the agent's work ended, so that it is left out."""
 
     @property
     def script(self) -> str:
@@ -79,11 +80,11 @@ def recorded_commands(evidence: Evidence) -> CommandSequence | str:
 
 
 class _NotReplayableError(Exception):
-    """The commands alone do not repeat the agent's work."""
+    """Raised if running the commands again would not repeat all of the agent's work."""
 
 
 def _calls(main: tuple[TranscriptTurn, ...], sub_agents: list[tuple[TranscriptTurn, ...]]) -> Iterator[TranscriptTurn]:
-    """Yield the shell calls in order, including those of each sub-agent at the point of its call."""
+    """Yield the shell calls in the order in which they ran. A sub-agent's calls come where the main agent called it."""
     main_calls = [turn for turn in main if turn.kind == "calls"]
     unknown = [turn for turn in main_calls if not _is(turn, SHELLS | READERS)]
     if len(unknown) != len(sub_agents):
@@ -103,7 +104,8 @@ def _is(turn: TranscriptTurn, names: frozenset[str]) -> bool:
 
 
 def _command(call: TranscriptTurn) -> tuple[str, str] | None:
-    """Return a call's command with its folder; None for one without a command, such as a restart."""
+    """Return a call's command and working directory; None if the call has no command, such as a restart of the shell.
+    """
     arguments: Mapping[str, object] = call.arguments
     for name, value in arguments.items():
         if value not in (False, None, "", "false") and any(part in name.lower() for part in INTERACTIVE):

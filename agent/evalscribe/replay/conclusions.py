@@ -1,4 +1,4 @@
-"""Compare replays with the stored failure, and conclude what caused it, if the replays prove a cause."""
+"""Compare replays with the stored failure, and name its cause if they prove one."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -31,28 +31,28 @@ from evalscribe.model.reference_runs import ENDINGS, failed_parts, prints_the_sa
 AT_FAULT: tuple[CauseKind, ...] = ("grader", "harness", "lint", "infrastructure")
 """Kinds of cause that a proof can name."""
 COMPARED = 40
-"""Characters of an error that are searched for in a replay's log."""
+"""Number of characters at the start of an error that are looked up in a replay's log."""
 
 
 class FailureSignature(NamedTuple):
-    """The features of a failure that are compared between a replay and the stored run."""
+    """The features by which a replay is compared with the stored failure."""
 
     errors: frozenset[str]
-    """The error signature of each located error, with its step."""
+    """The error signature of each diagnosed error. A signature includes the failed step."""
     tests: frozenset[str]
     """Names of the failed tests."""
     error: str | None
-    """The located error as text."""
+    """Text of the located error; None if no error was located."""
     lint: frozenset[str]
-    """The violated rules, if a linter failed."""
+    """Codes of the violated rules, if a linter failed."""
     printed: str
-    """The failed step's log."""
+    """Text of the failed step's log."""
 
 
 LINTERS = ("eslint", "ruff")
 
 
-@lru_cache(32)  # each replay of a failure is compared with the stored one
+@lru_cache(32)  # cached because every replay of a failure is compared with the same stored failure
 def failure_signature(evidence: Evidence) -> FailureSignature:
     """Return the features of a stored failure."""
     diagnosis = diagnose(evidence)
@@ -74,7 +74,7 @@ def failure_signature(evidence: Evidence) -> FailureSignature:
 
 
 def log_signature(stored: Evidence, log: str) -> FailureSignature:
-    """Return the features of a failed replay, from the log of its grader."""
+    """Return the features of a failed replay. They are read from its grader's log."""
     eval = stored.eval.model_copy(update={"reason": None})
     stored_log = first_log(stored)
     other_documents = (document for document in stored.documents if document.role not in ("log", "transcript"))
@@ -85,8 +85,8 @@ def log_signature(stored: Evidence, log: str) -> FailureSignature:
 def fails_the_same(stored: FailureSignature, replayed: FailureSignature) -> bool:
     """Return whether a replay failed every check that the stored output failed, with the same errors.
 
-    A linter's rule counts as one check, for any name or line. An error that the run recorded outside its log is
-    searched for in the lines of the replay's log. Equal logs always count as the same failure.
+    All violations of one lint rule count as one check, whatever their names and lines. If the run recorded an error
+    outside its log, the error must be a line of the replay's log. Equal logs always count as the same failure.
     """
     if prints_the_same(stored.printed, replayed.printed):
         return True
@@ -100,22 +100,27 @@ def fails_the_same(stored: FailureSignature, replayed: FailureSignature) -> bool
 
 
 def fails_same_parts(stored: Evidence, failed_at: Iterable[str], output: str) -> bool:
-    """Return whether another answer fails every graded part that the stored answer failed, or prints the same.
+    """Return whether another answer failed like the stored answer.
+
+    That is so if it failed every graded part that the stored answer failed, or if the grader printed the same output.
 
     Args:
         stored: The stored failure.
-        failed_at: Failed parts of the other answer, as named by `failed_parts`.
-        output: Output of the grader for the other answer.
+        failed_at: The other answer's failed parts, as `failed_parts` names them.
+        output: The grader's output for the other answer.
     """
     stored_parts = set(failed_parts(step for step in stored.steps if not step.name.endswith(ENDINGS)))
-    if tests := stored.document("log", TESTS_OF_A_PATCH):  # SWE-bench's steps count tests, which this document names
+    if tests := stored.document("log", TESTS_OF_A_PATCH):  # names tests, which SWE-bench's steps only count
         stored_parts = {line for line in tests.lines if FAILED.fullmatch(line)} or stored_parts
     log = first_log(stored)
     return bool(stored_parts) and (stored_parts <= set(failed_at) or bool(log and prints_the_same(log.text, output)))
 
 
 def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
-    """Return the trials of the reference answer that the run recorded for the same version of the task."""
+    """Return the trials of the reference answer that the run recorded.
+
+    Only trials of the same version of the task count.
+    """
     replays: list[Replay] = []
     for answers in read_reference_runs(evidence.of("log")):
         if answers.kind != "reference answer" or answers.judged:
@@ -140,11 +145,11 @@ def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
 
 
 def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None, note: str = "") -> Proof:
-    """Draw the conclusion from the replays of one failure.
+    """Conclude from its replays what caused a failure.
 
     Args:
-        case: The failure, as judges receive it.
-        replays: Its replays, including recorded ones.
+        case: The failure in the form that judges receive.
+        replays: Its replays, including the trials that the run recorded.
         same_grader: True if the grader is the same as in the run; None if the run has no record of it.
         note: Why an answer could not be run; empty if unknown.
     """
@@ -167,11 +172,11 @@ def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | No
 
 
 Conclusion = tuple[ReplayOutcome, str, str]
-"""Outcome, reason in one line, and reasoning."""
+"""Outcome, reason on one line, and full reasoning."""
 
 
 class _Replays:
-    """The replays of one failure, by answer."""
+    """The replays of one failure, selected by answer."""
 
     def __init__(self, case: Failure, replays: Sequence[Replay], note: str) -> None:
         self._case = case
@@ -202,7 +207,7 @@ class _Replays:
         )
 
     def _conclude_from_reference(self) -> Conclusion | None:
-        """Conclude from the reference answer alone; None if it always passes or was not run."""
+        """Conclude from the reference answer alone; None if it always passed or was never run."""
         runs = self._replays_of("reference")
         passed = sum(replay.passed for replay in runs)
         failed = [replay for replay in runs if not replay.passed]
@@ -239,7 +244,10 @@ class _Replays:
         )
 
     def _conclude_from_correction(self) -> Conclusion | None:
-        """Conclude from an expectation that its authors corrected, if the failed output passes with the correction."""
+        """Conclude from a correction that the benchmark's authors made to the expectation.
+
+        Returns None if the correction makes no difference to the stored output.
+        """
         for replay in self._replays:
             if replay.change == CORRECTED and replay.passed and replay.broken:
                 return (
@@ -318,14 +326,18 @@ class _Replays:
         return "inconclusive", "nothing could be run", "Neither the reference answer nor the output could be run."
 
     def _contradicts_record(self, runs: Sequence[Replay]) -> bool:
-        """Return whether several recorded trials and several replays have opposite results, which is rarely chance."""
+        """Return whether the recorded trials all have one result and the replays all have the opposite one.
+
+        Counts only if there are several of each, because then it is rarely chance.
+        """
         recorded = [replay.passed for replay in runs if replay.recorded]
         replayed = [replay.passed for replay in runs if not replay.recorded]
         several = len(recorded) > 1 and len(replayed) > 1
         return several and len({*recorded}) == len({*replayed}) == 1 and recorded[0] != replayed[0]
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
-        """Return whether the run failed to reach a service; a replay has no network in its sandbox."""
+        """Return whether the run failed because it could not reach a service. A replay's sandbox has no network either.
+        """
         return self._rules.cause_kind == "infrastructure" and not all(replay.recorded for replay in failed)
 
     def _conclude_without_network(self) -> Conclusion:
@@ -336,7 +348,7 @@ class _Replays:
         )
 
     def verdict(self, proof: Proof) -> Verdict:
-        """Return the verdict of a proof, with cause and fix from the rules if they agree with the proof."""
+        """Return the verdict of a proof. Cause and fix come from the rules if the rules agree with the proof."""
         rules, error = self._rules, failure_signature(self._case.evidence).error
         agrees = rules.classification == "OVERLY_STRICT" and rules.cause_kind in AT_FAULT
         return Verdict(
@@ -355,7 +367,10 @@ class _Replays:
         )
 
     def _kind(self) -> CauseKind:
-        """Return `grader` if a check of the grader decided, else the rules' cause for harness and environment."""
+        """Return the rules' kind of cause if a proof can name it.
+
+        Otherwise returns `grader` if a test or another graded part failed, else `harness`.
+        """
         if self._rules.cause_kind in AT_FAULT:
             return self._rules.cause_kind
         return "grader" if self._graded() else "harness"
@@ -365,7 +380,7 @@ class _Replays:
         return bool(diagnosis.tests.failures or failed_parts(self._case.evidence.steps))
 
     def _citations(self, proof: Proof) -> tuple[Citation, ...]:
-        """Quote the deciding replay: its error, else the end of its output."""
+        """Cite the log of the replay on which the conclusion depends: the line with the error, else the last line."""
         index = next(
             (n for n, replay in enumerate(proof.replays) if replay.log.strip() and _decides(replay, proof)), None
         )
@@ -376,7 +391,7 @@ class _Replays:
         error = proof.replays[index].error
         lines = document.text.rstrip().split("\n")
         matches = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
-        if error and not matches and (message := error.partition(": ")[2][:COMPARED]):  # its test is named elsewhere
+        if error and not matches and (message := error.partition(": ")[2][:COMPARED]):  # the test is named elsewhere
             matches = [n for n, line in enumerate(lines, 1) if message in line]
         line_number = matches[-1] if matches else len(lines)
         return (cite_lines(document, line_number, line_number),)
@@ -396,7 +411,7 @@ _FIXES: dict[ReplayOutcome, str] = {
 
 
 def _decides(replay: Replay, proof: Proof) -> bool:
-    """Return whether the conclusion depends on a replay."""
+    """Return whether the conclusion depends on this replay."""
     if proof.outcome == "fixed by change":
         return replay.change == CORRECTED
     if proof.outcome == "not reproducible":
@@ -405,5 +420,5 @@ def _decides(replay: Replay, proof: Proof) -> bool:
 
 
 def _times(number: int, runs: Sequence[Replay]) -> str:
-    """Return `3 of 3 times`."""
+    """Return a phrase such as `3 of 3 times`."""
     return f"{number} of {len(runs)} times"

@@ -1,4 +1,4 @@
-"""Lay out the files that a Dockerfile copies into its image, if it does nothing else."""
+"""Lay out the files that a Dockerfile copies into its image, provided that it does nothing else that matters."""
 
 import json
 import re
@@ -12,30 +12,31 @@ from evalscribe.sources.files import file_below, open_regular
 from evalscribe.text import one_line, visible
 
 PLAIN_IMAGES = frozenset(("buildpack-deps", "debian", "python", "ubuntu"))
-"""Images with little more than the system that runs evalscribe. Answers may need the contents of any other image."""
+"""Names of images that contain little more than the system on which evalscribe runs. An answer might need the contents
+of any other image."""
 WITHOUT_EFFECT = frozenset(("LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"))
-"""Instructions without effect on commands that Harbor starts in a container."""
+"""Instructions that do not affect the commands that Harbor starts in a container."""
 OF_THE_SYSTEM = frozenset(
     (
         *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr"),
         *("var", "logs", "solution", "tests", "commands.sh"),
     )
 )
-"""Folders of `/` that the sandbox provides."""
+"""Names at the top level of `/` that the sandbox provides itself."""
 ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tar\.\w+|gz|bz2|xz)$")
 MAX_LENGTH = 64 * 1024
 MAX_SOURCES = 200
-"""Maximum sources of all `COPY` instructions, because each pattern searches a folder."""
+"""Maximum number of sources of all `COPY` instructions. Each pattern among them searches a folder."""
 MAX_COPIED = 20_000
-"""Maximum files and folders that all `COPY` instructions copy; a sandbox allows no more."""
+"""Maximum number of files and folders that all `COPY` instructions copy. A sandbox allows no more."""
 
 
 class NeedsImageError(Exception):
-    """A task cannot be run without its image; the message gives the reason."""
+    """Raised if a task cannot be run without its image. The message gives the reason."""
 
 
 def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, Mapping[str, str]]:
-    """Lay out the files of a Dockerfile below an empty folder.
+    """Lay out the files that a Dockerfile copies in an empty folder.
 
     Args:
         context: Folder with the Dockerfile.
@@ -97,7 +98,7 @@ class _Build:
         self.environment: dict[str, str] = {}
 
     def add(self, keyword: str, arguments: str) -> None:
-        """Carry out one instruction. Raises `NeedsImageError`."""
+        """Carry out one instruction. Raises `NeedsImageError` if that needs the image."""
         if keyword in WITHOUT_EFFECT:
             return
         if "$" in arguments or "<<" in arguments:
@@ -171,7 +172,10 @@ class _Build:
         return paths
 
     def _resolved(self, path: str) -> PurePosixPath:
-        """Return an absolute path in the image. Raises `NeedsImageError` for folders that the sandbox provides."""
+        """Return an absolute path in the image.
+
+        Raises `NeedsImageError` if it is in a folder that the sandbox provides itself.
+        """
         parts: list[str] = []
         for part in (self.start_in / path).parts[1:]:
             if part == "..":
@@ -183,7 +187,8 @@ class _Build:
         return PurePosixPath("/", *parts)
 
     def path(self, inside: PurePosixPath) -> Path:
-        """Return the path below the image's folder, without following links out of it."""
+        """Return where a path of the image is laid out. Raises `NeedsImageError` if a link on the way leads elsewhere.
+        """
         path = self._tree.joinpath(*inside.parts[1:])
         if not path.resolve().is_relative_to(self._tree.resolve()):
             raise _needs(f"follows a link to {inside}")

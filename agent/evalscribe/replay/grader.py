@@ -1,4 +1,4 @@
-"""Grade answers again: the protocol of graders, and the grader that runs a command in a sandbox."""
+"""Grade answers again. Defines the protocol of graders, and the grader that runs a user's command in a sandbox."""
 
 import hashlib
 import re
@@ -21,11 +21,11 @@ from evalscribe.settings.config import ReplayTable
 from evalscribe.text import one_line, visible
 
 MAX_LOG = 64 * 1024
-"""Maximum characters stored of a replay's log: the last ones, where test runners report failures."""
+"""Maximum characters stored of a replay's log. Its end is stored, because test runners report failures there."""
 NEVER_STARTED = "not started"
-"""Start of the reason of a replay whose command does not exist."""
+"""First words of the reason if a replay's command could not be started."""
 SUITE, ANSWER = "/suite", "/answer"
-"""Paths of the suite and the answer in a sandbox."""
+"""Folders of the suite and of the answer inside a sandbox."""
 
 
 class ReplayJob(NamedTuple):
@@ -33,11 +33,11 @@ class ReplayJob(NamedTuple):
 
     answer: ReplayedAnswer
     key: str
-    """Content id of everything that determines the result, except chance: grader, answer and command."""
+    """Content id of everything that determines the result apart from chance: grader, answer and command."""
     change: str | None = None
-    """As in `Replay`."""
+    """The same as in `Replay`."""
     doubt: str = ""
-    """Why a pass with the change proves nothing, such as `made for another request`."""
+    """Why a pass with the change would prove nothing, such as `made for another request`."""
 
 
 class ReplayPlan(NamedTuple):
@@ -47,14 +47,15 @@ class ReplayPlan(NamedTuple):
     same_grader: bool | None = None
     """True if the grader is the same as in the run; None if the run has no record of it."""
     note: str = ""
-    """Why there is no job, or no job for one of the answers."""
+    """Why there are no jobs, or why one of the answers has none."""
 
 
 class Grader(Protocol):
-    """Runs answers through the graders of one suite. Raises `EvalscribeError` only for problems of every eval."""
+    """Runs answers through the graders of one suite. Raises `EvalscribeError` only for problems that affect every eval.
+    """
 
     by_chance: bool
-    """True if the same answer may get different results, so that it must be run several times."""
+    """True if the same answer can get different results, so that it must be run several times."""
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
         """Return the jobs that can replay a failure."""
@@ -63,17 +64,17 @@ class Grader(Protocol):
         """Run one answer once.
 
         Args:
-            evidence: The stored failure, with the output.
-            job: A job of the plan.
-            attempt: Number of the replay of this answer, from 1.
+            evidence: The stored failure, with its output.
+            job: A job of the failure's plan.
+            attempt: How many times this answer has been run, including this time.
         """
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        """Return a failed replay with its error, and whether it failed like the stored failure."""
+        """Return a failed replay, with its error and whether it failed like the stored failure filled in."""
 
 
 class CommandGrader:
-    """A user's command that grades an answer in a folder: `[replay]` in evalscribe.toml."""
+    """Runs a user's command that grades an answer in a folder: `[replay]` in evalscribe.toml."""
 
     by_chance = True
 
@@ -92,7 +93,7 @@ class CommandGrader:
         self._limits = SandboxLimits(wall_s=table.time_limit, cpu_s=round(table.time_limit) + 1)
 
     def over(self, copy: Path) -> "CommandGrader":
-        """Return the grader over another copy of the suite, such as one with a change."""
+        """Return this grader for another copy of the suite, such as one with a change."""
         return CommandGrader(self._table, self.suite, copy)
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
@@ -123,7 +124,7 @@ class CommandGrader:
         )
 
     def _job(self, answer: ReplayedAnswer, task: str, files: Mapping[str, str]) -> ReplayJob:
-        # The whole suite is part of the key: evals may share settings and helpers.
+        # The key covers the whole suite, because evals can share settings and helpers.
         return ReplayJob(answer, content_id([self._digest, task, files]))
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
@@ -164,7 +165,8 @@ class CommandGrader:
         return PurePosixPath(fill_fields(pattern, {"eval": task}))
 
     def _files(self, pattern: str, task: str) -> dict[str, str]:
-        """Return the texts of the files of a folder of the suite, by their paths in it; empty if it does not exist."""
+        """Return the texts of the files in a folder of the suite, by relative path. Empty if there is no such folder.
+        """
         folder = self._copy / self._place(pattern, task)
         if folder.is_symlink() or not folder.resolve().is_relative_to(self._copy.resolve()) or not folder.is_dir():
             return {}
@@ -177,11 +179,11 @@ class CommandGrader:
 
 @contextmanager
 def open_command(table: ReplayTable, root: Path) -> Iterator[CommandGrader]:
-    """Open the grader of a `[replay]` table.
+    """Yield the grader that a `[replay]` table configures.
 
     Args:
         table: The table.
-        root: Base folder of its relative paths.
+        root: Folder to which the table's paths are relative.
 
     Raises:
         NotFoundError: The suite does not exist.
@@ -189,7 +191,7 @@ def open_command(table: ReplayTable, root: Path) -> Iterator[CommandGrader]:
     """
     suite = (root / table.suite).resolve()
     if not suite.is_relative_to(root.resolve()):
-        # The file may be a stranger's, and the command's output is stored in the report.
+        # The file might be a stranger's, and the command's output is stored in the report.
         raise UsageError(f"the folder {table.suite} of `[replay] suite` is outside {root}")
     if not suite.is_dir():
         raise NotFoundError(f"the folder {table.suite} of `[replay] suite` does not exist in {root}")
@@ -207,7 +209,7 @@ FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
 
 
 def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
-    """Return a failed replay with the error in its log, and whether it failed like the stored failure."""
+    """Return a failed replay, with the error in its log and whether it failed like the stored failure filled in."""
     replayed = log_signature(evidence, replay.log)
     same_failure = fails_the_same(failure_signature(evidence), replayed)
     return replay.model_copy(
@@ -216,7 +218,7 @@ def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
 
 
 def interpreter() -> list[Folder]:
-    """Return the folders of the Python that runs evalscribe, with its packages."""
+    """Return the folders of the Python that runs evalscribe, including its packages."""
     prefixes = dict.fromkeys(str(Path(prefix).resolve()) for prefix in (sys.base_prefix, sys.prefix))
     prefixes[sys.prefix] = None
     return [Folder(Path(prefix), prefix) for prefix in prefixes if prefix not in ("/", "/usr")]
@@ -228,7 +230,10 @@ def clean_log(text: str) -> str:
 
 
 def broken(done: Execution) -> str:
-    """Return why an execution is inconclusive: a limit ended it, or the command does not exist; else an empty text."""
+    """Return why an execution is inconclusive; empty if it is not.
+
+    An execution is inconclusive if a limit ended it or the command does not exist.
+    """
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
     if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
@@ -237,12 +242,12 @@ def broken(done: Execution) -> str:
 
 
 def last_words(output: str) -> str:
-    """Return the end of an output for a reason, redacted before it is cut."""
+    """Return the last characters of an output, for use in a reason. Secrets are redacted before it is cut."""
     return one_line(redact(visible(output.strip()[-MAX_LOG:])))[-120:]
 
 
 def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]") -> str:
-    """Replace the fields of a command's word, such as `{eval}`. Raises `UsageError` for an unknown one."""
+    """Replace the fields in one word of a command, such as `{eval}`. Raises `UsageError` for an unknown field."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
@@ -254,7 +259,7 @@ def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]")
 
 
 def _digests(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and digest of each file of a folder."""
+    """Yield the path and the digest of each file in a folder."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
@@ -262,18 +267,18 @@ def _digests(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def is_plain_path(path: str) -> bool:
-    """Return whether an untrusted path is relative and stays below its folder."""
+    """Return whether an untrusted path is relative and stays inside its folder."""
     parts = path.split("/")
     return 0 < len(path) <= 1000 and "\0" not in path and all(part not in ("", ".", "..") for part in parts)
 
 
 def _same(stored: str, now: str | None) -> bool:
-    """Return whether a stored file, which is redacted, equals the file of the suite."""
+    """Return whether a stored file equals the suite's file. The stored file is redacted."""
     return now is not None and stored.replace("\r\n", "\n") in (text := now.replace("\r\n", "\n"), redact(text))
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files with plain paths below a folder, skipping files that cannot be written."""
+    """Write files below a folder. Paths must be plain; files that cannot be written are skipped."""
     for path, text in files.items():
         target = folder / path
         try:

@@ -1,4 +1,4 @@
-"""Grade answers to Harbor's tasks again: the reference solution, and the files or commands of a trial."""
+"""Grade answers to Harbor's tasks again. An answer is the reference solution, or the files or commands of a trial."""
 
 import math
 import re
@@ -36,12 +36,12 @@ from evalscribe.sources.records import dicts, figure, object_of, text_of
 from evalscribe.text import one_line, visible
 
 VERSION = "harbor@1"
-"""Increase this number if a change of the code grades the same answer differently."""
+"""Increase this number if a change of the code can grade the same answer differently."""
 SOLVE, TEST = "bash /solution/solve.sh", "bash /tests/test.sh"
 LOGS, COMMANDS = "/logs", "/commands.sh"
 NOT_HERE = "it does not run in the sandbox"
 LEFT = ("reward.json", "reward.txt", "ctrf.json")
-"""Files of a verifier that are read."""
+"""Files to read of those that a verifier leaves."""
 DEFAULT_S, MAX_S = 600.0, 3600.0
 """Default and maximum seconds for an answer or a verifier."""
 DEFAULT_MB, MAX_MB = 2048, 16_384
@@ -61,19 +61,19 @@ _FILES = re.compile("|".join((*_LACKS, _NO_FILE)))
 
 
 class _Task(NamedTuple):
-    """A task that can be run without its image."""
+    """A task that can be run without building its image."""
 
     folder: Path
-    """Copy of the task's folder."""
+    """A copy of the task's folder."""
     checksum: str
     folders: tuple[Folder, ...]
-    """Folders of its image in addition to the system, such as `/app`."""
+    """Folders that its image adds to the system, such as `/app`."""
     start_in: str
     environment: Mapping[str, str]
     config: Mapping[str, object]
 
     def limits(self, part: str) -> SandboxLimits:
-        """Return the limits for the `agent` or the `verifier`."""
+        """Return the limits for a part of the task: `agent` or `verifier`."""
         seconds = min(figure(self._table(part).get("timeout_sec")) or DEFAULT_S, MAX_S)
         memory = min(figure(self._table("environment").get("memory_mb")) or DEFAULT_MB, MAX_MB)
         return SandboxLimits(
@@ -81,7 +81,7 @@ class _Task(NamedTuple):
         )
 
     def variables(self, part: str) -> dict[str, str]:
-        """Return the environment of the `solution` or the `verifier`."""
+        """Return the environment variables for a part of the task: `solution` or `verifier`."""
         variables = {**object_of(self._table("environment").get("env")), **object_of(self._table(part).get("env"))}
         return {**self.environment, **{name: str(value) for name, value in variables.items()}}
 
@@ -90,17 +90,20 @@ class _Task(NamedTuple):
 
 
 class HarborGrader:
-    """Runs `solution/solve.sh` or a stored answer, then `tests/test.sh`, on the files that its Dockerfile copies."""
+    """Runs `solution/solve.sh` or a stored answer, then `tests/test.sh`.
+
+    Both run on the files that the task's Dockerfile copies.
+    """
 
     by_chance = True
 
     def __init__(self, tasks: Path, threshold: float | None, opened: ExitStack) -> None:
-        """Read nothing yet.
+        """Store the arguments; nothing is read yet.
 
         Args:
             tasks: Folder of the tasks.
-            threshold: Lowest reward that passes. None means the default, 1.
-            opened: Closes the files and folders that this grader opens.
+            threshold: Minimum reward that passes. None means the default, 1.
+            opened: Stack that removes this grader's temporary folders when it is closed.
         """
         self._tasks = tasks
         self._overrides = RunOverrides(threshold=threshold)
@@ -126,7 +129,7 @@ class HarborGrader:
         return ReplayJob(answer, content_id([VERSION, task.checksum, self._overrides.threshold, answer, *content]))
 
     def _task(self, evidence: Evidence) -> _Task | str:
-        """Return an eval's task, or the reason why it cannot be run."""
+        """Return an eval's task, or the reason why the task cannot be run."""
         folder = self._folder(evidence)
         if folder is None:
             return f"{self._tasks.name} has no such task"
@@ -170,14 +173,14 @@ class HarborGrader:
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002
         task = self._task(evidence)
-        assert isinstance(task, _Task), "a task that cannot run has no jobs"
+        assert isinstance(task, _Task), "`plan` returned a job for a task that cannot be run"
         with ExitStack() as stack:
             logs = _folder(stack)
             for name in ("agent", "artifacts", VERIFIER_FOLDER):
                 (logs / name).mkdir()
             own_logs = Folder(logs, LOGS, writable=True)
             output = _output(evidence, task.start_in) if job.answer == "output" else None
-            assert not isinstance(output, str), "only an output that can be run has a job"
+            assert not isinstance(output, str), "`plan` returned a job for an output that cannot be run"
             if output is None:
                 answer = Replay(answer=job.answer, passed=False, command=SOLVE)
                 folders, input_folder = task.folders, Folder(task.folder / "solution", "/solution")
@@ -200,7 +203,7 @@ class HarborGrader:
                     )
                     if reason := _failed_to_answer(done, _printed_text(evidence) if output else None):
                         return answer.model_copy(update={"broken": reason, "log": clean_log(done.output)})
-                # The verifier gets an empty /logs, so that the answer cannot set its own reward.
+                # The verifier gets an empty /logs, so that an answer cannot write its own reward there.
                 done = await shared.execute(
                     shlex.split(TEST),
                     [own_logs, Folder(task.folder / "tests", "/tests")],
@@ -215,16 +218,16 @@ class HarborGrader:
         """Return the replay with the verifier's result.
 
         Args:
-            answer: The replay so far.
+            answer: The replay before grading.
             done: The verifier's execution.
-            folder: Empty folder.
-            cut_off: True if a limit ended the agent's work, so that a pass is inconclusive.
+            folder: Empty folder to which the verifier's files are written.
+            cut_off: True if a limit ended the agent's work, which makes a pass inconclusive.
         """
         (folder / VERIFIER_FOLDER).mkdir()
         for path, text in {VERIFIER_OUTPUT: done.output, **done.files}.items():
             (folder / VERIFIER_FOLDER / Path(path).name).write_text(text, "utf-8")
         grading = HarborReader(folder, self._overrides).grading()
-        # Like Harbor, ignore the verifier's exit code if it left a reward.
+        # Like Harbor, ignore the verifier's exit code if the verifier wrote a reward.
         reason = broken(done) if grading is None or done.ended != "exited" else ""
         if not reason and grading is None:
             reason = "left without a reward by the verifier"
@@ -255,7 +258,7 @@ class HarborGrader:
 
 @contextmanager
 def open_harbor(tasks: Path, threshold: float | None) -> Iterator[HarborGrader]:
-    """Open the grader of Harbor's tasks. Takes the arguments of `HarborGrader`."""
+    """Yield a grader of Harbor's tasks. Takes the arguments of `HarborGrader`."""
     with ExitStack() as opened:
         yield HarborGrader(tasks, threshold, opened)
 
@@ -265,7 +268,7 @@ def _folder(opened: ExitStack) -> Path:
 
 
 def _check(folder: Path, config: Mapping[str, object]) -> None:
-    """Raise `NeedsImageError` if a task needs more than files and a shell."""
+    """Raise `NeedsImageError` if running a task takes more than files and a shell."""
     environment, verifier = object_of(config.get("environment")), object_of(config.get("verifier"))
     problem = ""
     if dicts(config.get("steps")):
@@ -287,15 +290,15 @@ def _check(folder: Path, config: Mapping[str, object]) -> None:
 
 
 class _Output(NamedTuple):
-    """The files that a trial left, or else its commands."""
+    """The files that a trial left, or its commands if no files can be used."""
 
     files: Mapping[str, str]
-    """Collected files, by their absolute paths."""
+    """Collected files, by their absolute paths in the container."""
     commands: CommandSequence
 
     @property
     def content(self) -> Iterator[object]:
-        """Yield everything that determines the result of its replay."""
+        """Yield everything that determines the result of grading this output."""
         yield dict(self.files)
         yield list(self.commands.texts)
         yield self.cut_off
@@ -316,7 +319,7 @@ class _Output(NamedTuple):
         return f"the commands of its trajectory, run again{last}"
 
     def added(self, folders: tuple[Folder, ...], to: Path) -> tuple[Folder, ...]:
-        """Return the folders with the collected files, copied below `to`."""
+        """Return the folders with the collected files added. The changed folders are copies below `to`."""
         if not self.files:
             return folders
         copied = []
@@ -331,7 +334,7 @@ class _Output(NamedTuple):
             }
             write_files(target, below)
             for path, text in below.items():
-                if text.startswith("#!"):  # only the text of an artifact is stored, not its mode
+                if text.startswith("#!"):  # Artifacts are stored without their mode
                     with suppress(OSError):
                         (target / path).chmod(0o755)
             copied.append(folder._replace(source=target))
@@ -339,11 +342,11 @@ class _Output(NamedTuple):
 
 
 def _output(evidence: Evidence, start_in: str) -> _Output | str:
-    """Return the output of a trial that can be graded again, or the reason why there is none.
+    """Return a trial's output in a form that can be graded again, or the reason why there is none.
 
     Args:
         evidence: The trial.
-        start_in: Folder that the verifier examines.
+        start_in: Working directory of the task. Only files collected from it are used.
     """
     below = f"{start_in.strip('/')}/"
     collected = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
@@ -355,17 +358,17 @@ def _output(evidence: Evidence, start_in: str) -> _Output | str:
 
 
 def _printed_text(evidence: Evidence) -> str:
-    """Return everything that the trial printed."""
+    """Return everything that the trial printed: its errors, logs and transcripts."""
     errors = (step.error for step in evidence.steps if step.error)
     return "\n".join((*errors, *(document.text for document in evidence.of("log", "transcript"))))
 
 
 def _failed_to_answer(done: Execution, run_output: str | None) -> str:
-    """Return why an answer differs from the run's; empty if no difference is known.
+    """Return why running an answer again did not give the run's answer; empty if no difference is known.
 
     Args:
         done: The execution that produced the answer.
-        run_output: Output of the trial; None for the reference answer.
+        run_output: Everything that the trial printed; None for the reference answer.
     """
     if reason := broken(done):
         return reason
@@ -378,12 +381,12 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
 
 
 def _missing_here(printed: str, run_output: str, *, files: bool = True) -> str:
-    """Return the reason if a replay lacks something that the run had; empty if it lacks nothing.
+    """Return a reason if a replay failed for lack of something that the run had; empty if it did not.
 
     Args:
-        printed: Output of the replay.
-        run_output: Output of the run. If it has the same error, the answer itself is at fault.
-        files: True to count missing files.
+        printed: The replay's output.
+        run_output: The run's output. An error that it has, too, is the answer's own fault and does not count.
+        files: True if missing files count, too.
     """
     for match in (_FILES if files else _MISSING).finditer(printed):
         if match[0] not in run_output:

@@ -1,4 +1,5 @@
-"""Grade answers with a user's command that isolates them itself, such as docker or a benchmark's harness."""
+"""Grade answers with a user's command that isolates answers itself, for example with docker or a benchmark's harness.
+"""
 
 import re
 import shlex
@@ -26,30 +27,31 @@ from evalscribe.sources.harbor import task_checksum, task_folders
 from evalscribe.text import visible
 
 VERSION = "outside@1"
-"""Increase this number if a change of the code grades the same answer differently."""
+"""Increase this number if a change of the code can grade the same answer differently."""
 LIMITS = SandboxLimits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
-"""Time is limited, memory is not, because the command limits the processes that it isolates."""
+"""Time is limited. Memory is not, because the command limits the processes that it isolates."""
 
 
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/\w[\w.@+-]*)*")
-"""Matches names of evals without special characters of a shell and without a path to another folder."""
+"""Matches eval names that have no special characters of a shell and do not lead to another folder."""
 
 
 class CommandOutside:
-    """A command that ends with 0 if an answer passes. It grades the reference answer, the stored output, or both.
+    """Runs a user's command that exits with 0 if an answer passes.
 
-    Its fields are `{task}` (the task's folder), `{eval}`, `{answer}` (`reference` or `output`) and `{output}` (a folder
-    with the stored output and, of a trajectory, `commands.sh`; empty for the reference answer).
+    It grades the reference answer, the stored output, or both. The fields of the command are `{task}` (the task's
+    folder), `{eval}`, `{answer}` (`reference` or `output`) and `{output}`, a folder with the stored output. If the
+    output is a trajectory, the folder has its commands in `commands.sh`. For the reference answer, the folder is empty.
     """
 
     by_chance = True
 
     def __init__(self, command: str, tasks: Path | None) -> None:
-        """Check the command, which only the user may name, not a file of the folder or of a run.
+        """Check the command. Callers must take it from the user only, never from a file of the folder or of a run.
 
         Args:
             command: The command line; it is not run by a shell.
-            tasks: Folder of the tasks; None if the command has no `{task}`.
+            tasks: Folder of the tasks; can be None if the command has no `{task}`.
 
         Raises:
             UsageError: The command cannot be read, has unknown fields, or uses `{task}` without `tasks`.
@@ -119,7 +121,7 @@ class CommandOutside:
 
 
 def _output(evidence: Evidence) -> dict[str, str] | str:
-    """Return the files of a stored output, or the reason why there are none."""
+    """Return the files of a stored output, or the reason why there are none to grade."""
     files = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
     if not evidence.of("transcript"):
         return files or "its output is not stored"

@@ -1,4 +1,4 @@
-"""Replay failures concurrently. Each replay is stored when it ends, so that nothing is run twice."""
+"""Replay failures concurrently. Each replay is stored as soon as it ends, so that none is run twice."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,19 +25,19 @@ class Replays:
     store: "AnalysisStore"
     run_id: str
     grader: Grader | None
-    """None if nothing can be run; then only the replays that the run recorded count."""
+    """None if nothing can be run. Then only the trials that the run recorded count."""
     repeat: int = REPEAT
     concurrency: int = 2
-    """Maximum concurrent replays."""
+    """Maximum number of concurrent replays."""
     fresh: bool = False
-    """True to run stored replays again."""
+    """True to ignore stored replays and run them again."""
     on_proof: Callable[[Proof], None] = _ignore
     earlier_proofs: Mapping[str, Proof] = field(default_factory=dict)
-    """Earlier proofs, by eval id."""
+    """Proofs from earlier commands, by eval id."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Reasons why failures have no proof, by eval id."""
+    """Reasons why failures have no proof, by the failure's eval id."""
     _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(init=False, default_factory=dict)
-    """Replays by key and attempt: trials of one task share the replays of their reference answer."""
+    """Running replays by key and attempt. Trials of one task share the replays of their reference answer."""
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Replays:
             cases: Functions that load one failure each, or return None for a failure that cannot be read.
 
         Returns:
-            The proofs in the order of the failures. Failures for which nothing could be run have none.
+            The proofs in the order of the failures. A failure has no proof if nothing could be run for it.
 
         Raises:
             UnavailableError: Sandboxes do not work on this machine.
@@ -76,7 +76,7 @@ class Replays:
         return tuple(proofs[number] for number in sorted(proofs))
 
     def _stored(self, proof: Proof, tried: Sequence[Replay] = ()) -> Proof:
-        """Store a proof with the replays of a proposed change, and with those of earlier changes."""
+        """Store a proof together with the replays of changes: the change tried now, and changes tried earlier."""
         stored = self.earlier_proofs.get(proof.eval_id)
         stored_replays = stored.replays if stored and stored.evidence == proof.evidence else ()
         changes = {None, CORRECTED, *(replay.change for replay in tried)}
@@ -101,7 +101,7 @@ class Replays:
         return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True, note=note)
 
     async def try_change(self, case: Failure, change: str, changed: Grader) -> Proof | None:
-        """Replay a failure with a changed grader, and add the replays to the failure's proof.
+        """Replay a failure with a changed grader, and add these replays to the failure's proof.
 
         Args:
             case: The failure.
@@ -124,13 +124,13 @@ class Replays:
         assert self.grader is not None, "only a grader has jobs"
         times = self.repeat if self.grader.by_chance else 1
         done = await asyncio.gather(*(self._run_once(evidence, job, attempt) for attempt in range(1, times + 1)))
-        # An output that equals the reference answer shares its replays.
+        # An output with the same content as the reference answer shares its replays.
         answer_fields = {"answer": job.answer, "change": job.change}
         done = [replay.model_copy(update={**answer_fields, "broken": replay.broken or job.doubt}) for replay in done]
         return [replay if replay.passed or replay.broken else self.grader.compare(evidence, replay) for replay in done]
 
     async def _run_once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
-        """Return the stored replay, or run it once for all failures that need it."""
+        """Return a stored replay. If there is none, run it once for all failures that need it."""
         key = (job.key, attempt)
         if key not in self._running:
             self._running[key] = asyncio.ensure_future(self._stored_or_run(evidence, job, attempt))
@@ -148,7 +148,7 @@ class Replays:
 
 
 def _is_settled(replays: Sequence[Replay]) -> bool:
-    """Return whether the reference answer failed, so that the output need not be run."""
+    """Return whether the reference answer failed. Then the output need not be run."""
     return any(not replay.passed for replay in replays if replay.answer == "reference" and not replay.broken)
 
 

@@ -1,8 +1,8 @@
-"""Run an untrusted command in bubblewrap, without network, home folder and environment, and within limits.
+"""Run an untrusted command in bubblewrap, within limits and without network, home folder or environment.
 
-The command line was tested with bubblewrap 0.8.0. With default flags and as root, bubblewrap is not a sandbox: a bind
-mount can be made writable again from inside, and `/proc/sys` is writable. Therefore root's sandboxes run as another
-user.
+The bubblewrap options were tested with version 0.8.0. If it runs as root with default options, bubblewrap is not a
+sandbox: a read-only bind mount can be made writable again from inside, and `/proc/sys` is writable. Therefore root's
+sandboxes run as another user.
 """
 
 import asyncio
@@ -34,63 +34,64 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """Limits of a command. If it exceeds wall time, output, disk or memory, all its processes are killed."""
+    """Limits of a command. All its processes are killed if it exceeds the limit of wall time, output, disk or memory.
+    """
 
     wall_s: float = 60.0
     cpu_s: int = 60
     """Maximum CPU seconds of each process."""
     processes: int = 64
     memory_bytes: int = 1024 * MIB
-    """Maximum memory of all processes. One process may reserve four times as much address space."""
+    """Maximum memory of all processes together. A single process can reserve up to four times as much address space."""
     file_bytes: int = 50 * MIB
     """Maximum size of a file."""
     disk_bytes: int = 256 * MIB
-    """Maximum size of all writable folders, `/` and `/dev/shm` together, including their initial content."""
+    """Maximum bytes of all writable folders, `/` and `/dev/shm` together, including their initial content."""
     files: int = 20_000
-    """Maximum files and folders in them."""
+    """Maximum number of files and folders in the writable folders."""
     output_bytes: int = 4 * MIB
-    """Maximum size of output and error messages together."""
+    """Maximum bytes of standard output and standard error together."""
 
 
 class Folder(NamedTuple):
-    """A folder or file that the command sees."""
+    """A folder or file that is visible to the command."""
 
     source: Path | None
     """None for an empty folder."""
     inside: str
-    """Absolute path in the sandbox, such as `/app`."""
+    """Absolute path inside the sandbox, such as `/app`."""
     writable: bool = False
-    """True to give the command a copy that it may change; otherwise it reads the folder itself."""
+    """True to give the command a copy that it can change. Otherwise it reads the folder itself."""
 
 
 class Execution(NamedTuple):
     """The result of a command."""
 
     exit_code: int | None
-    """None if it was killed at a limit; 128 plus the signal's number if a signal ended it."""
+    """None if it was killed at a limit. 128 plus the signal's number if a signal ended it."""
     ended: Ending
     output: str
-    """Output and error messages in the order of arrival, up to the limit."""
+    """Standard output and standard error in the order of arrival, up to the limit."""
     seconds: float
     files: Mapping[str, str]
-    """The texts of the files in `collect` that exist, by their paths in the sandbox."""
+    """The texts of those files in `collect` that exist, by their paths in the sandbox."""
 
 
 NOT_STARTED = 126
-"""Exit code of a command that cannot be started, as in a shell."""
+"""Exit code of a command that cannot be started, the same as in a shell."""
 COPIED_BYTES = 512 * MIB
-"""Maximum bytes of each folder that is copied into a sandbox."""
+"""Maximum bytes of a folder that is copied into a sandbox."""
 COLLECTED_BYTES = MIB
-"""Maximum bytes of a collected file."""
+"""Maximum bytes read of a collected file."""
 COPIED_FILES = 100_000
 FIRST_UID = 40_001
 UIDS = 20_000
-"""User ids for root's sandboxes. Each run has its own user, because processes are counted by user."""
+"""Number of user ids for root's sandboxes. Each run gets a random one, because Linux counts processes per user."""
 _LOOK_S = 0.1
 _END_S = 10.0
-"""Maximum seconds until killed processes have ended."""
+"""Maximum seconds to wait until killed processes have ended."""
 _UNWATCHED_S = 30
-"""Seconds after its time limit when a sandbox ends itself."""
+"""Number of seconds after its time limit at which an abandoned sandbox ends itself."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -107,10 +108,10 @@ async def execute(
 
     Args:
         command: The program, with its path inside the sandbox or a name on its `PATH`, and its arguments.
-        folders: Folders that it sees in addition to the system's programs; a folder may be inside an earlier one.
+        folders: Folders that it sees in addition to the system's programs. A folder can be inside an earlier one.
         start_in: Its working directory.
         environment: Variables in addition to `PATH`, `HOME` and `LANG`; nothing is inherited.
-        limits: What it may use.
+        limits: Time, memory and disk space that it may use.
         collect: Files in writable folders to read afterwards, as paths in the sandbox.
 
     Raises:
@@ -123,14 +124,14 @@ async def execute(
 
 @contextlib.asynccontextmanager
 async def open_folders(folders: Sequence[Folder]) -> AsyncIterator["SharedFolders"]:
-    """Open folders for several commands, one after another. Raises the errors of `execute`."""
+    """Open folders for several commands that run one after another. Raises the errors of `execute`."""
     await require_sandbox()
     with _temporary_folder() as place:
         yield SharedFolders(place, folders)
 
 
 class SharedFolders:
-    """Folders that several commands share in turn. A command sees only the changes of earlier commands to them."""
+    """Folders that several commands use in turn. Each command sees the changes that earlier commands made to them."""
 
     def __init__(self, place: Path, folders: Sequence[Folder]) -> None:
         self._place = place
@@ -140,7 +141,7 @@ class SharedFolders:
 
     def _add(self, mounts: list[tuple[Path, Folder]], folders: Sequence[Folder]) -> None:
         for folder in folders:
-            # The folder of an ended command stays until the end, so each folder has a unique name.
+            # A command's own folders are removed only at the end, so each folder needs a unique name.
             to = self._place / f"{len(os.listdir(self._place))}"
             mounts.append((_mounted(folder, to, self._uid), folder))
 
@@ -157,14 +158,14 @@ class SharedFolders:
         """Run a command in a new sandbox, and end all processes that it started.
 
         Args:
-            command: As for `execute`.
-            folders: Folders that only this command sees.
+            command: The same as for the function `execute`.
+            folders: Additional folders that only this command sees.
             start_in: Its working directory.
             environment: Variables in addition to `PATH`, `HOME` and `LANG`.
-            limits: What it may use.
+            limits: Time, memory and disk space that it may use.
             collect: Files to read afterwards.
         """
-        # Without a folder, `/` would be a file system in memory without a limit.
+        # Without a folder of its own, `/` would be a file system in memory that has no size limit.
         mounts: list[tuple[Path, Folder]] = []
         self._add(mounts, (Folder(None, "/", writable=True), Folder(None, "/dev/shm", writable=True)))  # noqa: S108
         (mounts[0][0] / "tmp").mkdir()
@@ -180,7 +181,7 @@ class SharedFolders:
                 async with _started(line, writing, reading) as process:
                     ended, output = await _watched(process, writable, limits)
                 code = process.returncode if ended == "exited" else None
-            except OSError as error:  # a variable or an argument of a task may be too long
+            except OSError as error:  # a task's variable or argument can be too long
                 code, ended, output = NOT_STARTED, "exited", (error.strerror or str(error)).encode()
         finally:
             os.close(writing)
@@ -197,15 +198,16 @@ class SharedFolders:
 
 
 def _end_first_process(process: int, info: int) -> None:
-    """Kill the first process in a sandbox, which also kills all others, and wait until it has ended.
+    """Kill the first process in a sandbox, and wait until it has ended. This kills all other processes in it, too.
 
-    Bubblewrap ends with the command, while the kernel still kills remaining processes, which could change files while
-    they are read. If bubblewrap is killed during its start, its first process is not yet set to die with it and would
-    continue.
+    Bubblewrap ends when the command ends. At that moment the kernel may still be killing other processes, which could
+    change files while they are read. If bubblewrap is killed while it starts, its first process is not yet set to die
+    with it and would continue.
 
     Args:
-        process: Process id of bubblewrap, which has ended or was killed.
-        info: Descriptor with its data about the first process; empty if it ended earlier, when its group was killed.
+        process: Process id of bubblewrap, which has ended or been killed.
+        info: Descriptor to which bubblewrap writes the first process's id. Nothing can be read if bubblewrap ended
+            before it wrote the id.
     """
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
@@ -230,7 +232,7 @@ def _end_first_process(process: int, info: int) -> None:
 
 
 async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Execution:
-    """Run a user's command that isolates answers itself, with the user's own permissions.
+    """Run a user's command that isolates answers itself. It runs with the user's own permissions.
 
     Raises `UnavailableError` if it cannot be started.
     """
@@ -262,7 +264,7 @@ _checked = False
 
 
 async def require_sandbox() -> None:
-    """Check once that bubblewrap works. Raises `UnavailableError` with instructions if it does not."""
+    """Check that bubblewrap works, once per process. Raises `UnavailableError` with instructions if it does not."""
     global _checked
     if _checked:
         return
@@ -288,15 +290,17 @@ SCRATCH = "evalscribe-replay-"
 
 
 def scratch_prefix() -> str:
-    """Return the prefix of temporary folders of replays, with the process that removes them unless it is killed.
+    """Return the name prefix of a replay's temporary folders.
 
-    Containers may share the folder for temporary files, but not their process numbers.
+    It names this process, so that leftovers can be recognised.
+
+    It also names the host, because containers can share the folder for temporary files but not their process ids.
     """
     return f"{SCRATCH}{os.getpid()}-{os.uname().nodename}-"
 
 
 def _remove_leftovers() -> None:
-    """Remove the folders of processes that were killed, and end sandboxes that still use them."""
+    """Remove the temporary folders of killed evalscribe processes, and end sandboxes that still use them."""
     folders = Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-{os.uname().nodename}-*")
     dead = [path for path in folders if _is_own_folder(path) and not psutil.pid_exists(_maker(path.name))]
     for process in psutil.process_iter(["cmdline"]) if dead else ():
@@ -309,7 +313,7 @@ def _remove_leftovers() -> None:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """Return whether this user made a folder; other users may create links and folders with such names."""
+    """Return whether this user created a folder. Other users can create links and folders with such names."""
     with contextlib.suppress(OSError):
         state = path.lstat()
         return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()
@@ -323,7 +327,7 @@ def _maker(folder: str) -> int:
 
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Make a folder that another user can pass through but not list, and remove it with its content at the end."""
+    """Create a folder, and remove it with its content at the end. Another user can pass through it but not list it."""
     place = Path(tempfile.mkdtemp(prefix=scratch_prefix()))
     try:
         place.chmod(0o711)
@@ -333,7 +337,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with its content; Python's own removal fails at a depth of a thousand folders."""
+    """Remove a folder with its content. Python's `shutil.rmtree` fails at a depth of a thousand folders."""
     if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
         subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
         subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
@@ -341,16 +345,16 @@ def _remove(folder: Path) -> None:
 
 @contextlib.contextmanager
 def readable_copy(source: Path, *, hidden: bool = False) -> Iterator[Path]:
-    """Copy a folder once for several sandboxes. Hidden entries, which may contain keys, are copied only if `hidden`.
+    """Copy a folder once, for use by several sandboxes.
 
-    Raises `UsageError` like `execute`.
+    Hidden entries can contain keys, so they are copied only if `hidden` is true. Raises `UsageError` like `execute`.
     """
     with _temporary_folder() as place:
         yield _copy(source, place / "copy", None, hidden=hidden)
 
 
 def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
-    """Return the path outside the sandbox that is mounted for a folder."""
+    """Return the path outside the sandbox from which a folder is mounted."""
     if folder.source is None:
         to.mkdir()
         if uid is not None:
@@ -360,7 +364,8 @@ def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
 
 
 def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
-    """Copy a folder or file for the sandbox's user. Links are copied as links, which cannot lead out of the sandbox."""
+    """Copy a folder or file for the sandbox's user. Links are copied as links, so they cannot lead out of the sandbox.
+    """
     try:
         if source.is_dir():
             skipped = None if hidden else shutil.ignore_patterns(".*", "__pycache__")
@@ -449,7 +454,7 @@ def _command_line(
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}  # noqa: S108
     for name, value in variables.items():
         isolated += ["--setenv", name, value]
-    # Ends an abandoned sandbox if it missed the signal of its parent's death.
+    # Ends an abandoned sandbox that missed the signal of its parent's death.
     last = ("timeout", "--kill-after=1", str(round(limits.wall_s) + _UNWATCHED_S))
     return [*outer, *bounded, *isolated, "--chdir", start_in, "--", *last, *command]
 
@@ -461,7 +466,7 @@ async def _started(
     info: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start a process in a new group, and kill the whole group at the end."""
+    """Start a process in a new process group, and kill the whole group at the end."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *line,
@@ -489,7 +494,7 @@ async def _started(
         if info is not None:
             await asyncio.to_thread(_end_first_process, process.pid, info)
         assert process.stdout is not None
-        while await process.stdout.read(65_536):  # `wait` does not return while output is unread
+        while await process.stdout.read(65_536):  # `wait` does not return while there is unread output
             pass
         await process.wait()
 
@@ -497,7 +502,7 @@ async def _started(
 async def _watched(
     process: asyncio.subprocess.Process, writable: Sequence[Path], limits: SandboxLimits
 ) -> tuple[Ending, bytes]:
-    """Read the output until the process ends or reaches a limit."""
+    """Read the output until the process ends or exceeds a limit."""
     output = bytearray()
     reading = asyncio.ensure_future(_read(process, output, limits.output_bytes))
     deadline = time.monotonic() + limits.wall_s
@@ -507,7 +512,7 @@ async def _watched(
             if done:
                 if not reading.result():
                     return "output limit", bytes(output)
-                # The pipe is closed, but the process may still run.
+                # The pipe is closed, but the process can still be running.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(process.wait(), max(0.0, deadline - time.monotonic()))
                     return "exited", bytes(output)
@@ -524,7 +529,7 @@ async def _watched(
 
 
 async def _read(process: asyncio.subprocess.Process, output: bytearray, most: int) -> bool:
-    """Read until the pipe is closed. Returns False if there are more than `most` bytes."""
+    """Read until the pipe is closed. Returns False as soon as `output` has `most` bytes."""
     assert process.stdout is not None
     while piece := await process.stdout.read(65_536):
         output += piece[: most - len(output)]
@@ -534,7 +539,7 @@ async def _read(process: asyncio.subprocess.Process, output: bytearray, most: in
 
 
 def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> bool:
-    """Return whether folders are within these limits, examining at most `most_files` entries."""
+    """Return whether folders are within both limits together. Stops at the first limit that is exceeded."""
     size, number = 0, 0
     unread = list(folders)
     while unread:
@@ -551,7 +556,7 @@ def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> boo
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes of memory used by a process and its descendants."""
+    """Return how many bytes of memory a process and its descendants use."""
     used, unread = 0, [pid]
     while unread:
         process_id = unread.pop()
@@ -563,7 +568,8 @@ def _memory(pid: int) -> int:
 
 
 def _collected(name: str, mounts: Sequence[tuple[Path, Folder]]) -> str | None:
-    """Return the beginning of a file that the command wrote; None if it is missing, a link or a device."""
+    """Return the first `COLLECTED_BYTES` of a file that the command wrote; None if it is missing, a link or a device.
+    """
     path_inside = PurePosixPath(name)
     for path, folder in reversed(mounts):
         if not folder.writable or not path_inside.is_relative_to(folder.inside):

@@ -1,4 +1,4 @@
-"""Grade recorded trials of tau-bench and tau2-bench again, executing their calls with the benchmark's tools."""
+"""Grade recorded trials of tau-bench and tau2-bench again, by executing their calls with the benchmark's tools."""
 
 import asyncio
 import hashlib
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 METHOD = 1
-"""Increase this number if a change of the code changes the results of replays."""
+"""Increase this number if a change of the code can change the results of replays."""
 TRIALS = 16
-"""Trials per sandbox, which loads the database once, in some seconds."""
+"""Maximum number of trials per sandbox. Each sandbox loads the database once, which takes some seconds."""
 PROCESSES = 4
 LIMITS = SandboxLimits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)
 BENCHMARK, CALLS_FOLDER, DRIVER = "/benchmark", "/calls", "/tau_driver.py"
 PACKAGE = "tau2"
 NEEDED = "loguru, docstring-parser, addict, deepdiff, toml, PyYAML, pydantic, rich and python-dotenv"
-"""Packages that its tools import."""
+"""Packages that the benchmark's tools import."""
 
 
 class Toolset(NamedTuple):
@@ -64,13 +64,13 @@ class Toolset(NamedTuple):
     """Folder of the Python package in the sandbox."""
     folders: tuple[Folder, ...]
     database: JsonValue
-    """None for the benchmark's database."""
+    """None to use the benchmark's own database."""
     digest: str
-    """Content id of tools and database."""
+    """Content id of the tools and the database."""
 
 
 class TauGrader:
-    """Grades like the benchmark: state of the database, texts for the user, and a complete conversation."""
+    """Grades like the benchmark, by the final database, the texts for the user and whether the conversation ended."""
 
     by_chance = False
 
@@ -82,12 +82,12 @@ class TauGrader:
         toolset: Toolset,
         corrections: Mapping[str, CorrectedExpectation],
     ) -> None:
-        """Run nothing yet.
+        """Store the arguments; nothing is run yet.
 
         Args:
             run_store: Store with the imported run.
             run_id: The run's id.
-            evals: Failures that are replayed together.
+            evals: The failures to replay.
             toolset: The tools that execute the calls.
             corrections: Corrected expectations, by task.
         """
@@ -148,7 +148,10 @@ class TauGrader:
         return content_id([METHOD, self._toolset.digest, trial, expected])
 
     async def _answers(self, eval_id: str) -> Mapping[str, Json]:
-        """Return the driver's answers for a trial; the first trial of a group runs the driver for all of the group."""
+        """Return the driver's answers for a trial.
+
+        Trials are grouped; the first trial of a group that is requested runs the driver for the whole group.
+        """
         if eval_id not in self._batches:
             start = self._waiting.index(eval_id) if eval_id in self._waiting else 0
             batch_ids = [eval_id, *(waiting_id for waiting_id in self._waiting[start:] if waiting_id != eval_id)][
@@ -217,10 +220,10 @@ def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[s
 
 
 def _series(trial: RecordedTrial | None, expected: Expectation) -> Json:
-    """Return the series for the driver: the calls of a trial, or else the expected calls."""
+    """Return a series of calls for the driver: the calls of a trial, or the expected calls if there is no trial."""
     initial = expected.initial if isinstance(expected.initial, dict) else None
     if trial is not None:
-        # The recorded messages include those at the start of the conversation.
+        # The recorded messages already include the messages with which the conversation began.
         return {
             "initial": initial,
             "calls": list(trial.calls),
@@ -250,7 +253,7 @@ PARTS = {
 
 
 def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
-    """Return the replay of the expected calls, which passes if every call can be executed."""
+    """Return the replay of the expected calls. It passes if every call can be executed."""
     if reason := answer.get("broken"):
         return Replay(answer="reference", passed=False, broken=one_line(visible(str(reason))))
     errors = answer.get("errors")
@@ -266,7 +269,10 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
 
 
 def _difference(trial: RecordedTrial, graded: GradedTrajectory) -> str:
-    """Return the difference to the recorded result, which shows that the tools or data have changed; else empty."""
+    """Return how the result differs from the recorded one; empty if it does not.
+
+    A difference shows that the tools or data have changed since the run.
+    """
     if (graded.failed and trial.passed) or (not graded.failed and not trial.passed):
         return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
     if not trial.ended:
@@ -313,7 +319,7 @@ def _changes(answer: Json) -> Iterator[str]:
 
 
 def _differences(answer: Json, expected_answer: Json) -> Iterator[str]:
-    """Yield each value that differs between the two resulting databases."""
+    """Yield a line for each value that differs between the final database and the expected one."""
     changed_values, expected_values = (
         {**value} if isinstance(value := side.get("changes"), dict) else {} for side in (answer, expected_answer)
     )
@@ -332,13 +338,13 @@ def is_tau_bench_run(run_store: "RunStore", run: Run) -> bool:
 def open_tau_bench(
     run_store: "RunStore", run: Run, evals: Sequence[Eval], tasks: Path | None, expectations: Path | None
 ) -> Iterator[TauGrader]:
-    """Open the grader of a run.
+    """Yield a grader for a run.
 
     Args:
         run_store: Store with the imported run.
         run: The run.
-        evals: Its failures that are replayed.
-        tasks: A checkout of tau-bench or tau2-bench, or a folder with the files of the database.
+        evals: The failures of the run to replay.
+        tasks: A checkout of tau-bench or tau2-bench, or a folder with the database files.
         expectations: File for `read_corrections`; None without corrections.
 
     Raises:
@@ -392,13 +398,13 @@ def _toolset(run: Run, tasks: Path | None) -> Iterator[Toolset]:
 
 
 def _installed() -> Path | None:
-    """Return the folder that holds the installed package; it is not imported."""
+    """Return the folder of the installed package, without importing the package."""
     spec = importlib.util.find_spec(PACKAGE)
     return Path(spec.origin).parent.parent if spec and spec.origin else None
 
 
 def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
-    """Return the domain that the run's evals name: `airline-agent-policy`, `telecom-workflow`."""
+    """Return the domain that appears in the run's categories, such as `airline-agent-policy` or `telecom-workflow`."""
     domains = sorted(path.name for path in folder.iterdir() if (path / tools).exists())
     matches = {name for name in domains for category in categories if name in (category, *category.split("-"))}
     if len(matches) != 1:
@@ -410,7 +416,7 @@ def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
 
 
 def _database(folder: Path) -> JsonValue:
-    """Return the database of a folder: one `db.json`, or a file for each table."""
+    """Return the database in a folder: either one `db.json`, or one file for each table."""
     if (folder / "db.json").is_file():
         return _json(folder / "db.json")
     tables = {path.stem: table for path in sorted(folder.glob("*.json")) if isinstance(table := _json(path), dict)}
@@ -434,7 +440,7 @@ _TASKS = ("task", "split")
 
 
 def _digest(folders: Sequence[Path], database: JsonValue = None) -> str:
-    """Return the content id of tools and database, without the files of tasks."""
+    """Return the content id of the tools and the database, leaving out task files."""
     digest = hashlib.sha256(json.dumps(database).encode())
     for folder in folders:
         for path in sorted(folder.rglob("*")):

@@ -1,7 +1,7 @@
-"""Execute tool calls of tau-bench or tau2-bench on the database of a domain, and write what each series changed.
+"""Execute series of tau-bench or tau2-bench tool calls on a domain's database, and write what each series changed.
 
-This is a script: a sandbox runs it, because the tools evaluate text of the model under test (`calculate`) and may come
-from a checkout. It imports only the standard library and the benchmark.
+This script runs in a sandbox, because the tools can come from a checkout, and `calculate` evaluates text that the model
+under test wrote. It imports only the standard library and the benchmark.
 
     python tau_driver.py REQUEST RESULT
 
@@ -26,14 +26,17 @@ from collections.abc import Iterator
 from typing import Any
 
 CPU_S = 10
-"""CPU seconds of one series."""
+"""Maximum CPU seconds of one series."""
 MAX_CHANGES = 40
 MAX_SHOWN = 200
-"""Maximum changes to show, and maximum characters of a value. All changes are compared."""
+"""Maximum number of changes that are shown, and maximum characters shown of a value. All changes are compared."""
 
 
 class Tau2Domain:
-    """A domain of tau2-bench: pydantic models, and for some domains tools of the simulated user."""
+    """A domain of tau2-bench.
+
+    Its database consists of pydantic models, and in some domains the simulated user has tools.
+    """
 
     def __init__(self, request: dict[str, Any]) -> None:
         empty_package("tau2", os.path.join(request["path"], "tau2"))
@@ -92,7 +95,7 @@ class Tau2Domain:
 
 
 class TauBenchDomain:
-    """A domain of tau-bench: plain dictionaries and one class for each tool."""
+    """A domain of tau-bench. Its database consists of plain dictionaries, and each tool is a class."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         folder = os.path.join(request["path"], "tau_bench")
@@ -126,16 +129,17 @@ class TauBenchDomain:
 
 
 def empty_package(name: str, folder: str) -> None:
-    """Let a package be imported without its `__init__`, which imports agents and clients of providers."""
+    """Let a package be imported without running its `__init__`, which would import agents and clients of providers."""
     package = types.ModuleType(name)
     package.__path__ = [folder]
     sys.modules[name] = package
 
 
 def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
-    """Return the database with the ids that only its keys have: tau-bench has no `user_id` in a user, tau2-bench has.
+    """Return the database with ids added to records that have them only as keys.
 
-    A field is added where every record of a table lacks a required field that ends with `_id`.
+    For example, users in tau2-bench have a field `user_id`, those in tau-bench do not. A field is added if its name
+    ends with `_id`, the table's model requires it, and no record of the table has it.
     """
     full = {table: records for table, records in database.items() if table in model.model_fields}
     for table, records in list(full.items()):
@@ -150,7 +154,7 @@ def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
 
 
 def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield `(path, before, after)` of every value that differs in content or type."""
+    """Yield `(path, before, after)` for every value that differs in content or type."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             yield from changes(before.get(key, MISSING), after.get(key, MISSING), f"{path}.{key}" if path else str(key))
@@ -164,7 +168,7 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 MISSING = object()
 READING = ("get_", "find_", "list_", "search_", "calculate", "think", "transfer_")
-"""Names of tools in tau-bench that change nothing; tools in tau2-bench declare it."""
+"""First parts of the names of tau-bench tools that change nothing. Tools of tau2-bench declare whether they do."""
 
 
 def as_text(value: Any) -> str:
@@ -172,14 +176,14 @@ def as_text(value: Any) -> str:
 
 
 def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> dict[str, Any]:
-    """Execute a series. Returns its answer."""
+    """Execute a series, and return its answer for RESULT."""
     domain.start(series)
     errors = []
     began = len(series.get("history", ()))
     for number, call in enumerate([*series.get("history", ()), *series["calls"]]):
         try:
             answer = domain.call(call, series)
-        except Exception as error:  # as in the benchmarks: the answer is an error, and the conversation continues
+        except Exception as error:  # as in the benchmarks, the error becomes the answer and the conversation continues
             answer = f"Error: {error or type(error).__name__}"
         failed = isinstance(answer, str) and answer.startswith("Error")
         if failed and number >= began and domain.writes(call):
@@ -197,7 +201,8 @@ def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristin
 
 
 def forked(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> tuple[int, int]:
-    """Start a process that executes a series; return its id and the descriptor of its answer."""
+    """Start a process that executes a series. Returns its process id and the descriptor from which its answer is read.
+    """
     reads, writes = os.pipe()
     child = os.fork()
     if child:

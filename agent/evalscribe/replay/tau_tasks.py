@@ -1,4 +1,7 @@
-"""Read recorded trials of tau-bench and tau2-bench, and their recorded and corrected expectations."""
+"""Read recorded trials of tau-bench and tau2-bench.
+
+Also reads the expectations of their tasks, both as recorded and as corrected.
+"""
 
 import json
 import re
@@ -21,27 +24,27 @@ from evalscribe.sources.tau_bench import reply_in_text
 from evalscribe.text import join_first
 
 DATABASE, OUTPUTS, ASSERTIONS, CALLS, JUDGED = "DB", "COMMUNICATE", "ENV_ASSERTION", "ACTION", "NL_ASSERTION"
-"""Parts of a reward by their names in tau2-bench. Rewards in tau-bench have the first two."""
+"""Names of the parts of a reward in tau2-bench. Rewards in tau-bench have only the first two parts."""
 ENDED = ("agent_stop", "user_stop")
-"""Terminations after which tau2-bench grades."""
+"""Termination reasons after which tau2-bench grades a trial."""
 Json = dict[str, JsonValue]
 
 
 class Expectation(NamedTuple):
-    """The expectation of a task."""
+    """What a task expects of the agent."""
 
     actions: tuple[Json, ...] = ()
-    """Calls with `name`, `arguments`, `requestor` and `compare_args`."""
+    """Expected calls with `name`, `arguments`, `requestor` and `compare_args`."""
     outputs: tuple[str, ...] = ()
-    """Texts that the agent must tell the user."""
+    """Texts that the agent must give to the user."""
     assertions: tuple[Json, ...] = ()
-    """Assertions about the end of the conversation, for functions of the domain."""
+    """Assertions about the state at the end, which functions of the domain check."""
     judged: tuple[str, ...] = ()
-    """Assertions that a model judges."""
+    """Assertions that a model must judge."""
     parts: tuple[str, ...] = (DATABASE, OUTPUTS)
-    """Parts of the reward."""
+    """Names of the parts that make up the reward."""
     initial: JsonValue = None
-    """Initial state of the task, if it differs from the domain's."""
+    """Initial state of the task; None if it is the domain's."""
 
 
 class RecordedTrial(NamedTuple):
@@ -54,18 +57,18 @@ class RecordedTrial(NamedTuple):
     newer: bool
     """True for a trial of tau2-bench."""
     calls: tuple[Json, ...]
-    """Calls with `name`, `arguments` and `requestor`, in order."""
+    """Executed calls with `name`, `arguments` and `requestor`, in order."""
     replies: tuple[str, ...]
-    """Messages of the agent to the user."""
+    """The agent's messages to the user."""
     spoke: bool
     """True if the conversation had a simulated user."""
     ended: bool
     """True if the conversation ended normally, so that it was graded."""
     expected: Expectation
     passed: bool
-    """True if the recorded reward is a pass."""
+    """True if the recorded reward counts as a pass."""
     parts: Mapping[str, bool]
-    """Recorded result of each part of the reward."""
+    """Recorded result of each part of the reward, by the part's name."""
 
 
 def is_trial(record: Record) -> bool:
@@ -74,7 +77,10 @@ def is_trial(record: Record) -> bool:
 
 
 def read_trajectory(record: Record) -> RecordedTrial | None:
-    """Return the trajectory of an imported eval; None if it is from another source, or has no task or reward."""
+    """Return the trial recorded in an imported eval.
+
+    Returns None if the eval is from another source, or has no task or no reward.
+    """
     info = _object(record.metadata.get("info"))
     task, graded = _object(info.get("task")), _object(info.get("reward_info"))
     reward = score_number(_object(record.metadata.get("scores")).get("reward"))
@@ -109,7 +115,7 @@ _ACTIONS = (("expected", "actions"), ("expected", "actions.json"))
 
 
 def _calls(messages: Sequence[ChatMessage], newer: bool) -> Iterator[Json]:
-    """Yield the calls that were executed: in tau-bench only the first one of a message."""
+    """Yield the calls that were executed. Of several calls in one message, tau-bench executes only the first."""
     for message in messages:
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls if newer else message.tool_calls[:1]:
@@ -141,7 +147,8 @@ def _expected(documents: Sequence[Document], calls_document: Document, task: Jso
     output_texts = tuple(str(text) for text in _list(_parsed(outputs)))
     if not newer:
         return Expectation(tuple(agents), output_texts)
-    # The document has names and arguments of the agent's calls; the task has their other fields and the user's calls.
+    # The document has names and arguments of the agent's calls. Their other fields and the user's calls are in the
+    # task.
     criteria, remaining = _object(task.get("evaluation_criteria")), iter(agents)
     actions = [
         action if "name" in action else {**action, **next(remaining, {})}
@@ -153,7 +160,7 @@ def _expected(documents: Sequence[Document], calls_document: Document, task: Jso
 
 
 def _expectation_of(criteria: Json, task: Json) -> Expectation:
-    """Return the expectation of a task of tau2-bench."""
+    """Return the expectation that a tau2-bench task states."""
     return Expectation(
         actions=tuple(_call(item) for item in _list(criteria.get("actions"))),
         outputs=tuple(str(item) for item in _list(criteria.get("communicate_info"))),
@@ -176,14 +183,14 @@ def _call(action: JsonValue) -> Json:
 
 
 class GradedTrajectory(NamedTuple):
-    """The result of a replayed trial for an expectation."""
+    """The result of grading a replayed trial by an expectation."""
 
     parts: dict[str, bool]
-    """Result of each part of the reward; a part that a model judges keeps its recorded result."""
+    """Result of each part of the reward. A part that needs a model as judge keeps its recorded result."""
     missing_outputs: tuple[str, ...]
     missing_calls: tuple[str, ...]
     unknown: bool
-    """True if a part needs a model to judge it."""
+    """True if a part must be judged by a model and has no recorded result that still applies."""
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -193,7 +200,7 @@ class GradedTrajectory(NamedTuple):
 def grade(
     trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]
 ) -> GradedTrajectory:
-    """Grade a trial like the benchmark, by the changes of its calls to the database."""
+    """Grade a trial by the benchmark's criteria, given whether its calls led to the expected database."""
     replies = [reply.lower().replace(",", "") for reply in trial.replies]
     missing_outputs = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in replies))
     missing_calls = tuple(
@@ -230,34 +237,35 @@ class CorrectedExpectation(NamedTuple):
 
     expected: Expectation
     doubt: str = ""
-    """Why a pass proves nothing: `made for another request`."""
+    """Why a pass with this expectation would prove nothing, such as `made for another request`; empty if nothing is
+    wrong."""
 
 
 class _NewTask(NamedTuple):
-    """A task in a file of expectations."""
+    """A task in a file of corrected expectations."""
 
     ids: tuple[str | None, str | None]
-    """Id in tau-bench and in tau2-bench; None if the file has no id."""
+    """The task's ids in tau-bench and in tau2-bench. Each is None if the file does not state it."""
     user_id: str | None
     text: str
     expected: Expectation
     request: str = ""
     same_request: bool | None = None
-    """None if unknown."""
+    """Whether the correction is for the same request as the run's; None if unknown."""
     before: Expectation | None = None
-    """The expectation before the correction, if the file has it."""
+    """The expectation before the correction; None if the file does not have it."""
 
 
 ANOTHER = "made for another request"
 
 
 def read_corrections(file: Path, trials: Iterable[RecordedTrial]) -> dict[str, CorrectedExpectation]:
-    """Return corrected expectations by task; tasks with an unchanged expectation are left out.
+    """Return the corrected expectations, by task. Tasks whose expectation did not change are left out.
 
     Args:
         file: tau2-bench's `tasks.json`, or an object with `tasks` that have `old_task_id`, `new_task_id`, `user_id`,
             `same_request`, `corrected_actions` and `corrected_outputs`.
-        trials: Trials of the run, at least one of each task.
+        trials: Trials of the run, including at least one of each task.
 
     Raises:
         NotFoundError: The file does not exist.
@@ -313,7 +321,7 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
     if not task.request:
         if task.before == task.expected:
             return CorrectedExpectation(trial.expected)
-        # Such a file states only the expected calls and texts.
+        # A file of this form states only the expected calls and texts.
         expected = trial.expected._replace(actions=expected.actions, outputs=expected.outputs)
         return CorrectedExpectation(expected, "" if task.same_request else ANOTHER)
     if expected.initial != trial.expected.initial:
@@ -330,26 +338,29 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
 
 _WORD = re.compile(r"[a-z0-9_]+")
 MIN_WORD_SIMILARITY = 0.8
-"""Minimum similarity of two words that count as forms or spellings of one word."""
+"""Minimum similarity at which two words count as forms or spellings of one word."""
 _FILLERS = frozenset(
     ("also", "does", "from", "have", "just", "make", "more", "sure", "than", "that", "then", "they", "this", "upto")
 ).union(("what", "when", "will", "with", "would", "your"))
 
 
 def _is_distinctive(word: str) -> bool:
-    """Return whether the word can distinguish requests."""
+    """Return whether a word can distinguish one request from another."""
     return (len(word) > 3 and word not in _FILLERS) or any(map(str.isdigit, word))
 
 
 def _prose(value: JsonValue) -> str:
-    """Return all texts in a value, one after the other."""
+    """Return all texts in a value, joined by spaces."""
     if isinstance(value, dict):
         value = list(value.values())
     return " ".join(map(_prose, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
 
 
 def _match_tasks(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
-    """Match each trial with a task, by the ids of the run if the file has them, else by user, request and calls."""
+    """Match each trial with a task.
+
+    The run's ids decide if the file has them; otherwise the user, the request and the calls.
+    """
     tasks_by_trial: dict[str, _NewTask] = {}
     by_user: dict[str, list[RecordedTrial]] = {}
     for name, trial in trials.items():
@@ -371,15 +382,16 @@ def _same_user(trial: RecordedTrial, task: _NewTask) -> bool:
 
 
 MOST_ASSIGNED = 8
-"""Maximum tasks of one user to assign, because all their permutations are tried."""
+"""Maximum tasks or trials of one user that are matched by similarity, because all permutations are tried."""
 MIN_SIMILARITY, MIN_LEAD = 0.3, 0.1
-"""Minimum similarity of an assigned task, and its minimum lead over tasks that stay unassigned."""
+"""Minimum similarity of a trial and its task, and minimum lead of this task over tasks that stay unassigned."""
 
 
 def _assign_tasks(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
-    """Assign tasks to trials one to one with the highest total similarity, leaving out uncertain assignments.
+    """Assign each trial its own task so that the total similarity is highest, leaving out uncertain assignments.
 
-    Similarity alone misleads: of two tasks of one user, the longer one has all words of the shorter.
+    High similarity alone does not make an assignment certain: of two tasks of one user, the longer one can contain all
+    words of the shorter one.
     """
     if not tasks or max(len(trials), len(tasks)) > MOST_ASSIGNED:
         return {}
@@ -399,7 +411,10 @@ def _assign_tasks(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) ->
 
 
 def _similarity(trial: RecordedTrial, task: _NewTask) -> float:
-    """Return the similarity of two tasks from 0 to 1: half for their words, half for their expected calls."""
+    """Return how similar the tasks of a trial and of the file are, from 0 to 1.
+
+    Half of it is for the words of their requests, half for their expected calls.
+    """
     words, task_words = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
     same = 2 * (words & task_words).total() / max(1, words.total() + task_words.total())
     calls, task_calls = (
